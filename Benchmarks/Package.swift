@@ -1,13 +1,13 @@
 // swift-tools-version:6.2
 import PackageDescription
 
-// A package of its own, so that `swift build` does not make what only scripts/bench runs. harness/build.py builds it,
-// with the dependencies at the versions that the gateway has.
+// A separate package, so that `swift build` does not build what only scripts/bench runs. harness/build.py builds it,
+// with the gateway's versions of the dependencies.
 let package = Package(
     name: "benchmarks",
     platforms: [.macOS(.v15)],
     dependencies: [
-        // For the phone's library, as an app has it: without the traits that bring the gateway.
+        // For the phone's library, as in an app: without the traits that include the gateway.
         .package(name: "sluice", path: ".."),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),

@@ -1,6 +1,6 @@
-// Counts the heap allocations of a process that it is loaded into by LD_PRELOAD, in the first eight bytes of the file
-// that COUNT_ALLOCATIONS_IN names. Each call of malloc, calloc, realloc and memalign, aligned_alloc or posix_memalign is
-// one. It calls glibc by the names that glibc has for its own functions, so nothing need be looked up.
+// Counts the heap allocations of a process that loads it by LD_PRELOAD, in the first eight bytes of the file that
+// COUNT_ALLOCATIONS_IN names. Each call of malloc, calloc, realloc and memalign, aligned_alloc or posix_memalign counts
+// as one. It calls glibc by glibc's internal function names, so it needs no symbol look-up.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *pointer, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
-// Takes what is allocated before the file is open, and everything where it cannot be opened.
+// Receives the counts before the file is open, and all counts if it cannot be opened.
 static _Atomic uint64_t uncounted;
 static _Atomic uint64_t *counter = &uncounted;
 

@@ -1,6 +1,6 @@
 -- The floor of the push benchmark: PostgreSQL alone, with exactly the rows that the gateway writes, into the gateway's
--- schema. Run on a database that a gateway has written creates to (harness/floor.py). What a row does not get from the
--- push is a copy of what stands in one that the gateway wrote, so a new column needs no change here.
+-- schema. Run it on a database into which a gateway has written creates (harness/floor.py). Columns that do not come
+-- from the push are copied from a row that the gateway wrote, so a new column needs no change here.
 CREATE SCHEMA floor;
 
 -- The lanes that exist, in random order, and in two halves by partition, as two committers would share them.
@@ -10,16 +10,17 @@ SELECT d.half, row_number() OVER (PARTITION BY d.half ORDER BY random()) AS numb
 FROM (SELECT *, substring(tableoid::regclass::text FROM '\d+$')::int % 2 AS half FROM devices) d;
 ALTER TABLE floor.lanes ADD PRIMARY KEY (half, number);
 
--- The ids of the mutation at a position of its lane, in every lane the same. They are made beforehand, since a client
--- makes them, and each would take PostgreSQL a microsecond. `tail` follows the time in a server id, a UUID of version 7.
+-- The ids of the mutation at a position of its lane, equal in every lane. They are generated in advance, because
+-- clients generate them, and each would cost PostgreSQL a microsecond. `tail` follows the time in a server id, a UUID
+-- of version 7.
 CREATE TABLE floor.ids AS
 SELECT position, gen_random_uuid() AS id, gen_random_uuid() AS key, gen_random_uuid() AS client_id,
     '-7' || substr(gen_random_uuid()::text, 16, 9) AS tail
 FROM generate_series(1::bigint, 50000) position;
 ALTER TABLE floor.ids ADD PRIMARY KEY (position);
 
--- An INSERT of the rows of `input`: the columns in `given` from there, the others from a row that is in the table.
--- Documents go in as text, as a client's do, so PostgreSQL parses each.
+-- An INSERT of the rows of `input`: the columns in `given` from there, the others from an existing row of the table.
+-- Documents are passed as text, as from a client, so PostgreSQL parses each.
 CREATE FUNCTION floor.insertion(target regclass, given jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     model json;
@@ -35,7 +36,7 @@ BEGIN
             model ->> c.attname, c.atttypid::regtype)) AS source
         FROM pg_attribute c
         WHERE c.attrelid = target AND c.attnum > 0 AND NOT c.attisdropped
-            -- those with nothing in them, or an empty list, are left to their defaults
+            -- columns that are empty or an empty list keep their defaults
             AND (given ? c.attname OR coalesce(model ->> c.attname, '[]') <> '[]')) a;
     RETURN result;
 END $$;
@@ -45,8 +46,8 @@ DECLARE
     lane jsonb := '{"organization_id": "organization_id", "user_id": "user_id", "change_position": "change_position"}';
 BEGIN
     EXECUTE format($body$
-        -- The pushes of one transaction, each of another user with so many creates. It takes no locks beforehand and looks
-        -- nothing up.
+        -- The pushes of one transaction, each of another user with `size` creates. It takes no locks in advance and
+        -- looks up nothing.
         CREATE FUNCTION floor.push(client int, pushes int, size int) RETURNS bigint LANGUAGE plpgsql AS $$
         DECLARE
             at timestamptz := clock_timestamp();

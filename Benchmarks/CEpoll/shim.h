@@ -1,3 +1,3 @@
-// What Swift's module of the C library leaves out.
+// The parts that Swift's module of the C library omits.
 #pragma once
 #include <sys/epoll.h>

@@ -6,7 +6,7 @@ import NIOCore
 import NIOPosix
 import ServiceLifecycle
 
-/// What the server library takes by itself: reads each body to its end, and always answers the same.
+/// The cost of the server library alone: reads each body to its end, and always sends the same answer.
 @main
 enum EmptyEndpoint {
     private static let usage = """

@@ -5,7 +5,7 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// What the HTTP client library reaches by itself; see ``Options/help``.
+/// The rate of the HTTP client library alone; see ``Options/help``.
 @main
 enum HTTPClientBaseline {
     static func main() async {
@@ -31,11 +31,11 @@ enum HTTPClientBaseline {
         let counts = Mutex(Counts())
     }
 
-    /// Prints the line; false when not all went well.
+    /// Prints the line; false after a failure.
     private static func run(_ options: Options) async throws -> Bool {
         let request = try request(options)
         let tally = Tally()
-        // As the gateway has it: a client for each event loop, so that nothing changes threads on its way.
+        // As in the gateway: a client for each event loop, so that no request changes threads.
         let clients = clients(options)
         var elapsed = Duration.zero
         var cpu: Duration = .zero

@@ -1,4 +1,4 @@
-/// What the command line says.
+/// The options of the command line.
 struct Options {
     static let help = """
         Usage: HTTPClientBaseline --url URL [options]
@@ -22,7 +22,7 @@ struct Options {
     var seconds = 5.0
     var warmUp = 1.0
 
-    /// Why options make no sense.
+    /// The reason why options are invalid.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }

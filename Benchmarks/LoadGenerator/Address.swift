@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where the gateway listens.
+/// The gateway's address.
 struct Address {
     private let host: String
     private let port: Int

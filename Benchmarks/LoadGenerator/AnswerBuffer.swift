@@ -1,6 +1,6 @@
 import Glibc
 
-/// What has arrived of an answer. The memory is kept for the next one.
+/// The received part of an answer. The memory is reused for the next one.
 struct AnswerBuffer {
     private struct Head {
         var status: Int
@@ -19,7 +19,7 @@ struct AnswerBuffer {
         bytes = .allocate(capacity: capacity)
     }
 
-    /// Valid once ``receive(from:)`` has said `complete`.
+    /// Valid once ``receive(from:)`` has returned `complete`.
     var status: Int { head?.status ?? 0 }
     /// Valid until the buffer is cleared.
     var body: UnsafeBufferPointer<UInt8> {
@@ -29,7 +29,7 @@ struct AnswerBuffer {
 
     enum Progress {
         case incomplete, complete
-        /// The connection has ended, or what came is no answer that can be read.
+        /// The connection has ended, or the answer is unreadable.
         case broken
     }
 
@@ -38,7 +38,7 @@ struct AnswerBuffer {
         head = nil
     }
 
-    /// Takes what the socket has.
+    /// Reads the available bytes of the socket.
     mutating func receive(from socket: Int32) -> Progress {
         while true {
             if count == capacity { grow(to: capacity * 2) }
@@ -64,7 +64,7 @@ struct AnswerBuffer {
         capacity = size
     }
 
-    /// Reads the head once it is there; false where it makes no sense.
+    /// Parses the head once it is complete; false if it is invalid.
     private mutating func readHead() -> Bool {
         let text = UnsafeBufferPointer(start: bytes, count: count)
         guard let end = text.endOfHead() else { return true }
@@ -78,7 +78,7 @@ struct AnswerBuffer {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// Where the last line of the head ends: the offset of its carriage return.
+    /// The end of the head's last line: the offset of its carriage return.
     fileprivate func endOfHead() -> Int? {
         var index = 3
         while index < count {

@@ -1,7 +1,7 @@
-/// Counts a text in bytes (Boyer, Moore, Horspool): looks at one byte in as many as the text is long.
+/// Counts a text in bytes (Boyer, Moore, Horspool): reads one byte in as many as the text is long.
 struct ByteFinder {
     private let text: UnsafeBufferPointer<UInt8>
-    /// How far to go on when a byte stands under the text's last one.
+    /// The distance to skip when a byte is below the text's last one.
     private let shifts: UnsafePointer<Int>
 
     /// Lives as long as the process does.

@@ -2,7 +2,7 @@ import Glibc
 
 /// The times of a run.
 enum Clock {
-    /// Nanoseconds of a clock that only goes forward.
+    /// Nanoseconds of a monotonic clock.
     static var now: UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)

@@ -1,10 +1,10 @@
 import Glibc
 
-/// A connection to the gateway, with at most one push under way.
+/// A connection to the gateway, with at most one push in flight.
 final class Connection {
-    /// Of the devices, those that this connection alone pushes for.
+    /// The devices for which only this connection pushes.
     let devices: [Int]
-    /// What was pushed and can be replayed.
+    /// Pushes that can be replayed.
     var pushed: [Push] = []
 
     private(set) var socket: Int32 = -1
@@ -34,7 +34,7 @@ final class Connection {
         answer.clear()
     }
 
-    /// Makes the next request; ``write()`` sends it.
+    /// Prepares the next request; ``write()`` sends it.
     func begin(_ push: Push, replay: Bool, device: Device, template: PushTemplate, now: UInt64) {
         template.fill(body, with: push, of: device)
         current = push
@@ -51,7 +51,7 @@ final class Connection {
         case done, blocked, broken
     }
 
-    /// Sends what is left of the request, as far as the socket takes it.
+    /// Sends the remaining part of the request, as far as the socket accepts it.
     func write() -> WriteProgress {
         let total = head.count + bodyCount
         while written < total {

@@ -15,7 +15,7 @@ struct UUIDBits {
     }
 }
 
-/// An installation of a user, with the head of its pushes. At most one push of it is under way at any time.
+/// An installation of a user, with the head of its pushes. At most one of its pushes is in flight at any time.
 struct Device {
     let id: UUIDBits
     /// The head of its requests, up to and with the empty line.
@@ -25,10 +25,10 @@ struct Device {
     /// The push that created its contacts, when there are any.
     var contacts: Push?
 
-    /// - Parameter firstNumber: above all that an earlier run has used, so that a device can go on.
+    /// - Parameter firstNumber: above every number of an earlier run, so that a device can continue.
     init(_ user: User, copy: Int, request: RequestHead, firstNumber: UInt64) {
         var id = user.id
-        // A user with several devices: the second and later ones differ in what stands left of the user's number.
+        // A user with several devices: the second and later ones differ in the digits left of the user's number.
         id.low ^= UInt64(copy) << 40
         self.id = id
         nextNumber = firstNumber
@@ -39,7 +39,7 @@ struct Device {
     }
 }
 
-/// What the head of every push has in common.
+/// The common part of the head of every push.
 struct RequestHead {
     let host: String
     let path: String

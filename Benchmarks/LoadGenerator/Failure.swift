@@ -1,11 +1,11 @@
 import Glibc
 
-/// Why the run can't be made or go on.
+/// The reason why the run is impossible or cannot continue.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 
-    /// What `errno` says.
+    /// The text for `errno`.
     static var systemText: String { String(cString: strerror(errno)) }
 }

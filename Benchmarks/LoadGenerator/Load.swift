@@ -3,11 +3,11 @@ import Glibc
 /// Keeps every connection busy, one push after another.
 struct Load {
     private enum Phase {
-        /// Sends what will be replayed, or creates the contacts that will be named.
+        /// Sends the pushes to replay, or creates the contacts to reference.
         case filling
         case warmingUp(until: UInt64)
         case measuring(since: UInt64, until: UInt64)
-        /// Sends nothing more, waits for what is under way.
+        /// Sends nothing more, and waits for requests in flight.
         case ending(until: UInt64)
     }
 
@@ -75,7 +75,7 @@ struct Load {
         }
     }
 
-    /// Runs to the end; the answer is the line to print.
+    /// Runs to the end; returns the line to print.
     mutating func run() throws(Failure) -> (line: String, complaint: String?, isUseful: Bool) {
         for (index, connection) in connections.enumerated() {
             try connection.open(address)
@@ -97,7 +97,7 @@ struct Load {
 
     private func nanoseconds(_ seconds: Double) -> UInt64 { UInt64(seconds * 1e9) }
 
-    /// Goes to the next phase when it is time; true at the end.
+    /// Enters the next phase if its time has come; true at the end.
     private mutating func advance(_ now: UInt64) -> Bool {
         switch phase {
         case .filling:
@@ -185,7 +185,7 @@ struct Load {
             if isWaiting { poller.watch(connection.socket, as: index, writing: false, isNew: false) }
         case .blocked:
             if !isWaiting { poller.watch(connection.socket, as: index, writing: true, isNew: false) }
-        // The other end has gone, or has answered already and gone; reading tells.
+        // The peer has closed the connection, or has answered and closed it; reading distinguishes the two.
         case .broken: break
         }
     }
@@ -223,7 +223,7 @@ struct Load {
         }
         if push.makesContacts {
             knownDevices += 1
-            // nothing that names what is not there is worth measuring
+            // pushes that reference missing entities are not worth measuring
             if !isRight { phase = .ending(until: Clock.now) }
         }
         guard case .measuring = phase else { return }
@@ -234,7 +234,7 @@ struct Load {
         if status == options.status || status == 202, !isRight { results.wrong += 1 }
     }
 
-    /// Whether a push was taken and none of it is settled otherwise than by an upstream.
+    /// Whether a push was accepted and all its mutations are settled by an upstream only.
     private func isForwarded(_ status: Int, _ body: UnsafeBufferPointer<UInt8>) -> Bool {
         guard options.mode == .forwarded, status == 200 || status == 202 else { return false }
         let open = pending.count(in: body) + inFlight.count(in: body)

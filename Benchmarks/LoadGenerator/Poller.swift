@@ -1,7 +1,7 @@
 import CEpoll
 import Glibc
 
-/// Says which sockets can go on (epoll).
+/// Reports the sockets that are ready (epoll).
 struct Poller {
     private let descriptor: Int32
     private let events: UnsafeMutableBufferPointer<epoll_event>
@@ -13,7 +13,7 @@ struct Poller {
         events = .allocate(capacity: 256)
     }
 
-    /// From now on tells when the socket can be read, and, where wanted, when it can be written.
+    /// From now on reports when the socket is readable, and, if requested, when it is writable.
     func watch(_ socket: Int32, as token: Int, writing: Bool, isNew: Bool) {
         var event = epoll_event()
         event.events = EPOLLIN.rawValue | (writing ? EPOLLOUT.rawValue : 0)

@@ -1,8 +1,8 @@
-/// What a push was made of; enough to make the same bytes again.
+/// The input of a push; enough to generate the same bytes again.
 struct Push {
     /// The device, as an index into the devices.
     var device: Int
-    /// Where its UUIDs come from.
+    /// The seed of its UUIDs.
     var seed: UInt64
     /// The sequence number of its first mutation.
     var firstNumber: UInt64
@@ -26,16 +26,16 @@ struct PushTemplate {
     private let firstOffset: Int
     /// From one mutation to the next.
     private let stride: Int
-    /// Where in a mutation its random UUIDs stand; if it has a local id that is a UUID, that is the first of them.
+    /// The offsets of a mutation's random UUIDs; if its local id is a UUID, that is the first of them.
     private let uuidOffsets: [Int]
-    /// Where in a mutation its sequence number stands, and with device ids its local id, which is the same.
+    /// The offset of a mutation's sequence number, and with device ids of its local id, which is equal.
     private let numberOffsets: [Int]
     private let contacts: Contacts?
 
-    /// What of a mutation is different where devices have contacts.
+    /// The parts of a mutation that differ if devices have contacts.
     private struct Contacts {
         let ids: Options.IDs
-        /// Where `contact_id` has its digits.
+        /// The offset of the digits of `contact_id`.
         let offset: Int
         let typeOffset: Int
         /// Types with their closing quotation mark, both as long as the longer one.
@@ -43,7 +43,7 @@ struct PushTemplate {
         let contactType: [UInt8]
     }
 
-    /// - Parameter createdAt: the time that the mutations claim to be from, in RFC 3339.
+    /// - Parameter createdAt: the mutations' time of creation, in RFC 3339.
     init(_ options: Options, createdAt: String) {
         let (uuid, number) = (Self.emptyUUID, Self.emptyNumber)
         let hasNumbers = options.ids == .device
@@ -141,11 +141,11 @@ struct PushTemplate {
         }
     }
 
-    /// Writes the local id of the entity that a push created by one of its mutations.
+    /// Writes the local id of an entity from one mutation of a push.
     private func write(contact index: Int, of made: Push, _ ids: Options.IDs, at target: UnsafeMutablePointer<UInt8>) {
         switch ids {
         case .mapped:
-            // as it was written: two numbers for each UUID, of which the local id is the mutation's first
+            // in the generated order: two numbers for each UUID, of which the local id is the mutation's first
             var random = Random(seed: made.seed, after: index * uuidOffsets.count * 2)
             writer.writeUUID(random.next(), random.next(), at: target)
         case .device:
@@ -155,13 +155,13 @@ struct PushTemplate {
     }
 }
 
-/// Text with holes in it to come back to.
+/// Text with placeholders to fill in later.
 private struct Marked {
     var bytes: [UInt8] = []
 
     mutating func append(_ text: String) { bytes += text.utf8 }
 
-    /// Appends a text, then a hole; where the hole is.
+    /// Appends a text, then a placeholder; returns the placeholder's offset.
     mutating func append(_ text: String, hole: String, isQuoted: Bool = false) -> Int {
         bytes += text.utf8
         if isQuoted { bytes.append(UInt8(ascii: "\"")) }

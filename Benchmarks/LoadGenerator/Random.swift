@@ -1,10 +1,10 @@
-/// SplitMix64: fast, and any seed will do, so that what one push was made of can be made again from one number.
+/// SplitMix64: fast, and accepts any seed, so that a push can be generated again from one number.
 struct Random: RandomNumberGenerator {
     private static let step: UInt64 = 0x9E37_79B9_7F4A_7C15
 
     private var state: UInt64
 
-    /// - Parameter skipped: so many of the first numbers are left out.
+    /// - Parameter skipped: the number of first values to skip.
     init(seed: UInt64, after skipped: Int = 0) {
         state = seed &+ Self.step &* UInt64(truncatingIfNeeded: skipped)
     }

@@ -1,6 +1,6 @@
-/// What was counted while measuring.
+/// The counts of the measurement.
 struct Results {
-    /// The status of a right answer.
+    /// The status of a correct answer.
     let success: Int
     var pushes = 0
     var latencies = Latencies()

@@ -1,6 +1,6 @@
-/// Overwrites text that stands in a buffer already, digit by digit.
+/// Overwrites existing text in a buffer, digit by digit.
 struct TextWriter {
-    /// Of each byte, its two hexadecimal digits in the order in which memory holds them.
+    /// The two hexadecimal digits of each byte, in memory order.
     private let hexadecimal: UnsafePointer<UInt16>
 
     /// Lives as long as the process does.
@@ -13,7 +13,7 @@ struct TextWriter {
         hexadecimal = UnsafePointer(table)
     }
 
-    /// Writes the 32 digits of a random UUID (version 4) around the dashes that are there.
+    /// Writes the 32 digits of a random UUID (version 4) around the existing dashes.
     func writeUUID(_ high: UInt64, _ low: UInt64, at target: UnsafeMutablePointer<UInt8>) {
         let high = high & 0xFFFF_FFFF_FFFF_0FFF | 0x4000
         let low = low & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000

@@ -1,15 +1,15 @@
 import Crypto
 import Glibc
 
-/// A user and the token that speaks for them.
+/// A user and its token.
 struct User {
     let id: UUIDBits
     let token: String
 
-    /// Users whose ids count up, as `Benchmarks/ceiling.pgb` makes them: organizations from 1, and in each the
+    /// Users whose ids count up, as `Benchmarks/ceiling.pgb` generates them: organizations from 1, and in each the
     /// users from 1. The organizations take turns.
     static func numbered(organizations: Int, users: Int, secret: String) -> [User] {
-        // Runs of the same day send the same tokens, as clients do until theirs run out.
+        // Runs on the same day send the same tokens, as clients do until theirs expire.
         let day = 86_400
         let signer = TokenSigner(secret: secret, expires: (time(nil) / day + 2) * day)
         var all: [User] = []

@@ -1,8 +1,8 @@
 import Glibc
 
-/// What takes how long.
+/// Measures durations.
 enum Clock {
-    /// The seconds that something takes.
+    /// The duration of a body in seconds.
     static func seconds(_ body: () async throws -> Void) async rethrows -> Double {
         let began = ContinuousClock.now
         try await body()

@@ -1,4 +1,4 @@
-/// What was measured, by name, with its unit in the name.
+/// The measured values, by name, with the unit in the name.
 struct Figures {
     private var values: [(name: String, value: Double)] = []
 
@@ -11,7 +11,7 @@ struct Figures {
 }
 
 extension [Double] {
-    /// - Precondition: there is one.
+    /// - Precondition: the list is not empty.
     var median: Double {
         let sorted = sorted()
         return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2

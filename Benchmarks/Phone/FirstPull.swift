@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// All there is, by a phone that has nothing.
+/// Pulls everything, on a phone without data.
 struct FirstPull {
     private let phone: Phone
 

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Asks the main queue every 5 ms to answer, from a thread of its own, and notes how long each answer took.
+/// Sends a task to the main queue every 5 ms, from a separate thread, and records its delay.
 final class Heartbeat: Sendable {
     struct Beats {
         let seconds: Double
@@ -39,7 +39,7 @@ final class Heartbeat: Sendable {
         }
     }
 
-    /// What was noted, once the last one is answered.
+    /// The recorded delays, once the last task has run.
     func stop() async -> Beats {
         let seconds = began.duration(to: .now) / .seconds(1)
         state.withLock { $0.isOver = true }

@@ -2,8 +2,8 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// For how long the main thread does not answer while the phone synchronizes: it opens one screen after the other, each
-/// with an observation whose first value it waits for, and looks at the status.
+/// The delay of the main thread while the phone synchronizes: it opens one screen after another, each with an
+/// observation whose first value it awaits, and reads the status.
 struct MainThread {
     private static let writes = 1_000
     private let phone: Phone
@@ -11,7 +11,7 @@ struct MainThread {
     init(_ options: Options) throws { phone = try Phone(options.gateway, token: options.token) }
 
     func figures() async throws -> Figures {
-        // what is there already is pulled, and the writes pushed, while it watches
+        // while it watches, existing entities are pulled, and the writes are pushed
         try await phone.database.write { [sluice = phone.sluice] db in
             for _ in 0..<Self.writes {
                 let note = Note()
@@ -31,7 +31,7 @@ struct MainThread {
         return figures
     }
 
-    /// - Returns: how the main thread answered meanwhile, and how many screens it opened.
+    /// - Returns: the delays of the main thread during the body, and the number of opened screens.
     private func watch(_ body: @escaping @Sendable () async throws -> Void) async throws -> (Heartbeat.Beats, Int) {
         let screens = Task { try await Self.openScreens(phone) }
         let heartbeat = Heartbeat()
@@ -41,7 +41,7 @@ struct MainThread {
         return (beats, try await screens.value)
     }
 
-    /// Opens a screen every 50 ms, until it is cancelled; how many.
+    /// Opens a screen every 50 ms until it is cancelled; returns their number.
     @MainActor private static func openScreens(_ phone: Phone) async throws -> Int {
         var screens = 0
         while !Task.isCancelled {

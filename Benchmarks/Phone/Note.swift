@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// What people write down: some 150 bytes.
+/// A user's note: some 150 bytes.
 struct Note: Codable, FetchableRecord, PersistableRecord, Syncable, Sendable {
     var id = UUID.timeOrdered()
     var title: String
@@ -18,7 +18,7 @@ struct Note: Codable, FetchableRecord, PersistableRecord, Syncable, Sendable {
     )
 
     init() {
-        // each its own, so that all phones have them in one order
+        // unique, so that all phones have the notes in one order
         title = "Note \(id)"
         text = "Visited the customer, who asked for another offer until the end of the month."
         amount = "129.90"

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the command line and the environment say.
+/// The options of the command line and the environment.
 struct Options {
     static let help = """
         Usage: PhoneBenchmark FIGURE --gateway URL [options]
@@ -34,7 +34,7 @@ struct Options {
     let token: String
     let otherToken: String
 
-    /// Why options make no sense.
+    /// The reason why options are invalid.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }

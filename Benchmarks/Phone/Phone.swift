@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// An app's database, with the library on it, in a folder of its own, which whoever starts the program removes.
+/// An app's database with the library, in a separate folder, which the caller of the program removes.
 final class Phone: Sendable {
     let database: DatabasePool
     let sluice: SluiceClient
@@ -61,7 +61,7 @@ final class Phone: Sendable {
     }
 }
 
-/// Why there is no figure.
+/// The reason why there is no figure.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 }

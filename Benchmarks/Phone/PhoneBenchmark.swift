@@ -1,13 +1,13 @@
 import Foundation
 
-/// What the phone's library takes; see ``Options/help``.
+/// The costs of the phone's library; see ``Options/help``.
 @main
 enum PhoneBenchmark {
     static func main() {
         let arguments = Array(CommandLine.arguments.dropFirst())
         if arguments.contains("--help") || arguments.contains("-h") { return print(Options.help) }
         Task.detached { exit(await status(arguments)) }
-        // the main thread does what an app's does: it takes what comes to its queue, kept alive by a timer
+        // the main thread acts as in an app: it runs the tasks of its queue, kept alive by a timer
         RunLoop.main.add(Timer(timeInterval: 3_600, repeats: true) { _ in }, forMode: .default)
         RunLoop.main.run()
     }

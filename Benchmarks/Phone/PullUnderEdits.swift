@@ -1,8 +1,8 @@
 import GRDB
 import SluiceClient
 
-/// A pull of 1,000 changes to rows that have an edit each which waits, beside a pull of the same changes by a phone
-/// that has edited nothing, in turns.
+/// A pull of 1,000 changes to rows with one waiting edit each, compared with a pull of the same changes by a phone
+/// without edits, in turns.
 struct PullUnderEdits {
     private static let rows = 1_000
     private let options: Options
@@ -29,7 +29,7 @@ struct PullUnderEdits {
             let notes = try await colleague.notes(Self.rows)
             try await colleague.edit(notes) { $0.text = "Round \(round) of what a colleague has written meanwhile." }
             try await colleague.synchronize()
-            // whoever is first warms the gateway up for the other
+            // the first pull warms up the gateway for the other
             if round % 2 == 0 { under.append(try await pull(edited, round)) }
             without.append(try await pull(plain, round))
             if round % 2 == 1 { under.append(try await pull(edited, round)) }
@@ -43,7 +43,7 @@ struct PullUnderEdits {
         return figures
     }
 
-    /// Milliseconds; all of the colleague's changes have to be shown, and below them the edits of this phone.
+    /// Milliseconds; all changes of the other user must be visible, below this phone's edits.
     private func pull(_ phone: Phone, _ round: Int) async throws -> Double {
         let seconds = try await Clock.seconds { try await phone.synchronize() }
         let (shown, kept) = try await phone.database.read { db in

@@ -2,10 +2,10 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// What a write costs when it is enqueued, beside the same insert into a table that is not synchronized, in turns; and
-/// what draining all of them takes.
+/// The cost of enqueueing a write, compared with the same insert into a table that is not synchronized, in turns; and
+/// the time to drain all of them.
 struct Writes {
-    /// Drained in the end.
+    /// Drained at the end.
     private static let writes = 10_000
     /// Records that a round inserts in transactions of each size: the last is one big transaction.
     private static let (records, sizes) = (100, [1, 10, 100])
@@ -19,7 +19,7 @@ struct Writes {
 
     func figures() async throws -> Figures {
         var figures = Figures()
-        // what is compiled or opened at first is no part of it
+        // excludes one-time compiling and opening
         _ = try await round(size: 1)
         var rounds: [Int: [(plain: Double, both: Double)]] = [:]
         for _ in 0..<options.rounds {
@@ -39,7 +39,7 @@ struct Writes {
         return figures
     }
 
-    /// Microseconds a record: inserted only, and inserted and enqueued.
+    /// Microseconds per record: inserted only, and inserted and enqueued.
     private func round(size: Int) async throws -> (plain: Double, both: Double) {
         let plain = try await insert(size) { db, note in try PlainNote(note).insert(db) }
         let both = try await insert(size) { [sluice = phone.sluice] db, note in

@@ -1,1 +1,1 @@
-"""What scripts/bench is made of: a Postgres, a gateway, runs against both, and their comparison."""
+"""The parts of scripts/bench: a Postgres, a gateway, runs against both, and their comparison."""

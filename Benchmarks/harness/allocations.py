@@ -1,5 +1,5 @@
-"""Heap allocations of a gateway, counted by a library that is loaded before all others. Counting takes time, so there are
-a gateway and runs for it alone."""
+"""Heap allocations of a gateway, counted by a library that is loaded before all others. Counting takes time, so
+these runs have a separate gateway."""
 
 import subprocess
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ SOURCE = BENCHMARKS / "allocations.c"
 
 @dataclass
 class Allocations:
-    """What was counted in a run."""
+    """The counts of a run."""
 
     figure: str
     per_push: float
@@ -31,7 +31,7 @@ class Allocations:
 
 
 class Counter:
-    """The library, and the file in which it counts."""
+    """The library, and the file with its counts."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / "allocations"
@@ -45,7 +45,7 @@ class Counter:
             except (OSError, subprocess.CalledProcessError) as error:
                 raise Failure(f"{SOURCE.name} does not build: {error}") from error
         self.settings = {"LD_PRELOAD": str(library), "COUNT_ALLOCATIONS_IN": str(self._file)}
-        """The environment of a process that counts."""
+        """The environment of a counting process."""
 
     @property
     def count(self) -> int:

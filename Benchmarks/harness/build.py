@@ -1,4 +1,4 @@
-"""Release binaries: the gateway as `make build` makes it, and the programs in `Benchmarks/`."""
+"""Release binaries: the gateway as `make build` builds it, and the programs in `Benchmarks/`."""
 
 import shutil
 import subprocess
@@ -9,12 +9,12 @@ from .children import Failure
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "Benchmarks"
-# What uses Foundation's networking, which needs libcurl with headers to be linked into a program.
+# Programs that use Foundation's networking, which needs libcurl with headers for linking.
 _DYNAMIC = {"PhoneBenchmark"}
 
 
 def build(product: str) -> Path:
-    """Builds the gateway, or a product of the benchmarks' package; where it is."""
+    """Builds the gateway, or a product of the benchmarks' package; returns its path."""
     package, scratch = (ROOT, ROOT / ".build") if product == "sluice" else (BENCHMARKS, ROOT / ".build-benchmarks")
     command = ["swift", "build", "-c", "release"]
     if product not in _DYNAMIC:
@@ -30,7 +30,7 @@ def build(product: str) -> Path:
 
 
 def take_versions() -> None:
-    """Gives the benchmarks the versions of what the gateway depends on, whenever these have changed."""
+    """Copies the gateway's dependency versions to the benchmarks, whenever they have changed."""
     ours, theirs = ROOT / "Package.resolved", BENCHMARKS / "Package.resolved"
     if ours.exists() and not (theirs.exists() and theirs.stat().st_mtime >= ours.stat().st_mtime):
         shutil.copyfile(ours, theirs)

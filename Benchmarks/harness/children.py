@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Failure(Exception):
-    """Why the benchmark can't go on, in words for whoever runs it."""
+    """The reason why the benchmark cannot continue, for its user."""
 
 
 _PR_SET_PDEATHSIG = 1
@@ -17,8 +17,8 @@ _children: list[tuple[subprocess.Popen, int]] = []
 
 
 def start(command: list[str], *, stop_with: int = signal.SIGTERM, **options) -> subprocess.Popen:
-    """Starts a command in a session of its own, so that Ctrl-C reaches this process alone, which then ends the others
-    in good order. Should this process be killed, the kernel sends them the signal."""
+    """Starts a command in a separate session, so that Ctrl-C reaches only this process, which then stops the
+    others in order. If this process is killed, the kernel sends them the signal."""
 
     def die_with_parent() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, int(stop_with))
@@ -30,7 +30,7 @@ def start(command: list[str], *, stop_with: int = signal.SIGTERM, **options) -> 
 
 
 def run(command: list[str], **options) -> str:
-    """Runs a command to its end; its standard output."""
+    """Runs a command to its end; returns its standard output."""
     child = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
     output, errors = child.communicate()
     if child.returncode != 0:
@@ -39,7 +39,7 @@ def run(command: list[str], **options) -> str:
 
 
 def stop(child: subprocess.Popen, *, patience: float = 20) -> None:
-    """Ends a child: with its signal, and without mercy when that takes too long."""
+    """Stops a child: with its signal, and with SIGKILL if that takes too long."""
     if child.poll() is None:
         child.send_signal(next(how for other, how in _children if other is child))
         try:
@@ -51,13 +51,13 @@ def stop(child: subprocess.Popen, *, patience: float = 20) -> None:
 
 
 def stop_all() -> None:
-    """Ends all children, the youngest first."""
+    """Stops all children, the youngest first."""
     for child, _ in reversed(list(_children)):
         stop(child)
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """The end of a log, to be shown with a failure."""
+    """The end of a log, for a failure's message."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:

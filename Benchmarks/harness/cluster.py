@@ -1,4 +1,4 @@
-"""A private PostgreSQL server that goes away with its directory."""
+"""A private PostgreSQL server that is removed with its directory."""
 
 import os
 import pwd
@@ -13,8 +13,8 @@ from . import children
 from .children import Failure
 from .servers import Server
 
-# The same server for the gateway and for what it is compared with. Commits are flushed, as in production. Vacuum runs
-# between rounds and not by itself, so that it falls on no run by chance.
+# The same server for the gateway and for the programs that it is compared with. Commits are flushed, as in production.
+# Vacuum runs only between rounds, so that it affects no run by chance.
 SETTINGS = {
     "listen_addresses": "",
     "fsync": "on",
@@ -29,15 +29,15 @@ SETTINGS = {
 
 
 class Cluster(Server):
-    """Databases are reached by a Unix socket in `directory`, which goes when the server ends."""
+    """Databases are reached by a Unix socket in `directory`, which is removed when the server stops."""
 
     name = "postgres"
-    # Ends it at once, without a last checkpoint of what nobody will read.
+    # Stops immediately, without a last checkpoint of data that is not needed.
     stop_with = signal.SIGQUIT
     patience = 300.0
 
     def __init__(self, **settings: str) -> None:
-        """`settings` go before those above."""
+        """`settings` precede those above."""
         self.binaries = _find_binaries()
         self._settings = SETTINGS | settings
         self.directory = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
@@ -60,7 +60,7 @@ class Cluster(Server):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def restart(self) -> None:
-        """As after a crash: clients are cut off, and the server recovers."""
+        """As after a crash: clients are disconnected, and the server recovers."""
         self.stop()
         self.start()
         self.wait_until_ready()
@@ -76,7 +76,7 @@ class Cluster(Server):
         self.query("postgres", f'create database "{name}"')
 
     def query(self, database: str, sql: str) -> str:
-        """Runs SQL; what it answers, unaligned."""
+        """Runs SQL; returns its output, unaligned."""
         return self._psql(database, "--command", sql)
 
     def run_file(self, database: str, file: Path) -> None:
@@ -91,7 +91,7 @@ class Cluster(Server):
         return int(self.query("postgres", "select pg_current_wal_insert_lsn() - '0/0'"))
 
     def last_checkpoint(self) -> str:
-        """Differs from what it was when a checkpoint has ended since."""
+        """Changes when a checkpoint has ended."""
         return self.query("postgres", "select checkpoint_lsn from pg_control_checkpoint()")
 
     def client(self, program: str, database: str, *arguments: str) -> list[str]:
@@ -132,8 +132,8 @@ def _find_binaries() -> Path:
 
 
 def _hand_over(directory: Path) -> list[str]:
-    """PostgreSQL refuses to run as root, so root gives the directory to another user; answers what to run it with."""
-    # A change of user clears the wish to die with the parent, so setpriv makes it again.
+    """PostgreSQL refuses to run as root, so root gives the directory to another user; returns the command prefix."""
+    # A change of user clears the parent-death signal, so setpriv sets it again.
     if os.geteuid() != 0:
         return []
     names = [os.environ.get("SLUICE_POSTGRES_OS_USER"), "postgres", "nobody"]

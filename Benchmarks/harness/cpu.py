@@ -1,4 +1,4 @@
-"""What processes use, from /proc."""
+"""The resource use of processes, from /proc."""
 
 import os
 from pathlib import Path
@@ -7,18 +7,18 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int) -> list[str]:
-    # The second field, the name, is in parentheses and may hold anything; field 3 comes first here.
+    # The second field, the name, is in parentheses and may contain anything; field 3 comes first here.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def of_process(pid: int, *, with_ended_children: bool = False) -> float:
-    """CPU seconds, user and system; with those of children that have ended, if wanted."""
+    """CPU seconds, user and system; on request with those of children that have ended."""
     fields = _stat(pid)
     return sum(int(field) for field in fields[11 : 15 if with_ended_children else 13]) / _TICK
 
 
 def children(parent: int) -> list[int]:
-    """Those that run, or have ended and not been waited for, in the order of their numbers."""
+    """Child processes that run, or have ended without being waited for, in the order of their numbers."""
     found = []
     for name in os.listdir("/proc"):
         try:
@@ -31,7 +31,7 @@ def children(parent: int) -> list[int]:
 
 def of_server(postmaster: int) -> float:
     """CPU seconds of a Postgres: its main process, all children, and those that have ended."""
-    # A child that ends meanwhile would be counted in neither place, or in both.
+    # A child that ends during this would be counted in neither place, or in both.
     while True:
         before = children(postmaster)
         try:
@@ -56,13 +56,13 @@ def of_backends(postmaster: int, database: str) -> float:
 
 
 def of_machine() -> float:
-    """CPU seconds of everything on this machine, and those that a hypervisor took away."""
+    """CPU seconds of all processes on this machine, and those that a hypervisor took away."""
     user, nice, system, _, _, irq, softirq, steal = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     return sum(map(int, (user, nice, system, irq, softirq, steal))) / _TICK
 
 
 def memory(pid: int) -> dict[str, float]:
-    """Resident megabytes (10^6 bytes): now, and at the highest since `reset_peak`."""
+    """Resident megabytes (10^6 bytes): now, and the highest since `reset_peak`."""
     kilobytes = {}
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         name, _, value = line.partition(":")
@@ -72,5 +72,5 @@ def memory(pid: int) -> dict[str, float]:
 
 
 def reset_peak(pid: int) -> None:
-    """Lets the highest resident size begin anew."""
+    """Resets the highest resident size."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")

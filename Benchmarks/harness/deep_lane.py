@@ -1,4 +1,4 @@
-"""Pushes into lanes in which thousands of mutations are open, against pushes into lanes that are empty."""
+"""Pushes into lanes with thousands of open mutations, compared with pushes into empty lanes."""
 
 import http.client
 import itertools
@@ -17,13 +17,13 @@ from .tokens import token
 DATABASE = "deep_lane"
 OPEN = 10_000
 BATCH = 50
-# Of a push into the lane that only keeps: what waits for something.
+# The mutations of a push into the storing lane that wait for another one.
 BLOCKED = 15
 SAMPLES = 40
 _FILL = 500
 _AWAY, _HALTED = organization(1), organization(2)
 _ENDPOINT = "/api/v1/notes"
-# A type of the built-in store, whose mutations are final at once.
+# A type of the built-in store, whose mutations are final immediately.
 _KEPT_HERE = "memo"
 
 
@@ -42,7 +42,7 @@ class Deep:
 
 
 class Phone:
-    """One user with one device, which counts its mutations."""
+    """One user with one device, which numbers its mutations."""
 
     _serial = itertools.count(1)
 
@@ -66,7 +66,7 @@ class Phone:
         return self.entry("create", local_id=str(uuid.uuid4()), **members)
 
     def push(self, connection: http.client.HTTPConnection, entries: list[dict]) -> tuple[float, dict]:
-        """Milliseconds until the answer, and the answer; every entry has to be taken."""
+        """Milliseconds until the answer, and the answer; every entry has to be accepted."""
         body = json.dumps({"device_id": self.user, "mutations": entries}).encode()
         started = time.perf_counter()
         connection.request("POST", "/v1/mutations", body, self._headers)
@@ -80,14 +80,15 @@ class Phone:
 
 
 class DeepLanes:
-    """Lanes of one gateway: one whose upstream is away, one behind a conflict, one that keeps what nobody asks for."""
+    """Lanes of one gateway: one whose upstream is unavailable, one behind a conflict, one that only stores
+    mutations."""
 
     def __init__(self, gateway: Gateway, cluster: Cluster, *, count: int, samples: int) -> None:
         self._gateway, self._cluster, self._count, self._samples = gateway, cluster, count, samples
         self._connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
 
     def set_up(self) -> None:
-        """No table is analyzed: plans are made as they are in a new database that fills."""
+        """No table is analyzed: plans are made as in a new database that fills."""
         self._gateway.create_organizations(2)
         dead = {"base_url": "http://127.0.0.1:1"}
         self._gateway.administer(
@@ -99,7 +100,7 @@ class DeepLanes:
         )
         first = Phone(self._gateway, _HALTED)
         first.push(self._connection, [first.create()])
-        # the type is forwarded from now on, and nothing is sent: no worker is in the way of what is made a conflict
+        # from now on the type is forwarded, and nothing is sent: no worker interferes with the conflict made here
         self._gateway.administer([("DELETE", f"/organizations/{_HALTED}/upstream", None)])
         self._away, self._contact = Phone(self._gateway, _AWAY), str(uuid.uuid4())
         self._fill(self._away, lambda index: self._edit_or_create(index))
@@ -132,11 +133,11 @@ class DeepLanes:
             times["deep"].append(took)
             if name != "kept" and any(one["status"] != "blocked" for one in answer["results"]):
                 raise Failure(f"deep-lane {name}: something is not blocked")
-            # a lane of its own each time, for a push leaves it filled; user, device and lane are there before
+            # a separate lane each time, because a push leaves it filled; user, device and lane exist before
             phone = Phone(self._gateway, where)
             phone.push(self._connection, [{**phone.create(), "entity_type": _KEPT_HERE}])
             times["empty"].append(phone.push(self._connection, empty_entries(phone))[0])
-        # the first made connections and statements
+        # the first ones opened connections and prepared statements
         medians = {side: median(values[3:]) for side, values in times.items()}
         return Deep(name, self._count, medians["deep"], medians["empty"], self._samples)
 
@@ -152,13 +153,13 @@ class DeepLanes:
 
     @staticmethod
     def _edits(phone: Phone, count: int = BATCH, contact: str | None = None) -> list[dict]:
-        """Edits of one entity: of one that waits for its create, or of one that the upstream has."""
+        """Edits of one entity: one that waits for its create, or one that the upstream has."""
         name = {"local_id": contact} if contact else {"server_id": "note-1"}
         return [phone.entry("update", **name) for _ in range(count)]
 
     @staticmethod
     def _mixed(phone: Phone, contact: str | None = None) -> list[dict]:
-        """Creates, and some edits that wait for one that is kept; in an empty lane for one of the push."""
+        """Creates, and some edits that wait for a stored one; in an empty lane for one of the push."""
         creates = [phone.create() for _ in range(BATCH - BLOCKED)]
         contact = contact or creates[0]["local_id"]
         return creates + [phone.entry("update", local_id=contact) for _ in range(BLOCKED)]

@@ -1,4 +1,4 @@
-"""Runs that deliver: many listeners to events that nothing happens to, and pulls of a feed of a million entities."""
+"""Delivery runs: many listeners to events without changes, and pulls of a feed of a million entities."""
 
 import http.client
 import json
@@ -28,7 +28,7 @@ FEED = 2
 
 @dataclass
 class Delivery:
-    """What was measured, by name, with its unit in the name."""
+    """The measured values, by name, with the unit in the name."""
 
     figure: str
     values: dict[str, float] = field(default_factory=dict)
@@ -38,12 +38,13 @@ class Delivery:
 
 
 def listen(gateway: Gateway, cluster: Cluster, *, listeners: int = LISTENERS, seconds: float = 30) -> Delivery:
-    """Memory and CPU with so many listeners, half of them in one organization, and how soon a push reaches all."""
+    """Memory and CPU with this many listeners, half of them in one organization, and the time until a push reaches
+    all."""
     before = cpu.memory(gateway.pid)["resident"]
     started = time.monotonic()
     sockets = [_listener(gateway, number) for number in range(listeners)]
     opened = time.monotonic() - started
-    # what connecting cost is past
+    # after the cost of connecting
     time.sleep(5)
     for one in sockets:
         _drain(one)
@@ -73,7 +74,7 @@ def pull(gateway: Gateway, cluster: Cluster, *, entities: int = ENTITIES) -> Del
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
     headers = {"Authorization": f"Bearer {token(gateway.secret, organization(FEED), str(uuid.UUID(int=7)))}"}
     times, seen, cursor = [], 0, ""
-    # by its marks, for a thousand documents take longer to be parsed than to be pulled
+    # by its marks, because parsing a thousand documents takes longer than pulling them
     mark, end = b'"entity_type":', re.compile(rb'"next":"([^"]+)","up_to_date":(true|false)}$')
     while True:
         started = time.perf_counter()
@@ -103,7 +104,7 @@ def pull(gateway: Gateway, cluster: Cluster, *, entities: int = ENTITIES) -> Del
 def _listener(gateway: Gateway, number: int) -> socket.socket:
     one = socket.create_connection(("127.0.0.1", gateway.port))
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-    # half of them colleagues, half each with an organization shared by a hundred
+    # half of them in one organization, half in organizations shared by a hundred
     where = LISTENING if number % 2 == 0 else FEED + 1 + number // 200
     bearer = token(gateway.secret, organization(where), str(uuid.UUID(int=1000 + number)))
     one.sendall(f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {bearer}\r\n\r\n".encode())
@@ -122,7 +123,7 @@ def _drain(one: socket.socket) -> bytes:
 
 
 def _hint(gateway: Gateway, sockets: list[socket.socket]) -> tuple[float, float]:
-    """Seconds from a push until the first and the last of its organization's listeners were told."""
+    """Seconds from a push until the first and the last of its organization's listeners were notified."""
     waiting = {one.fileno(): one for one in sockets[::2]}
     poll = select.epoll()
     for number, one in waiting.items():
@@ -157,7 +158,7 @@ def _hint(gateway: Gateway, sockets: list[socket.socket]) -> tuple[float, float]
 
 
 def _entities(count: int) -> str:
-    """A feed as pushes would have left it."""
+    """A feed in the state after pushes."""
     where = organization(FEED)
     return f"""
         INSERT INTO entities (organization_id, entity_type, id, version, document, feed_position, owner_id, updated_by,

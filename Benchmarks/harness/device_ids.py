@@ -1,4 +1,5 @@
-"""Types with device ids: pushes to them, and pulls of a feed in a device's own ids beside pulls of the feed as it is."""
+"""Types with device ids: pushes to them, and pulls of a feed in a device's own ids, compared with pulls of the
+plain feed."""
 
 import http.client
 import json
@@ -15,14 +16,14 @@ from .names import organization
 from .runs import Load
 from .tokens import token
 
-# What is pushed to: entity types by name, with what registers them. `contact_id` of a push without relations is not
+# The targets of pushes: entity types by name, with their registration. `contact_id` of a push without relations is not
 # declared, so it is a UUID as in any other push.
 PUSHED_TYPES = {
     "device_contact": {"id_space": "device"},
     "device_activity": {"id_space": "device"},
     "device_errand": {"id_space": "device", "relations": {"contact_id": "device_contact"}},
 }
-# Devices that have to create contacts first are fewer than others.
+# Fewer devices than in other runs, because they have to create contacts first.
 _USERS = 5
 PUSH = Load(mutations=50, connections=32, type="device_activity", ids="device")
 RELATED_PUSH = Load(
@@ -33,7 +34,7 @@ MAPPED_RELATED_PUSH = Load(mutations=50, connections=32, contacts="contact", use
 DATABASE = "device_ids"
 FOLDERS, PROJECTS, TASKS = 2_000, 500, 50_000
 PAGE = 500
-# Devices that have pulled everything before. A round takes one that the gateway has not heard of since it started.
+# Devices that have pulled everything before. A round uses one that the gateway has not served since it started.
 DEVICES = 20
 PULLED_TYPES = {
     "folder": {"id_space": "device"},
@@ -53,7 +54,7 @@ class Pulls:
     known_ms: float
     first_ms: float
     plain_bytes: float
-    """Of a page of the feed as it is."""
+    """Of a page of the plain feed."""
     device_bytes: float
     pages: int = 0
     all_ms: dict[str, list[float]] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class Pulls:
 
 
 def register(gateway: Gateway, types: dict[str, dict], organizations: int) -> None:
-    """Makes the types known to organizations 1 to so many."""
+    """Registers the types in organizations 1 to `count`."""
     gateway.administer(
         ("PUT", f"/organizations/{organization(number)}/entity-types/{name}", settings)
         for number in range(1, organizations + 1) for name, settings in types.items()
@@ -72,7 +73,7 @@ def register(gateway: Gateway, types: dict[str, dict], organizations: int) -> No
 
 
 class DevicePulls:
-    """A feed of folders and projects, then tasks with three relations each, and devices that have seen it all."""
+    """A feed of folders and projects, then tasks with three relations each, and devices that have read all of it."""
 
     def __init__(self, gateway: Gateway, cluster: Cluster, *, tasks: int = TASKS) -> None:
         self._gateway, self._cluster, self._tasks = gateway, cluster, tasks
@@ -101,7 +102,7 @@ class DevicePulls:
         before = (FOLDERS + PROJECTS) // PAGE
         pages = before + self._tasks // PAGE
         for page in range(pages):
-            # whoever follows whom takes turns, too
+            # the order rotates, too
             turn = page % len(names)
             for name in names[turn:] + names[:turn]:
                 sides[name].page(is_last=page + 1 == pages)
@@ -131,7 +132,7 @@ class _Side:
         self._connection.close()
 
     def _call(self, method: str, path: str, body: bytes | None = None) -> dict:
-        """Makes a call and times it, from the first byte sent to the last read."""
+        """Makes a call and measures it, from the first byte sent to the last read."""
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
         started = time.perf_counter()
         self._connection.request(method, path, body, headers)
@@ -144,7 +145,7 @@ class _Side:
         return json.loads(text)
 
     def _check(self, answer: dict, is_last: bool, check: Callable[[dict, int], bool]) -> None:
-        """That a page is full, in order, and says of each entity what it should."""
+        """Checks that a page is full, in order, and has the expected content for each entity."""
         changes = answer["changes"]
         wrong = [one for place, one in enumerate(changes, self._seen) if not check(one, place)]
         self._seen += len(changes)
@@ -154,7 +155,7 @@ class _Side:
 
 
 class _Plain(_Side):
-    """Reads the feed as it is."""
+    """Reads the plain feed."""
 
     def __init__(self, port: int, bearer: str) -> None:
         super().__init__(port, bearer)
@@ -189,7 +190,7 @@ class _Device(_Side):
         self._check(answer, is_last, self._is_translated)
 
     def _is_translated(self, change: dict, place: int) -> bool:
-        """Things are numbered in the order of the feed, by the devices that know it and by one that begins."""
+        """Entities are numbered in the order of the feed, by known devices and by a new one."""
         kind, number = _expected(place)
         document = change["document"]
         if (change["entity_type"], change["local_id"], _number(document)) != (kind, number, number):
@@ -203,7 +204,7 @@ def _device(number: int) -> str:
 
 
 def _expected(place: int) -> tuple[str, int]:
-    """What stands at a place of the feed, counted from 0: folders, projects, tasks."""
+    """The entity at a position of the feed, counted from 0: folders, projects, tasks."""
     if place < FOLDERS:
         return "folder", place + 1
     if place < FOLDERS + PROJECTS:
@@ -216,21 +217,22 @@ def _number(document: dict) -> int:
 
 
 def _relations(task: int) -> list:
-    """Numbers of a task's folder, project and parents, as `_feed` has them; parents are of all ages."""
+    """Numbers of a task's folder, project and parents, as in `_feed`; parents are of all ages."""
     parents = [] if task == 1 else [1 + task * 1_299_709 % 2_000_003 % (task - 1)]
     return [1 + task * 7919 % FOLDERS, 1 + task * 104_729 % PROJECTS, parents]
 
 
 def _id(kind: int, number: str) -> str:
-    """SQL for the server id of a thing: a UUIDv7, as the built-in store makes them, in the order of the feed."""
-    # 48 bits of time, the version, and the rest by chance that can be repeated
+    """SQL for the server id of an entity: a UUIDv7, as the built-in store generates them, in the order of the
+    feed."""
+    # 48 bits of time, the version, and repeatable random bits
     chance = f"md5('{kind}-' || {number})"
     return (f"(lpad(to_hex(1763000000000 + {kind * 100_000_000} + {number}::bigint * 20), 12, '0') || '7' || "
             f"substr({chance}, 1, 3) || 'a' || substr({chance}, 4, 15))::uuid::text")
 
 
 def _feed(tasks: int) -> str:
-    """A feed as pushes would have left it: documents of some 500 bytes, with server ids as relations."""
+    """A feed in the state after pushes: documents of some 500 bytes, with server ids as relations."""
     things = f"""
         SELECT n AS place, 'folder' AS kind, {_id(1, 'n')} AS id,
             '{{"title":"Folder ' || n || '","notes":"' || repeat('x', 300) || '"}}' AS document
@@ -262,7 +264,7 @@ def _feed(tasks: int) -> str:
 
 
 def _known(tasks: int) -> str:
-    """Ids as pulls would have left them: each device has all entities, and has counted each type from 1."""
+    """Ids in the state after pulls: each device has all entities, and has numbered each type from 1."""
     return f"""
         INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
         SELECT '{_WHERE}', '{_USER}', ('{_device(0)[:-12]}' || lpad(d::text, 12, '0'))::uuid, entity_type,

@@ -1,4 +1,4 @@
-"""What is measured, and which ratios it is held to."""
+"""The measurements, and the ratios that they must reach."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -24,57 +24,58 @@ REPLAYS = {
     "replay-1": Load(mutations=1, connections=64, mode="replay"),
     "replay-50": Load(mutations=50, connections=32, mode="replay", pool=1000),
 }
-# A push to a type with device ids, and the push to a mapped type that it is compared with.
+# A push to a type with device ids, and the push to a mapped type with which it is compared.
 DEVICE_PUSHES = {
     "device-push-50": (device_ids.PUSH, "push-50"),
     "device-push-50 related": (device_ids.RELATED_PUSH, "push-50 related"),
 }
 MAPPED_RELATED = {"push-50 related": device_ids.MAPPED_RELATED_PUSH}
-# Whose allocations are counted.
+# The pushes whose allocations are counted.
 ALLOCATING = ["push-1", "push-50"]
 MEMORY = Load(mutations=50, connections=1000)
-# What --against can compare.
+# The loads that --against can compare.
 LOADS = PUSHES | REPLAYS
 # Without --only.
 USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
          "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor", "phone"]
 ALL = [*USUAL, "growth"]
 
-# At least so many times the ceiling with as many mutations in a call.
+# At least this factor of the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
-# At least so many times the rate of new pushes of the same size.
+# At least this factor of the rate of new pushes of the same size.
 REPLAY_BAR = 2.0
 # The gateway's CPU, as a share of Postgres's for the same pushes.
 CPU_BAR = 0.25
-# Forwarded mutations: at least so many times the requests of the bare client, or so many a second.
+# Forwarded mutations: at least this factor of the bare client's requests, or this many a second.
 FORWARD_BAR, FORWARD_RATE_BAR = 0.5, 10_000
-# A quiet organization's p99 latency beside a busy one or a dead upstream, against that of an idle gateway.
+# A quiet organization's p99 latency while another one is busy or has an unavailable upstream, divided by that of an
+# idle gateway.
 QUIET_BAR = 2.0
 # In 10^6 bytes.
 MEMORY_BAR = 150.0
-# Heap allocations of the gateway for each mutation: 5 % above those of 2026-11-26. Those of a push of one depend on how
-# many share a group, by some 5 %.
+# Heap allocations of the gateway per mutation: 5 % above those of 2026-11-26. Those of a push of one depend on the
+# number of pushes in a group, by some 5 %.
 ALLOCATION_BARS = {"push-1": 178.0, "push-50": 31.5}
-# Milliseconds until the last of an organization's listeners is told of a push.
+# Milliseconds until the last of an organization's listeners is notified of a push.
 HINT_BAR = 1000.0
-# Pulls of a feed's last tenth, against those of its first.
+# Pulls of a feed's last tenth, divided by those of its first.
 FEED_BAR = 0.8
-# p99 of pushes while retention works, against without.
+# p99 of pushes while retention runs, divided by that without.
 RETENTION_BAR = 1.5
-# p99 of an organization's pushes beside another that does its worst, against without.
+# p99 of an organization's pushes while another causes its worst load, divided by that without.
 NEIGHBOUR_BAR = 2.0
-# What a push of device ids, and a page in a device's own ids, may cost against one without.
+# The cost of a push with device ids, and of a page in a device's own ids, divided by one without.
 DEVICE_BAR = 1.5
-# What a push into a lane with thousands of open mutations may cost against one into an empty lane.
+# The cost of a push into a lane with thousands of open mutations, divided by one into an empty lane.
 DEEP_BAR = 2.0
-# Microseconds that enqueueing adds to an insert, in a transaction of their own.
+# Microseconds that enqueueing adds to an insert, in a separate transaction.
 ENQUEUE_BAR = 150.0
-# A phone's memory while it pulls everything for the first time, in 10^6 bytes.
+# A phone's memory during its first pull of everything, in 10^6 bytes.
 FIRST_PULL_BAR = 60.0
-# Milliseconds that the main thread of a phone may not answer while it synchronizes: a fourth of the network's round
-# trip, of which it would take a whole one to wait for an answer.
+# The longest delay of a phone's main thread while it synchronizes, in milliseconds: a fourth of the network's round
+# trip. Waiting for an answer would take a whole round trip.
 MAIN_BAR = DELAY * 1000 / 2
-# Pushes and pulls of a database that has grown, against those of a fresh one.
+# Pushes and pulls of a database that has grown, divided by those of a fresh one.
 GROWTH_BAR = 0.9
 
 
@@ -92,12 +93,12 @@ class Figure:
 
 
 def push_of(replay: str) -> str:
-    """The new pushes that a replay, or a push of device ids, is compared with."""
+    """The new pushes with which a replay, or a push of device ids, is compared."""
     return replay.replace("replay", "push").removeprefix("device-")
 
 
 def compare(rounds: list[dict[str, Run]], peak: float | None) -> list[Figure]:
-    """The figures of all rounds: medians of ratios, each taken within one round."""
+    """The figures of all rounds: medians of ratios, each of values from one round."""
     figures = []
     measured = [name for name in ALL if any(name in runs for runs in rounds)]
     for name in measured:
@@ -140,7 +141,7 @@ def _replay(name: str, rounds: list[dict[str, Run]]) -> Figure:
 
 
 def _device_push(name: str, pairs: list[tuple[Run, Run]]) -> list[Figure]:
-    """What a push costs against one to a mapped type: in time, and in everybody's CPU."""
+    """The cost of a push divided by one to a mapped type: in time, and in the CPU of all processes."""
     costs = [mapped.mutations_per_second / own.mutations_per_second for own, mapped in pairs]
     work = [_all_cpu(own) / _all_cpu(mapped) for own, mapped in pairs]
     own, mapped = (median(_all_cpu(pair[side]) for pair in pairs) for side in (0, 1))
@@ -164,8 +165,8 @@ def _cpu(name: str, rounds: list[dict[str, Run]]) -> Figure:
 
 
 def _per_cpu(name: str, rounds: list[dict[str, Run]]) -> list[Figure]:
-    """What a second of CPU achieves, everybody's counted: the rate's ratio when nobody waits, and less disturbed by
-    whatever else the machine does."""
+    """The result of a second of CPU of all processes: equals the ratio of rates if no process waits, and is less
+    affected by other load on the machine."""
     ceiling = f"ceiling-{PUSHES[name].mutations}"
     pairs = [(_all_cpu(runs[name]), _all_cpu(runs[ceiling])) for runs in rounds if name in runs and ceiling in runs]
     if not pairs:
@@ -193,7 +194,7 @@ def _rate(runs: list[Run]) -> str:
 
 
 def compare_allocations(runs: list[Allocations]) -> list[Figure]:
-    """What a mutation costs in heap allocations; they grow by changes, hardly by a slower machine."""
+    """The heap allocations per mutation; they grow by changes, hardly by a slower machine."""
     figures = []
     for name in ALLOCATING:
         own = [one for one in runs if one.figure == name]
@@ -208,7 +209,7 @@ def compare_allocations(runs: list[Allocations]) -> list[Figure]:
 
 
 def compare_forwarding(rounds: list[dict[str, Forward]]) -> list[Figure]:
-    """What is forwarded a second, against the HTTP client library alone in the same round."""
+    """Forwarded mutations a second, divided by the HTTP client library alone in the same round."""
     if not rounds:
         return []
     figures = []
@@ -232,7 +233,7 @@ def compare_forwarding(rounds: list[dict[str, Forward]]) -> list[Figure]:
 
 
 def compare_quiet(rounds: list[dict[str, Quiet]]) -> list[Figure]:
-    """A quiet organization's latency beside others, against that of an idle gateway in the same round."""
+    """A quiet organization's latency while others are busy, divided by that of an idle gateway in the same round."""
     figures = []
     for name, others in (("backlog", "another's backlog"), ("dead", "another's dead upstream")):
         pairs = [(one[name], one["idle"]) for one in rounds if name in one]
@@ -250,7 +251,7 @@ def compare_quiet(rounds: list[dict[str, Quiet]]) -> list[Figure]:
 
 
 def compare_deliveries(runs: list[Delivery]) -> list[Figure]:
-    """The figures of runs that deliver."""
+    """The figures of delivery runs."""
     figures = []
     for run in runs:
         values = run.values
@@ -275,7 +276,7 @@ def compare_deliveries(runs: list[Delivery]) -> list[Figure]:
 
 
 def compare_keeping(run: Keeping | None) -> list[Figure]:
-    """Pushes beside retention."""
+    """Pushes while retention runs."""
     if run is None or not run.beside:
         return []
     beside, without = (median(one.p99_ms for one in side) for side in (run.beside, run.without))
@@ -292,7 +293,7 @@ def compare_keeping(run: Keeping | None) -> list[Figure]:
 
 
 def compare_device_pulls(rounds: list[Pulls]) -> list[Figure]:
-    """Pages in a device's own ids, against those of the feed as it is, read in the same round."""
+    """Pages in a device's own ids, divided by those of the plain feed, read in the same round."""
     if not rounds:
         return []
     plain = f"{median(one.plain_ms for one in rounds):.2f} ms a page of the feed"
@@ -308,7 +309,7 @@ def compare_device_pulls(rounds: list[Pulls]) -> list[Figure]:
 
 
 def compare_deep_lanes(rounds: list[list[Deep]]) -> list[Figure]:
-    """Pushes into deep lanes, against those into empty ones, in turns."""
+    """Pushes into deep lanes, divided by those into empty ones, in turns."""
     figures = []
     names = {"away": "upstream away", "conflict": "behind a conflict", "kept": "kept, not analyzed"}
     for name, what in names.items():
@@ -324,7 +325,7 @@ def compare_deep_lanes(rounds: list[list[Deep]]) -> list[Figure]:
 
 
 def compare_phones(runs: list[Phone]) -> list[Figure]:
-    """The phone's library: what it costs beside what an app does without it."""
+    """The costs of the phone's library, compared with an app without it."""
     figures: list[Figure] = []
     for run in runs:
         match run.figure:
@@ -378,7 +379,7 @@ def _phone_first_pull(values: dict[str, float]) -> list[Figure]:
 
 
 def compare_neighbours(runs: list[Neighbour]) -> list[Figure]:
-    """An organization's pushes beside a noisy one's worst, against those alone a moment before."""
+    """An organization's pushes during a noisy one's worst load, divided by those alone a moment before."""
     return [
         Figure(f"{run.scenario}, {run.kind}", f"p99 {run.beside_p99:.1f} ms beside {SCENARIOS[run.scenario]}",
                f"{run.alone_p99:.1f} ms alone", run.ratio, bar=f"≤ {NEIGHBOUR_BAR}", met=run.ratio <= NEIGHBOUR_BAR)

@@ -1,5 +1,5 @@
-"""The least that a push could cost: PostgreSQL with the very rows that the gateway writes, and the server library with
-the same bodies."""
+"""The lower bound of a push's cost: PostgreSQL with exactly the rows that the gateway writes, and the server
+library with the same bodies."""
 
 import http.client
 import json
@@ -17,14 +17,14 @@ from .servers import Target, is_listening
 
 DATABASE = "floor"
 FLOORS = ("push-1", "push-50")
-# Clients of pgbench, between whom floor.sql shares the lanes.
+# Clients of pgbench, among which floor.sql divides the lanes.
 _CLIENTS = 2
-# The CPU of gateway and PostgreSQL, against the floor of both.
+# The CPU of gateway and PostgreSQL, divided by the floor of both.
 BAR = 1.3
 
 
 class Endpoint(Target):
-    """Reads the body of each request, and answers with the same file always."""
+    """Reads the body of each request, and always answers with the same file."""
 
     name = "EmptyEndpoint"
     secret = "nobody looks"
@@ -41,13 +41,13 @@ class Endpoint(Target):
 
 
 class Floor:
-    """Both floors, made from what a gateway wrote and answered."""
+    """Both floors, made from a gateway's rows and answers."""
 
     def __init__(self, cluster: Cluster, runner: Runner, endpoint: Path) -> None:
         self._cluster, self._runner, self._endpoint = cluster, runner, endpoint
 
     def set_up(self, gateway: Gateway, *, age: float) -> None:
-        """On a gateway of its own, with a database of that name."""
+        """On a separate gateway, with a database of that name."""
         gateway.create_organizations(self._runner.organizations)
         self._runner.push("age", gateway, DATABASE, PUSHES["push-50"], seconds=max(1, age))
         connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
@@ -64,8 +64,8 @@ class Floor:
         return self._cluster.directory / f"answer-{name}.json"
 
     def rows(self, name: str, like: Run) -> Run:
-        """Postgres, with as many pushes as a run of the gateway made, so that the tables of both stay of one age, and as
-        many of them in a transaction."""
+        """Postgres, with as many pushes as in a run of the gateway, so that the tables of both stay at the same
+        age, and as many of them per transaction."""
         size, group = PUSHES[name].mutations, round(like.groups.pushes) if like.groups else 1
         pushes = like.pushes_per_second * (self._runner.seconds + self._runner.warm_up)
         return self._runner.pgbench(
@@ -74,14 +74,14 @@ class Floor:
         )
 
     def http(self, name: str) -> Run:
-        """An empty endpoint, in the place of the gateway."""
+        """An empty endpoint in place of the gateway."""
         log = self._cluster.directory / "endpoint.log"
         with Endpoint(self._endpoint, self._answer(name), log) as endpoint:
             return self._runner.push(f"floor http {name}", endpoint, "postgres", PUSHES[name])
 
 
 def compare(rounds: list[dict[str, Run]]) -> list[Figure]:
-    """What pushes cost, against their floors in the same round."""
+    """The cost of pushes, divided by their floors in the same round."""
     figures = []
     for name in FLOORS:
         keys = (name, f"floor rows {name}", f"floor http {name}")

@@ -1,4 +1,4 @@
-"""Runs that forward: mutations replayed to an upstream that answers at once."""
+"""Forwarding runs: mutations are replayed to an upstream that answers immediately."""
 
 import http.client
 import json
@@ -17,18 +17,18 @@ from .runs import ORGANIZATIONS, USERS, Load, Meter, Runner
 from .tokens import token
 
 DATABASE = "forward"
-# One that the load generator does not push for.
+# An organization for which the load generator does not push.
 QUIET = ORGANIZATIONS + 1
 NOISY = 1
 BATCH = Load(mutations=50, connections=32, mode="forwarded")
 COMPLETED = "sluice_mutation_completion_seconds_count"
-# How long a backlog may take to become final.
+# The longest time for a backlog to become final.
 PATIENCE = 300.0
 
 
 @dataclass
 class Forward:
-    """A rate, and what it cost: microseconds of CPU a mutation."""
+    """A rate and its cost: microseconds of CPU per mutation."""
 
     figure: str
     per_second: float
@@ -46,7 +46,7 @@ class Forward:
 
 @dataclass
 class Quiet:
-    """How long pushes of one mutation took until it was forwarded, in milliseconds."""
+    """The time until pushes of one mutation were forwarded, in milliseconds."""
 
     figure: str
     p50_ms: float
@@ -84,7 +84,7 @@ class Forwarding:
         said = dict(pair.split("=", 1) for pair in children.run(command).split())
         meter.stop()
         count = max(1, int(said["requests"]))
-        # The upstream also answered what was sent before the measuring began.
+        # The upstream also answered requests that were sent before the measurement began.
         share = self._runner.seconds / (self._runner.seconds + 1)
         return Forward(
             "client", float(said["requests_per_second"]), cpu_upstream=meter.upstream * share * 1e6 / count,
@@ -92,7 +92,7 @@ class Forwarding:
         )
 
     def drain(self) -> Forward:
-        """A backlog that became final: what was pushed while the upstream answered nothing."""
+        """A backlog that became final: mutations pushed while the upstream answered nothing."""
         expected = self._completed() + self._pushes * BATCH.mutations
         self._nginx.hold(True)
         errors = self._push(self._pushes, ORGANIZATIONS, USERS)
@@ -125,7 +125,7 @@ class Forwarding:
         )
 
     def _push(self, pushes: int, organizations: int, users: int) -> int:
-        """So many pushes of fifty; how many of them went wrong."""
+        """This many pushes of fifty; returns the number of failures."""
         said, _ = self._runner.generate(
             "forward", self._gateway, BATCH, PATIENCE, pushes=pushes, organizations=organizations, users=users
         )
@@ -142,7 +142,7 @@ class Forwarding:
                 raise Failure(f"{expected - self._completed():,} mutations are not final after {PATIENCE:g} s")
             time.sleep(0.1)
 
-    # A quiet organization beside others
+    # A quiet organization and busy others
 
     def idle(self) -> Quiet:
         return self._quiet("idle")
@@ -158,14 +158,14 @@ class Forwarding:
         return run
 
     def beside_dead(self) -> Quiet:
-        """While another organization's upstream is dead. Comes last: it stays so."""
+        """While another organization's upstream is unavailable. Runs last, because it stays so."""
         dead = {"base_url": "http://127.0.0.1:1"}
         self._gateway.administer([("PUT", f"/organizations/{organization(NOISY)}/upstream", dead)])
         self._push(max(1, self._pushes // 10), NOISY, USERS)
         return self._quiet("dead")
 
     def _quiet(self, figure: str, goes_on=lambda: True) -> Quiet:
-        """Pushes of one mutation, one after the other, each answered when it is forwarded."""
+        """Pushes of one mutation in sequence, each answered when it is forwarded."""
         connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=30)
         latencies: list[float] = []
         for index in range(self._samples):
@@ -180,7 +180,7 @@ class Forwarding:
             if response.status != 200 or b'"status":"succeeded"' not in answer:
                 raise Failure(f"quiet {figure}: a push was answered {response.status}: {answer.decode()[:1000]}")
         connection.close()
-        # The first made connections and statements.
+        # The first ones opened connections and prepared statements.
         latencies = sorted(latencies[5:])
         if not latencies:
             raise Failure(f"quiet {figure}: the others were done before anything could be measured")

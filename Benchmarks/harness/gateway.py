@@ -16,7 +16,7 @@ from .servers import Target, free_ports, status_of
 
 @dataclass(frozen=True)
 class Secrets:
-    """What gateways on one database must agree on."""
+    """The settings that gateways on one database share."""
 
     jwt: str = field(default_factory=lambda: secrets.token_hex(32))
     operator: str = field(default_factory=lambda: secrets.token_hex(32))
@@ -32,12 +32,12 @@ class Gateway(Target):
         self, binary: Path, uri: str, log: Path, *, shared: Secrets | None = None,
         settings: dict[str, str] | None = None, partitions: int | None = None,
     ) -> None:
-        """`settings` are more environment variables; `partitions` are those of the tables that it makes."""
+        """`settings` are additional environment variables; `partitions` is the number of partitions of new tables."""
         port, self.operations_port = free_ports(2)
         super().__init__(log, port)
         self._partitions = partitions
         self.binary = binary
-        """What the next start runs."""
+        """The binary of the next start."""
         self._secrets = shared or Secrets()
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
         self.environment = inherited | {
@@ -50,7 +50,7 @@ class Gateway(Target):
         } | (settings or {})
 
     def __exit__(self, kind, *_) -> None:
-        # When a run was cut short its client goes first, or the gateway would wait for it.
+        # If a run was interrupted, its client stops first, or the gateway would wait for it.
         if kind:
             children.stop_all()
         else:
@@ -60,7 +60,7 @@ class Gateway(Target):
         self.migrate()
 
     def migrate(self, binary: Path | None = None) -> str:
-        """Brings the schema forward; what the program says."""
+        """Upgrades the schema; returns the program's output."""
         partitions = ["--partitions", str(self._partitions)] if self._partitions else []
         return children.run([str(binary or self.binary), "migrate", *partitions], env=self.environment)
 
@@ -72,7 +72,7 @@ class Gateway(Target):
         return self._secrets.jwt
 
     def create_organizations(self, count: int) -> None:
-        """Organizations 1 to `count`, which take any user and any entity type."""
+        """Organizations 1 to `count`, which accept any user and any entity type."""
         settings = {"provisioning": "on_first_push", "entity_types": "open"}
         self.administer(
             ("PUT", f"/organizations/{organization(number)}", {"name": f"Organization {number}", "settings": settings})
@@ -80,7 +80,7 @@ class Gateway(Target):
         )
 
     def administer(self, calls: Iterable[tuple[str, str, dict | None]]) -> dict | None:
-        """Makes calls to `/admin`: method, path below it, body. Returns what the last was answered."""
+        """Makes calls to `/admin`: method, path below it, body. Returns the last response's text."""
         text = ""
         connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=120)
         headers = {"Authorization": f"Bearer {self._secrets.operator}", "Content-Type": "application/json"}
@@ -94,7 +94,7 @@ class Gateway(Target):
         return json.loads(text) if text else None
 
     def metrics(self) -> dict[str, float]:
-        """What a scrape shows, by name and labels as they stand in the line."""
+        """The values of a scrape, by name and labels as in the line."""
         connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=120)
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()

@@ -1,6 +1,6 @@
-"""A database that has grown, against one of the same organizations and users in which nothing was pushed: pushes and
-pulls in short turns on one server. The rows are copies of those that a real push leaves, under other names, from the
-oldest to the newest, so that each organization's lie scattered as they would."""
+"""A database that has grown, compared with one of the same organizations and users without pushes: pushes and
+pulls in short turns on one server. The rows are copies of a real push's rows, under other names, from the
+oldest to the newest, so that each organization's rows are scattered as in production."""
 
 import http.client
 import random
@@ -24,17 +24,17 @@ ORGANIZATIONS, USERS = 10_000, 10
 ROWS = 2_000_000
 """Mutations, as many mappings, and as many entities."""
 BATCH = 10
-"""Mutations of a push that made them."""
+"""Mutations of a push that created them."""
 FEWEST_ROWS = ORGANIZATIONS * BATCH
-"""With fewer, some organizations would have none."""
+"""With fewer, some organizations would have no rows."""
 PULLED, PAGE = 200, 500
-"""Organizations whose entities both databases have, and the most that a page has of them."""
+"""Organizations with entities in both databases, and the most that a page contains of them."""
 COMPARED = ["push-1", "push-50"]
-"""The pushes that are made on both."""
+"""The pushes that run on both."""
 OLDEST, NEWEST = 60, 8
-"""The days since they took effect: retention finds all of them due, more than half to be deleted."""
+"""The days since they took effect: all are old enough for retention, which deletes more than half."""
 CHUNK = 100_000
-"""Rows that one statement makes."""
+"""Rows that one statement creates."""
 SETTINGS = {"SLUICE_RETENTION_INTERVAL_SECONDS": "604800"}
 
 # A row `n` counts from the oldest; its push is number `b` of all, the `s`th of user `u` of organization `o`.
@@ -72,7 +72,7 @@ _AGED = {
 
 
 class Growth:
-    """Both databases with their gateways, which are started already."""
+    """Both databases with their gateways, which are already running."""
 
     def __init__(self, grown: Gateway, fresh: Gateway, cluster: Cluster, runner: Runner, *, rows: int, say) -> None:
         """`runner` pushes for all organizations."""
@@ -80,7 +80,7 @@ class Growth:
         self._cluster, self._runner, self._rows, self._say = cluster, runner, rows, say
         self._columns: dict[str, list[str]] = {}
         self._page = min(PAGE, rows // FEWEST_ROWS * BATCH)
-        """No more than each organization has from the beginning: what is pushed later differs."""
+        """At most the number that each organization has from the beginning: later pushes differ."""
         self.pairs: list[versions.Pair] = []
         self.figures: list[Figure] = []
         self.facts: dict[str, object] = {"rows": rows}
@@ -105,7 +105,7 @@ class Growth:
         print(f"  made in {self.facts['seconds_to_grow']:,.0f} s", flush=True)
 
     def _make_users(self, database: str, gateway: Gateway) -> None:
-        """A push of one shows how rows look; all others are made of them."""
+        """A push of one provides the form of the rows; all others are copies of them."""
         gateway.create_organizations(1)
         load = Load(mutations=1, connections=1, users=1)
         self._runner.generate("the first push", gateway, load, 60, pushes=1, organizations=1)
@@ -120,7 +120,7 @@ class Growth:
             self._copy(database, table, {"organization_id": "x.organization_id"}, others)
         for table, more in (("users", {}), ("devices", {"device_id": "x.user_id"}), ("lanes", {})):
             self._copy(database, table, _LANE | more, users)
-        # The rows that the push left are the models of all others; counters are set to what those would have left.
+        # The rows of the push are the models of all others; counters are set to the values after those pushes.
         pushes = -(-self._rows // (ORGANIZATIONS * USERS * BATCH))
         self._cluster.query(database, f"""
             CREATE TABLE like_mutations AS SELECT * FROM mutations;
@@ -132,7 +132,7 @@ class Growth:
             UPDATE devices SET accepted_sequence = {pushes * BATCH};
             UPDATE feeds SET last_position = {pushes * BATCH * USERS};
             """)
-        # So that no dead rows of organization 1 lie where its lookups go.
+        # Prevents dead rows of organization 1 in the range of its look-ups.
         for table in ("lanes", "devices", "feeds", "mutations", "id_mappings", "entities"):
             self._cluster.query(database, f"VACUUM FULL {table}")
 
@@ -149,7 +149,7 @@ class Growth:
             list(pool.map(make, chunks))
 
     def _copy(self, database: str, table: str, values: dict[str, str], source: str) -> None:
-        """Copies rows `t` of a table, some of their columns replaced."""
+        """Copies rows `t` of a table and replaces some of their columns."""
         if table not in self._columns:
             listed = self._cluster.query(
                 database, f"SELECT attname FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0 "
@@ -163,7 +163,7 @@ class Growth:
     # Measuring
 
     def compare(self, turns: int) -> None:
-        """Pushes and pulls of both, one right after the other."""
+        """Pushes and pulls of both, directly after each other."""
         for name in COMPARED:
             self._say(f"{name}, {turns} times each")
             load = replace(figures.PUSHES[name], users=USERS)
@@ -188,7 +188,7 @@ class Growth:
         self.facts["pulls"] = rates
 
     def _pull(self, gateway: Gateway, seed: int) -> float:
-        """First pages of organizations, drawn alike on both sides; how many a second."""
+        """First pages of organizations, drawn alike on both sides; returns the rate per second."""
         draw = random.Random(seed)
         connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
         tokens = [token(gateway.secret, organization(number), user_of(number, 1)) for number in range(1, PULLED + 1)]
@@ -205,11 +205,11 @@ class Growth:
         connection.close()
         return rate
 
-    # Looking
+    # Reading
 
     def sizes(self) -> None:
-        """Prints what partitioned tables and their indexes take, from a megabyte up, and how much of it for each mutation
-        made."""
+        """Prints the sizes of partitioned tables and their indexes, from a megabyte up, and their bytes per
+        mutation."""
         self._say("sizes, and bytes for each mutation made")
         listed = self._cluster.query(GROWN, """
             SELECT p.relkind = 'I', p.relname, sum(pg_relation_size(c.oid))
@@ -225,10 +225,10 @@ class Growth:
                       f"{int(size) / self._rows:>8,.0f} B", flush=True)
         self.facts["sizes"] = sizes
 
-    # Working off
+    # Retention
 
     def work_off(self) -> None:
-        """Has retention work off all that is old, to the end and beside no load."""
+        """Runs retention on all old rows, to the end and without other load."""
         gateway = self.gateways[GROWN]
         self._say("retention of all that was made")
         before, began = rows_done(gateway), time.monotonic()

@@ -1,4 +1,4 @@
-"""Retention: millions of old mutations are worked off while pushes go on."""
+"""Retention: millions of old mutations are deleted while pushes continue."""
 
 import time
 from dataclasses import asdict, dataclass, field
@@ -13,7 +13,7 @@ from .runs import ORGANIZATIONS, USERS, Load, Run, Runner
 
 DATABASE = "keeping"
 ROWS = 1_000_000
-# Neither one at a time nor as many as will go: retention has to find its gaps.
+# Neither a single connection nor the maximum load: retention has to find its gaps.
 LOAD = Load(mutations=10, connections=8)
 SETTINGS = {"SLUICE_RETENTION_INTERVAL_SECONDS": "604800"}
 CHUNK = 250_000
@@ -22,16 +22,16 @@ _LAST_SUCCESS = "sluice_retention_last_success_timestamp_seconds"
 
 @dataclass
 class Keeping:
-    """What was measured."""
+    """The measured values."""
 
     rows: int
     without: list[Run] = field(default_factory=list)
     beside: list[Run] = field(default_factory=list)
     seconds: float = 0.0
     rows_per_second: float = 0.0
-    """Over the whole run of retention, most of it beside pushes."""
+    """Over the whole run of retention, most of it during pushes."""
     alone_per_second: float = 0.0
-    """While nothing else went on, at the end."""
+    """Without other load, at the end."""
     heap_mb: tuple[float, float] = (0.0, 0.0)
     """The table of mutations before and after."""
 
@@ -44,7 +44,7 @@ class Keeping:
 
 
 def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, rounds: int, say, show) -> Keeping:
-    """Latency of pushes without retention and while it works; how long it takes."""
+    """Latency of pushes without retention and while it runs; the duration of retention."""
     gateway.create_organizations(ORGANIZATIONS)
     result = Keeping(rows)
     runner.push("first", gateway, DATABASE, LOAD, seconds=runner.seconds)
@@ -97,7 +97,7 @@ def is_running(gateway: Gateway) -> bool:
 
 
 def rows_done(gateway: Gateway) -> dict[str, float]:
-    """What retention has worked off since the gateway started, by kind."""
+    """The rows that retention has deleted since the gateway started, by kind."""
     return {name: value for name, value in gateway.metrics().items() if name.startswith("sluice_retention_rows_total")}
 
 
@@ -107,7 +107,7 @@ def _heap(cluster: Cluster) -> float:
 
 
 def _old(first: int, end: int) -> str:
-    """Mutations as pushes would have left them: half of them old enough to go, half to lose their payload."""
+    """Mutations in the state after pushes: half of them old enough to be deleted, half to lose their payload."""
     return f"""
         INSERT INTO mutations (organization_id, user_id, id, device_id, sequence_number, position, change_position,
             idempotency_key, fingerprint, operation, entity_type, local_id, server_id, payload, priority, max_attempts,

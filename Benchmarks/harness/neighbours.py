@@ -1,7 +1,7 @@
-"""Noisy neighbours: one organization does its worst, and another one's pushes are timed.
+"""Noisy neighbours: one organization causes its worst load, and another one's pushes are timed.
 
-The worst is done by a process of its own (`noisy.py`), so that it takes nothing from the one that measures but what it
-takes from the gateway, the database and the machine."""
+A separate process (`noisy.py`) causes the load, so that it takes resources only from the gateway, the database
+and the machine, not from the measuring process."""
 
 import http.client
 import json
@@ -50,11 +50,11 @@ OTHERS = range(3, 69)
 
 @dataclass
 class Neighbour:
-    """Pushes of the quiet organization, in milliseconds, without (`alone`) and beside the noisy one."""
+    """Pushes of the quiet organization, in milliseconds, without (`alone`) and with the noisy one."""
 
     scenario: str
     kind: str
-    """`stored`: into the built-in store; `forwarded`: answered when the upstream has."""
+    """`stored`: into the built-in store; `forwarded`: answered after the upstream."""
     alone_p50: float
     alone_p99: float
     beside_p50: float
@@ -93,7 +93,7 @@ class Neighbours:
             )
 
     def run(self, scenario: str) -> list[Neighbour]:
-        """The quiet organization alone, then beside the other: once the worst has begun."""
+        """The quiet organization alone, then with the other one, once the worst load has begun."""
         self._measure(2)
         alone = self._measure(self._seconds)
         cpu.reset_peak(self._gateway.pid)
@@ -133,7 +133,7 @@ class Neighbours:
         ]
 
     def _measure(self, seconds: float) -> dict[str, tuple[list[float], int]]:
-        """Pushes of one mutation, one after the other, of two users at the same time: one of each kind."""
+        """Pushes of one mutation in sequence, of two users at the same time: one of each kind."""
         found: dict[str, tuple[list[float], int]] = {}
         threads = [
             threading.Thread(target=lambda kind=kind, user=user: found.update({kind: self._push(kind, user, seconds)}))
@@ -166,7 +166,7 @@ class Neighbours:
                 connection.close()
                 errors += 1
             latencies.append((time.perf_counter() - started) * 1000)
-            # as many pushes a second whatever they take, or the fast side would weigh more
+            # the same rate of pushes for both, or the fast side would weigh more
             time.sleep(0.005)
         connection.close()
         return sorted(latencies), errors

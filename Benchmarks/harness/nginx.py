@@ -1,4 +1,4 @@
-"""An upstream that answers at once."""
+"""An upstream that answers immediately."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 from .children import Failure
 from .servers import Server, free_ports, is_listening
 
-# One process, so that its CPU is easy to tell.
+# One process, so that its CPU is easy to measure.
 CONFIGURATION = """
 daemon off;
 master_process off;
@@ -57,7 +57,7 @@ class Nginx(Server):
 
     def stop(self) -> None:
         if self._process:
-            # a process that is held would not hear of it
+            # a suspended process would not receive the signal
             self.hold(False)
         super().stop()
 
@@ -66,7 +66,7 @@ class Nginx(Server):
         return f"http://127.0.0.1:{self.port}"
 
     def hold(self, held: bool) -> None:
-        """Takes requests and leaves them unanswered, or goes on answering."""
+        """Suspends the process, which leaves requests unanswered, or resumes it."""
         self.send(signal.SIGSTOP if held else signal.SIGCONT)
 
     @property

@@ -1,6 +1,6 @@
-"""One organization's worst, until it is ended: `noisy.py SCENARIO PORT UPSTREAM-PORT SECRET ORGANIZATION`.
+"""One organization's worst load, until it is stopped: `noisy.py SCENARIO PORT UPSTREAM-PORT SECRET ORGANIZATION`.
 
-Says `begun` once it has, and at its end what it was answered. Is its own upstream."""
+Prints `begun` once it has begun, and at its end the answers that it received. It is its own upstream."""
 
 import collections
 import contextlib
@@ -22,13 +22,13 @@ from harness.names import organization as organization_of, user_of  # noqa: E402
 from harness.tokens import token  # noqa: E402
 
 ANSWERS: collections.Counter = collections.Counter()
-# Members of mutations that the built-in store takes.
+# Members of mutations that the built-in store accepts.
 NOTE = {"entity_type": "note", "endpoint": None}
 RELEASED = threading.Event()
 
 
 class Upstream(http.server.BaseHTTPRequestHandler):
-    """What the organization calls its API."""
+    """The organization's API."""
 
     protocol_version = "HTTP/1.1"
     answers = "normally"
@@ -57,7 +57,7 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 
 
 class Tenant:
-    """The organization's users, a device each."""
+    """The organization's users, with one device each."""
 
     def __init__(self, port: int, secret: str, organization: str, number: int = 1) -> None:
         self.port, self._secret, self.organization, self.number = port, secret, organization, number
@@ -102,7 +102,7 @@ class Tenant:
         return request_once(self.port, "POST", "/v1/mutations", body, headers)
 
     def push_notes(self, user: int, count: int, **members: object) -> list[dict]:
-        """Pushes mutations of notes, which the built-in store keeps, and returns them."""
+        """Pushes mutations of notes, which the built-in store stores, and returns them."""
         notes = self.mutations(count, **NOTE, **members)
         self.push(user, self.body(user, notes))
         return notes
@@ -157,7 +157,7 @@ def request(
 
 
 def request_once(port: int, method: str, path: str, body: bytes | str | None, headers: dict[str, str]) -> int:
-    """Sends a request over a connection of its own."""
+    """Sends a request over a separate connection."""
     with contextlib.closing(connect(port)) as connection:
         return request(connection, method, path, body, headers)
 
@@ -235,7 +235,7 @@ def bodies(tenant: Tenant) -> None:
 
 
 def ingest(tenant: Tenant) -> None:
-    """Edits from elsewhere of two thousand notes, as fast as they are taken."""
+    """Ingested edits of two thousand notes, as fast as they are accepted."""
     service_token = os.environ["SLUICE_NOISY_SERVICE_TOKEN"]
     headers = {"Authorization": f"Bearer {service_token}", "Content-Type": "application/json"}
 
@@ -320,7 +320,7 @@ def hanging_upstream(tenant: Tenant) -> None:
 
 
 def outage(tenant: Tenant) -> None:
-    """Its upstream is that of 66 others as well, with 16 requests each."""
+    """Its upstream is also that of 66 others, with 16 requests each."""
     Upstream.answers = "late"
     url = tenant.administer("GET", "/upstream")["base_url"]
     others = [tenant.other(number) for number in range(3, 69)]
@@ -337,7 +337,7 @@ def outage(tenant: Tenant) -> None:
 
 
 def hanging_receivers(tenant: Tenant) -> None:
-    """Failures, of which twenty webhooks are sent messages."""
+    """Failures, about which twenty webhooks receive messages."""
     url = tenant.administer("GET", "/upstream")["base_url"]
     for number in range(20):
         tenant.administer("POST", "/webhooks", {"url": f"{url}/hooks/{number}", "events": ["mutation.failed"]})
@@ -402,7 +402,7 @@ def exports(tenant: Tenant) -> None:
 
 
 def operations(tenant: Tenant) -> None:
-    """Updates of what does not exist fail, are retried by operations, and fail again."""
+    """Updates of missing entities fail, are retried by operations, and fail again."""
     for user in range(40):
         tenant.push_failures(user, [str(uuid.uuid4()) for _ in range(250)])
 
@@ -437,9 +437,10 @@ def listeners(tenant: Tenant) -> None:
 
 
 def yield_the_cores() -> None:
-    """Its clients and its upstream are elsewhere: what they work is to take no core from the gateway and the database.
+    """In production its clients and its upstream run elsewhere: their work must not take a core from the gateway
+    and the database.
 
-    Where the kernel shares the cores between sessions, nice(1) says nothing beyond one's own (sched(7))."""
+    If the kernel divides the cores between sessions, nice(1) has an effect only within one session (sched(7))."""
     os.nice(19)
     try:
         Path("/proc/self/autogroup").write_text("19")

@@ -1,4 +1,4 @@
-"""What others would have taken instead of a gateway, on the same PostgreSQL server and under the same load."""
+"""Alternatives to a gateway, on the same PostgreSQL server and under the same load."""
 
 import base64
 import http.client
@@ -19,22 +19,22 @@ from .servers import Target, status_of
 FILES = BENCHMARKS / "peers"
 ENVIRONMENT = ROOT / ".build-peers"
 PEERS = ("starlette", "kinto")
-# What the gateway is asked beside the usual pushes.
+# The gateway's loads in addition to the usual pushes.
 CROWDED = {"push-1 at 512": Load(mutations=1, connections=512)}
 LOADS = {"push-1": PUSHES["push-1"], **CROWDED, "push-50": PUSHES["push-50"]}
-# At least so many times the rate of a team's own endpoint.
+# At least this factor of the rate of a team's own endpoint.
 BARS = {"push-1": 5.0, "push-1 at 512": 5.0, "push-50": 1.2}
-# In the place of each id, for which the load generator puts a new one.
+# A placeholder for each id, which the load generator replaces with a new one.
 _EMPTY = "00000000-0000-4000-8000-000000000000"
 
 
 class Peer(Target):
-    """A server of Python processes, with a database of its own."""
+    """A server of Python processes, with a separate database."""
 
     folder = FILES
 
     def __init__(self, cluster: Cluster, organizations: int) -> None:
-        """`organizations` are those that push."""
+        """`organizations` are the pushing ones."""
         super().__init__(cluster.directory / f"{self.name}.log")
         self.environment = os.environ | {"DSN": cluster.uri(self.name)}
         self._cluster, self._organizations = cluster, organizations
@@ -49,11 +49,11 @@ class Peer(Target):
         return cpu.of_server(self.pid)
 
     def run(self, name: str, runner: Runner, *, seconds: float | None = None) -> Run:
-        """One of the loads."""
+        """Runs one of the loads."""
         return runner.push(f"{self.name} {name}", self, self.name, LOADS[name], seconds=seconds)
 
     def _file(self, name: str, lines: Iterable[str]) -> Path:
-        """Makes a file of these lines."""
+        """Writes a file of these lines."""
         file = self._cluster.directory / f"{self.name}-{name}"
         file.write_text("".join(f"{line}\n" for line in lines))
         return file
@@ -115,7 +115,7 @@ class Kinto(Peer):
     def run(self, name: str, runner: Runner, *, seconds: float | None = None) -> Run:
         if LOADS[name].mutations == 1:
             return super().run(name, runner, seconds=seconds)
-        # Seconds pass before the first of so many batches is answered, so these are timed from the first to the last.
+        # Seconds pass before the first of these batches is answered, so they are timed from the first to the last.
         return runner.push(f"{self.name} {name}", self, self.name, LOADS[name], seconds=300, pushes=64)
 
     def options(self, mutations: int) -> list[str]:
@@ -130,7 +130,7 @@ class Kinto(Peer):
         self._make_buckets()
 
     def _make_buckets(self) -> None:
-        """A user's first request makes the bucket, which takes long."""
+        """A user's first request creates the bucket, which takes long."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         for token in self._tokens:
             connection.request("PUT", self._PATH.removesuffix("/records"), headers={"Authorization": f"Basic {token}"})
@@ -142,7 +142,7 @@ class Kinto(Peer):
 
 
 def compare(rounds: list[dict[str, Run]]) -> list[Figure]:
-    """The gateway's rate, against a peer's in the same round."""
+    """The gateway's rate, divided by a peer's in the same round."""
     figures = []
     for peer in PEERS:
         for name in LOADS:

@@ -1,5 +1,5 @@
-"""The phone's library against a gateway: what a write costs, how fast a full outbox drains, pulls, and whether whoever
-observes ever waits for the network."""
+"""The phone's library with a gateway: the cost of a write, the rate of draining a full outbox, pulls, and whether
+observers ever wait for the network."""
 
 import json
 import os
@@ -20,18 +20,18 @@ DATABASE = "phone"
 ROUNDS = 20
 ENTITIES = 100_000
 DELAY = 0.5
-"""Seconds that each direction takes where the network is slow."""
+"""Seconds of delay in each direction on the slow network."""
 _COLLEAGUES, _FULL = organization(1), organization(2)
 _USERS = [str(uuid.UUID(int=(10 << 64) + number)) for number in (1, 2)]
 
 
 @dataclass
 class Phone:
-    """What one process of PhoneBenchmark measured, by name, with its unit in the name."""
+    """The measurements of one process of PhoneBenchmark, by name, with the unit in the name."""
 
     figure: str
     cpu_others: float
-    """The share of the machine that went to anything else than phone, gateway and PostgreSQL."""
+    """The share of the machine used by anything other than phone, gateway and PostgreSQL."""
     values: dict[str, float]
 
     def as_json(self) -> dict:
@@ -39,7 +39,7 @@ class Phone:
 
 
 class Phones:
-    """A gateway with a team of two, and an organization full of what others have written."""
+    """A gateway with a team of two, and an organization full of others' entities."""
 
     def __init__(
         self, gateway: Gateway, cluster: Cluster, program: Path, *, rounds: int = ROUNDS, entities: int = ENTITIES
@@ -56,11 +56,11 @@ class Phones:
         return self._run("writes", _COLLEAGUES, self._gateway.port)
 
     def edits(self) -> Phone:
-        """Changes what `writes` has left at the gateway."""
+        """Changes the notes that `writes` left at the gateway."""
         return self._run("edits", _COLLEAGUES, self._gateway.port)
 
     def main(self) -> Phone:
-        """Over a slow network; pulls what `writes` has left at the gateway."""
+        """Over a slow network; pulls the notes that `writes` left at the gateway."""
         with SlowNetwork(self._gateway.port, DELAY) as network:
             return self._run("main", _COLLEAGUES, network.port)
 
@@ -83,8 +83,8 @@ class Phones:
 
 
 def _notes(count: int) -> str:
-    """Notes as pushes would have left them (`Phone/Note.swift`), with ids as the gateway gives them: UUIDs of version 7,
-    in the order in which they were made."""
+    """Notes in the state after pushes (`Phone/Note.swift`), with ids as the gateway assigns them: UUIDs of version
+    7, in the order of creation."""
     return f"""
         INSERT INTO entities (organization_id, entity_type, id, version, document, feed_position, owner_id, updated_by,
             updated_on, run_base, created_at, updated_at)

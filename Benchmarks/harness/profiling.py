@@ -1,4 +1,4 @@
-"""Where the gateway's CPU goes, by perf."""
+"""The distribution of the gateway's CPU, by perf."""
 
 import subprocess
 import time
@@ -13,8 +13,8 @@ _LINES = 40
 
 
 def profile(runner: Runner, gateway: Gateway, load: Load, folder: Path, name: str) -> str:
-    """Records the gateway under a load; its busiest threads, functions, and callers. Leaves the recording in the
-    folder."""
+    """Records the gateway under a load; prints its busiest threads, functions, and callers. Leaves the recording
+    in the folder."""
     data = folder / f"{name}.perf.data"
     client = runner.start_generator(gateway, load, runner.seconds + 1)
     time.sleep(runner.warm_up + 0.5)

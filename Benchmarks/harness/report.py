@@ -12,7 +12,7 @@ from .runs import Run
 
 
 def run_line(run: Run) -> str:
-    """What one run measured, as it ends."""
+    """The measurements of one run, as it ends."""
     parts = [f"  {run.figure:<23}{run.mutations_per_second:>9,.0f} mutations/s {run.pushes_per_second:>9,.0f} pushes/s"]
     if run.p99_ms is None:
         parts.append(f"mean {run.p50_ms:>6.1f} ms                ")

@@ -1,4 +1,4 @@
-"""One run: a load for some seconds, and what it cost."""
+"""One run: a load for some seconds, and its cost."""
 
 import os
 import re
@@ -19,7 +19,7 @@ USERS = 50
 
 @dataclass
 class Groups:
-    """What the gateway committed in one transaction, in the mean."""
+    """The mean content of one transaction of the gateway."""
 
     statements: float
     round_trips: float
@@ -28,7 +28,7 @@ class Groups:
 
 @dataclass
 class Run:
-    """What was measured. CPU is in microseconds a push, over the whole run with its warm-up."""
+    """The measured values. CPU is in microseconds per push, over the whole run with its warm-up."""
 
     figure: str
     mutations: int
@@ -41,7 +41,7 @@ class Run:
     cpu_client: float
     """The load generator or pgbench."""
     cpu_others: float
-    """The share of the machine that went to anything else; above a few percent, the machine was not quiet."""
+    """The share of the machine used by anything else; above a few percent, the machine was not quiet."""
     wal_per_mutation: float
     """Bytes of write-ahead log."""
     checkpoint: bool
@@ -51,7 +51,7 @@ class Run:
     """The gateway's own database connections alone."""
     groups: Groups | None = None
     client_share: float | None = None
-    """How much of a core the load generator used while measuring; near 1, it was the limit."""
+    """The share of a core that the load generator used while measuring; near 1, it was the limit."""
     errors: int = 0
     extra: dict = field(default_factory=dict)
 
@@ -60,12 +60,12 @@ class Run:
 
 
 class Meter:
-    """What the machine did between two moments."""
+    """The activity of the machine between two moments."""
 
     def __init__(
         self, cluster: Cluster, target: Target | None, database: str, upstream: int | None = None
     ) -> None:
-        """`upstream` is the process that answers what is forwarded."""
+        """`upstream` is the process that answers forwarded requests."""
         self._cluster, self._target, self._database, self._upstream = cluster, target, database, upstream
         self._wal, self._checkpoint = cluster.wal_position(), cluster.last_checkpoint()
         self._counted = target.metrics() if target else {}
@@ -80,7 +80,7 @@ class Meter:
             "backends": cpu.of_backends(self._cluster.pid, self._database),
             "gateway": self._target.cpu() if self._target else 0.0,
             "upstream": cpu.of_process(self._upstream) if self._upstream else 0.0,
-            # This process and its children, of which the client of the run is one when it has ended.
+            # This process and its children, including the client of the run after its end.
             "client": own.children_user + own.children_system,
             "own": own.user + own.system,
         }
@@ -98,7 +98,7 @@ class Meter:
         self.checkpoint = self._cluster.last_checkpoint() != self._checkpoint
 
     def _groups(self, metrics: dict[str, float]) -> Groups | None:
-        """None for a target that does not count them, or has committed none."""
+        """None for a target that does not count them, or has not committed any."""
         def grown(name: str) -> float:
             name = f"sluice_commit_group_{name}"
             return metrics.get(name, 0.0) - self._counted.get(name, 0.0)
@@ -111,7 +111,7 @@ class Meter:
 
 @dataclass
 class Load:
-    """What the load generator is to send."""
+    """The load of the load generator."""
 
     mutations: int
     connections: int
@@ -120,7 +120,7 @@ class Load:
     type: str = "activity"
     ids: str = "mapped"
     contacts: str | None = None
-    """The type of what each device creates first and its creates then refer to."""
+    """The type that each device creates first and that its creates then reference."""
     users: int = USERS
     """In each organization."""
 
@@ -130,7 +130,7 @@ class Runner:
 
     def __init__(self, cluster: Cluster, generator: Path, *, seconds: float, warm_up: float,
                  organizations: int = ORGANIZATIONS) -> None:
-        """`organizations` are those that push, unless a load says otherwise."""
+        """`organizations` are the pushing ones, unless a load specifies others."""
         self._cluster, self.generator = cluster, generator
         self.organizations = organizations
         self.seconds, self.warm_up = seconds, warm_up
@@ -142,8 +142,8 @@ class Runner:
 
     def pgbench(self, figure: str, database: str, mutations: int, variables: dict[str, int], *, script: Path,
                 clients: int, pushes: int = 1, seconds: float | None = None, calls: int | None = None) -> Run:
-        """A script that makes the writes of so many pushes, with so many mutations each: for some seconds, or so many
-        times by each client."""
+        """A script that makes the writes of `pushes` pushes, with `mutations` mutations each: for some seconds, or
+        a number of times by each client."""
         measured = max(1, round(self.seconds if seconds is None else seconds))
         length = ["-t", str(calls)] if calls else ["-P", "1", "-T", str(measured + round(self.warm_up))]
         command = self._cluster.client(
@@ -163,7 +163,7 @@ class Runner:
         return self._read_pgbench(figure, output, mutations, pushes, meter)
 
     def _read_pgbench(self, figure: str, output: str, mutations: int, pushes: int, meter: Meter) -> Run:
-        # One line a second; those of the warm-up are left out.
+        # One line a second; those of the warm-up are skipped.
         lines = re.findall(r"progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+) ms", output)
         counted = [(float(tps), float(lat)) for at, tps, lat in lines if float(at) > self.warm_up + 0.5]
         if not lines and (whole := re.search(r"latency average = ([\d.]+) ms.*^tps = ([\d.]+)", output, re.S | re.M)):
@@ -183,7 +183,7 @@ class Runner:
         self, target: Target, load: Load, seconds: float, *, pushes: int | None = None,
         organizations: int | None = None, users: int | None = None,
     ) -> list[str]:
-        """With `pushes` it makes so many, all of them measured, in `seconds` at most."""
+        """With `pushes` it makes this number of pushes, all of them measured, in `seconds` at most."""
         return [
             str(self.generator), "--port", str(target.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
@@ -202,8 +202,8 @@ class Runner:
 
     def push(self, figure: str, target: Target, database: str, load: Load, *, watch=None,
              seconds: float | None = None, pushes: int | None = None) -> Run:
-        """The target under load; `watch` is called ten times a second. With `pushes` it gets so many, in `seconds` at
-        most."""
+        """The target under load; `watch` is called ten times a second. With `pushes` it receives this number, in
+        `seconds` at most."""
         target.check()
         meter = Meter(self._cluster, target, database)
         said, complaint = self.generate(
@@ -215,7 +215,7 @@ class Runner:
     def generate(
         self, figure: str, target: Target, load: Load, seconds: float, *, watch=None, **how
     ) -> tuple[dict[str, str], str]:
-        """Runs the load generator to its end: what it counted, and what it complains of. `figure` is for failures."""
+        """Runs the load generator to its end; returns its counts and its complaints. `figure` is for failures."""
         client = self.start_generator(target, load, seconds, **how)
         output, complaint = _finish(client, watch)
         children.stop(client)

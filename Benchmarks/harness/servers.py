@@ -13,17 +13,17 @@ from .children import Failure
 
 
 class Server:
-    """A child that serves, and writes to a log what goes wrong. Started by `with`, which goes on once it is ready."""
+    """A child that serves, and logs its errors. Started by `with`, which continues once it is ready."""
 
     name: str
-    """What failures call it."""
+    """Its name in failures."""
     stop_with = signal.SIGTERM
     patience = 60.0
-    """The seconds that it may take to get ready."""
+    """The longest time until it is ready, in seconds."""
     environment: dict[str, str] | None = None
-    """None for this process' own."""
+    """None for the environment of this process."""
     folder: Path | None = None
-    """Where it runs; None for this process' own."""
+    """Its working directory; None for this process' own."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
@@ -42,7 +42,7 @@ class Server:
     def __exit__(self, *_) -> None:
         self.stop()
 
-    # What each kind says of itself
+    # The properties of each kind
 
     def command(self) -> list[str]:
         raise NotImplementedError
@@ -51,12 +51,12 @@ class Server:
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """What has to be done before the first start."""
+        """The preparation of the first start."""
 
-    # What is done with all of them
+    # The common operations
 
     def start(self) -> None:
-        """Starts the process, which may take a while to get ready; also anew, on the same port."""
+        """Starts the process, which may take a while to get ready; also again, on the same port."""
         with self.log.open("a") as log:
             self._process = children.start(
                 self.command(), stop_with=self.stop_with, stdout=log, stderr=log, env=self.environment, cwd=self.folder
@@ -82,13 +82,13 @@ class Server:
         self._process.send_signal(number)
 
     def check(self) -> None:
-        """Fails when it has ended."""
+        """Fails if it has ended."""
         if self.status is not None:
             raise Failure(f"{self.name} ended ({self.status}):\n{self.log_tail}")
 
     @property
     def status(self) -> int | None:
-        """How the process ended, as `subprocess` tells it; None while it runs."""
+        """The exit status of the process, as `subprocess` returns it; None while it runs."""
         return self._process.poll() if self._process else None
 
     @property
@@ -102,12 +102,12 @@ class Server:
         return children.tail(self.log)
 
     def cpu(self) -> float:
-        """The seconds that it has used."""
+        """The CPU seconds that it has used."""
         return cpu.of_process(self.pid)
 
 
 class Target(Server):
-    """A server that pushes are sent to: a gateway, or something that it is compared with."""
+    """A server that receives pushes: a gateway, or an alternative to it."""
 
     secret = ""
     """Signs the tokens of the load."""
@@ -117,11 +117,12 @@ class Target(Server):
         self.port = port or free_ports(1)[0]
 
     def options(self, mutations: int) -> list[str]:
-        """The load generator's, for pushes with so many mutations; none for a gateway, which it speaks to by itself."""
+        """The load generator's options, for pushes with this number of mutations; empty for a gateway, whose
+        protocol it uses by default."""
         return []
 
     def metrics(self) -> dict[str, float]:
-        """What it counts, if anything, by name and labels."""
+        """Its counters, if it has any, by name and labels."""
         return {}
 
 
@@ -131,7 +132,7 @@ def is_listening(port: int) -> bool:
 
 
 def status_of(port: int, path: str) -> int | None:
-    """What a GET is answered; None where nobody answers."""
+    """The response to a GET; None if no server answers."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", path)
@@ -143,7 +144,7 @@ def status_of(port: int, path: str) -> int | None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; all different, as all are held until the last is found."""
+    """Ports without a listener; all different, because all are held until the last is found."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -1,4 +1,4 @@
-"""A network between a client and a gateway that carries everything late."""
+"""A network between a client and a gateway that delays everything."""
 
 import asyncio
 import contextlib
@@ -9,8 +9,8 @@ _CHUNK = 65_536
 
 
 class SlowNetwork:
-    """Hands on what comes to `port` to another port of this machine, and back, each byte so many seconds later. It runs
-    on a thread of this process."""
+    """Forwards the data of `port` to another port of this machine, and back, each byte with this delay in seconds.
+    It runs on a thread of this process."""
 
     def __init__(self, target: int, seconds: float) -> None:
         self._target, self._seconds = target, seconds
@@ -31,7 +31,7 @@ class SlowNetwork:
 
     @staticmethod
     async def _end() -> None:
-        """Gives up what is still carried."""
+        """Drops the data in transit."""
         own = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not own]
         for task in tasks:
@@ -44,7 +44,7 @@ class SlowNetwork:
             await asyncio.gather(self._carry(reader, ends[1]), self._carry(ends[0], writer))
 
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        """To its end, which comes as late as all the rest."""
+        """To its end, which is delayed like all other data."""
         while data := await self._read(source):
             self._loop.call_later(self._seconds, self._write, sink, data)
         self._loop.call_later(self._seconds, sink.close)

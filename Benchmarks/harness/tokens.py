@@ -1,4 +1,4 @@
-"""The tokens that users show."""
+"""The tokens of users."""
 
 import base64
 import hashlib

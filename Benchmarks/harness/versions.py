@@ -1,5 +1,5 @@
-"""One gateway against another, such as the same before a change: pushes in short turns, so that whatever else the machine
-does hits both."""
+"""One gateway compared with another, such as the same before a change: pushes in short turns, so that other load
+on the machine affects both."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +12,14 @@ from .gateway import Gateway
 from .runs import Load, Run, Runner
 
 Pair = tuple[Run, Run]
-"""The gateway's run and the other one's, one right after the other."""
+"""The gateway's run and the other one's, directly after each other."""
 
 
 def compare(
     binary: Path, other: Path, names: list[str], cluster: Cluster, runner: Runner, *, turns: int, age: float,
     partitions: int | None, settings: dict[str, str], say: Callable[[str], None],
 ) -> tuple[list[Figure], list[Pair]]:
-    """Runs each of the pushes `names` so many times on both sides, each with a database of its own."""
+    """Runs each of the pushes `names` this many times on both sides, each with a separate database."""
     sides = [("own", binary), ("other", other)]
     for database, _ in sides:
         cluster.create_database(database)
@@ -47,7 +47,7 @@ def compare(
 
 
 def pair(load: Load, gateways: dict[str, Gateway], runner: Runner, turn: int, name: str) -> Pair:
-    """A run of each of two gateways, by their databases; the first goes first in every other turn."""
+    """A run of each of two gateways, by their databases; the first starts in every other turn."""
     order = list(gateways) if turn % 2 == 0 else list(reversed(gateways))
     runs = {database: runner.push(name, gateways[database], database, load) for database in order}
     own, other = (runs[database] for database in gateways)
@@ -63,7 +63,7 @@ def _errors(run: Run) -> str:
 
 
 def figures_of(name: str, pairs: list[Pair], other: str = "other") -> list[Figure]:
-    """What is more than 1 is better: more a second, less CPU, less WAL."""
+    """A value above 1 is better: a higher rate, less CPU, less WAL."""
     rows = [
         ("", "pushes/s", lambda run: run.pushes_per_second, True),
         ("gateway ", "µs of CPU/push", lambda run: run.cpu_gateway, False),

@@ -1,5 +1,5 @@
-"""A push as a good Python team would write it: set-based SQL through asyncpg, one transaction a request, and about a
-third of the gateway's writes: no lanes, devices, feed or dependencies. DSN names the database."""
+"""A push as a good Python team would write it: set-based SQL through asyncpg, one transaction per request, and
+about a third of the gateway's writes: no lanes, devices, feed or dependencies. DSN names the database."""
 
 import contextlib
 import hashlib
@@ -42,7 +42,7 @@ async def lifespan(app: Starlette):
 
 
 async def push(request: Request) -> Response:
-    # Who pushes stands where the gateway has a signed token: Bearer organization/user, taken on trust.
+    # The user is in place of the gateway's signed token: Bearer organization/user, without verification.
     organization, user = map(uuid.UUID, request.headers["authorization"].removeprefix("Bearer ").split("/"))
     mutations = orjson.loads(await request.body())["mutations"]
     keys = [one["idempotency_key"] for one in mutations]

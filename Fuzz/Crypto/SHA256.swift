@@ -1,14 +1,14 @@
 internal import COpenSSL
 
-/// What the fuzzed sources use of swift-crypto, made by the system's OpenSSL: so a fuzzer is built by the compiler
-/// alone, in a minute and without the packages.
+/// The parts of swift-crypto that the fuzzed sources use, implemented with the system's OpenSSL. This lets the compiler
+/// alone build a fuzzer, in a minute and without the packages.
 package struct SHA256 {
     /// 32 bytes.
     package typealias Digest = [UInt8]
 
     private var bytes: [UInt8] = []
 
-    /// Of nothing so far.
+    /// The state before any bytes.
     package init() {}
 
     /// The digest of some bytes.
@@ -26,6 +26,6 @@ package struct SHA256 {
 
     package mutating func update(data: some Sequence<UInt8>) { bytes += data }
 
-    /// The digest of all that was added.
+    /// The digest of all added bytes.
     package func finalize() -> Digest { Self.hash(data: bytes) }
 }

@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import Foundation
 
-// What signatures of webhooks use of swift-crypto, made by the system's OpenSSL.
+// The parts of swift-crypto that webhook signatures use, implemented with the system's OpenSSL.
 
 package struct SymmetricKey {
     package struct Size: Sendable {

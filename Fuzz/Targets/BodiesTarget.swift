@@ -1,7 +1,7 @@
 import JSONText
 import SyncModel
 
-/// Bodies of settling and administration: the first byte says which. Whatever is refused says where.
+/// Bodies of settling and administration: the first byte selects the kind. Every refusal contains a pointer.
 enum BodiesTarget {
     static func run(_ bytes: [UInt8]) {
         guard let first = bytes.first else { return }
@@ -30,7 +30,7 @@ enum BodiesTarget {
         expect(!request.statuses.isEmpty, "no status")
     }
 
-    /// An organization's settings without problems are stored and read as they are.
+    /// An organization's settings without problems are stored and read unchanged.
     private static func settings(_ body: [UInt8]) {
         guard let tree = try? JSONTree(parsing: body) else { return }
         let problems = OrganizationSettings.problems(in: tree.root, pointer: "/settings")
@@ -42,6 +42,6 @@ enum BodiesTarget {
             return expect(false, "settings are stored as \(show(writer.bytes))")
         }
         expect(OrganizationSettings.problems(in: stored.root, pointer: "").isEmpty, "stored: \(show(writer.bytes))")
-        expect(OrganizationSettings(stored: stored.root) == settings, "settings are read as others")
+        expect(OrganizationSettings(stored: stored.root) == settings, "settings decode to different ones")
     }
 }

@@ -2,8 +2,8 @@ import Foundation
 
 @testable import SyncModel
 
-/// What is accepted as an endpoint stays below the base URL, whatever ids are put into it. The input is a path; after
-/// a zero byte, an upstream's id.
+/// An accepted endpoint stays below the base URL with any ids in it. The input is a path; after a zero byte, an
+/// upstream's id.
 enum EndpointTarget {
     static func run(_ bytes: [UInt8]) {
         let (path, id) = halves(bytes) ?? (bytes, Array("..".utf8))
@@ -17,7 +17,7 @@ enum EndpointTarget {
         expect(
             (PathRules.problem(in: resolved) == nil)
                 == ((try? RequestTarget(UpstreamSettings(baseURL: "https://a"), path: resolved)) != nil),
-            "is judged in two ways with ids in place: \(resolved.debugDescription)"
+            "has two results with ids in place: \(resolved.debugDescription)"
         )
         for separator in ["/", "?", "\\", "#"] as [Character] where !separator.isLetter {
             let counts = [endpoint.text, resolved].map {
@@ -29,28 +29,28 @@ enum EndpointTarget {
         for base in ["https://api.test", "https://api.test:8443/v2/crm"] { checkTarget(base, resolved) }
     }
 
-    /// What every accepted endpoint keeps to.
+    /// The invariants of every accepted endpoint.
     static func check(_ endpoint: Endpoint) {
         let text = endpoint.text
-        expect(text.utf8.first == 0x2f && text.utf8.dropFirst().first != 0x2f, "begins otherwise than with one slash")
+        expect(text.utf8.first == 0x2f && text.utf8.dropFirst().first != 0x2f, "does not begin with exactly one slash")
         expect(text.utf8.count <= Endpoint.maximumBytes, "is too long")
-        expect(!text.utf8.contains { $0 <= 0x20 || $0 == 0x7f || $0 == 0x5c || $0 == 0x23 }, "has a bad character")
+        expect(!text.utf8.contains { $0 <= 0x20 || $0 == 0x7f || $0 == 0x5c || $0 == 0x23 }, "has an invalid character")
         let path = text.utf8.prefix { $0 != 0x3f }
         guard let decoded = Substring(path).removingPercentEncoding else { return expect(false, "is not UTF-8") }
         expect(!decoded.utf8.contains { $0 < 0x20 || $0 == 0x7f }, "has an encoded control character")
         checkReadings(String(Substring(path)), of: text)
-        expect(PathRules.problem(in: UpstreamRequest.encoded(path: text)) == nil, "is refused as it would be sent")
+        expect(PathRules.problem(in: UpstreamRequest.encoded(path: text)) == nil, "the form to send is refused")
         expect(endpoint.rewritten { _ in nil } == text, "changes although nothing is replaced")
         let same = endpoint.rewritten { ServerID($0) }
-        expect(same.lowercased() == text.lowercased(), "a UUID in its own place changes something")
+        expect(same.lowercased() == text.lowercased(), "replacing a UUID with itself changes something")
         let uuids = endpoint.uuids
-        expect((try? Endpoint(same))?.uuids == uuids, "UUIDs are found in two ways")
+        expect((try? Endpoint(same))?.uuids == uuids, "two searches find different UUIDs")
     }
 
-    /// Refused, or below the base URL by every reading of it.
+    /// Refused, or below the base URL by every interpretation.
     private static func checkTarget(_ base: String, _ path: String) {
         guard let target = try? RequestTarget(UpstreamSettings(baseURL: base), path: path) else {
-            return expect(PathRules.problem(in: path) != nil, "is taken and not sent: \(path.debugDescription)")
+            return expect(PathRules.problem(in: path) != nil, "is accepted and not sent: \(path.debugDescription)")
         }
         expect(target.url.utf8.starts(with: (base + "/").utf8), "leaves \(base): \(target.url)")
         expect(target.url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f }, "is not ASCII: \(target.url)")
@@ -64,17 +64,18 @@ enum EndpointTarget {
         checkReadings(String(target.url.dropFirst(base.count).prefix { $0 != "?" }), of: target.url)
     }
 
-    /// However often it is decoded, and whatever is cut off of its segments, no segment is dots, and no host comes first.
+    /// For any number of decodings and any truncation of its segments, no segment consists of dots, and no host comes
+    /// first.
     private static func checkReadings(_ path: String, of whole: String) {
         var text = path
         for _ in 0..<8 {
             expect(
                 !["//", "/\\"].contains { text.utf8.starts(with: $0.utf8) },
-                "names a host when it is decoded: \(whole)"
+                "names a host after decoding: \(whole)"
             )
             for segment in text.utf8.split(whereSeparator: { $0 == 0x2f || $0 == 0x5c }) {
                 let name = Array(segment.prefix { ![0x3b, 0, 0x3f, 0x23].contains($0) })
-                expect(name != [0x2e] && name != [0x2e, 0x2e], "leaves the base URL when it is decoded: \(whole)")
+                expect(name != [0x2e] && name != [0x2e, 0x2e], "leaves the base URL after decoding: \(whole)")
             }
             guard let decoded = text.removingPercentEncoding, decoded != text else { return }
             text = decoded

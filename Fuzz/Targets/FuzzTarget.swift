@@ -1,8 +1,8 @@
 import Foundation
 
-/// What a fuzzer does with the bytes that libFuzzer makes up. Each is told by its name in `FUZZ_TARGET`.
+/// What a fuzzer does with libFuzzer's inputs. `FUZZ_TARGET` selects it by name.
 ///
-/// A target ends the process when an answer is wrong, not only when the code under test does.
+/// A target ends the process if an answer is wrong, not only if the code under test does.
 enum FuzzTarget: String, CaseIterable {
     case json, merge, rewrite, push, bodies, ingest, mapping, replication, endpoint, path, texts, webhooks
 
@@ -34,14 +34,14 @@ enum FuzzTarget: String, CaseIterable {
     }
 }
 
-/// What libFuzzer calls with each input.
+/// The function that libFuzzer calls with each input.
 @_cdecl("LLVMFuzzerTestOneInput")
 package func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     FuzzTarget.chosen.run(Array(UnsafeBufferPointer(start: start, count: count)))
     return 0
 }
 
-/// Ends the process, for libFuzzer to keep the input, unless `condition` holds.
+/// Ends the process unless `condition` holds, so that libFuzzer stores the input.
 func expect(_ condition: Bool, _ complaint: @autoclosure () -> String, line: Int = #line, file: String = #fileID) {
     guard !condition else { return }
     print("WRONG ANSWER at \(file):\(line): \(complaint())")
@@ -55,5 +55,5 @@ func halves(_ bytes: [UInt8]) -> (first: [UInt8], second: [UInt8])? {
     return (Array(bytes[..<mark]), Array(bytes[(mark + 1)...]))
 }
 
-/// For complaints.
+/// For failure messages.
 func show(_ bytes: some Sequence<UInt8>) -> String { String(decoding: Array(bytes), as: UTF8.self).debugDescription }

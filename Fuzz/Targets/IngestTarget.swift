@@ -2,7 +2,8 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// Batches of events from elsewhere: what is refused says where, and what is taken is taken once, whatever comes again.
+/// Batches of ingested events: a refusal contains a pointer, and an accepted event is applied once, however often it is
+/// repeated.
 enum IngestTarget {
     private static let now = Timestamp(microseconds: 1_795_000_000_000_000)
 
@@ -21,7 +22,7 @@ enum IngestTarget {
         let planner = IngestPlanner(IngestPlanner.Context(organization: organization, types: [:], now: now))
         var state = IngestState()
         let plan = planner.plan(request, seen: [:], &state)
-        expect(plan.verdicts.count == request.entries.count, "one result an event")
+        expect(plan.verdicts.count == request.entries.count, "one result per event")
         var seen: [ExactText: IngestResult] = [:]
         for (entry, verdict) in zip(request.entries, plan.verdicts) {
             expect(entry.eventID == verdict.eventID, "another event's result")

@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// What is JSON is parsed, what is not is refused, and what was parsed is what was written.
+/// JSON is parsed, other texts are refused, and the parsed value equals the text.
 enum JSONTarget {
     static func run(_ bytes: [UInt8]) {
         let tree: JSONTree
@@ -12,7 +12,7 @@ enum JSONTarget {
             expect(!ReferenceGrammar.accepts(bytes, maximumDepth: 512), "refused although it is JSON: \(error)")
             return
         }
-        expect(ReferenceGrammar.accepts(bytes, maximumDepth: 512), "taken although it is not JSON")
+        expect(ReferenceGrammar.accepts(bytes, maximumDepth: 512), "accepted although it is not JSON")
         let values = tree.root.everything
         expect(values.count <= tree.nodeCount, "more values than nodes")
         for value in values.prefix(200) { check(value) }
@@ -20,23 +20,23 @@ enum JSONTarget {
         checkCanonical(tree.root)
     }
 
-    /// Each value is where its offset says, and is read alike by itself.
+    /// Each value is at its offset, and parses alike on its own.
     private static func check(_ value: JSONValue) {
         guard value.rawCount <= 2_000 else { return }
         guard let alone = try? JSONTree(parsing: Array(value.raw)) else {
             return expect(false, "a part of a text is not JSON: \(show(value.raw))")
         }
-        expect(alone.root.kind == value.kind, "a value is of another kind by itself")
-        expect(alone.root.uuids == value.uuids, "a value holds other UUIDs by itself")
-        expect(value.depth == alone.root.depth, "a value is of another depth by itself")
+        expect(alone.root.kind == value.kind, "a value has another kind on its own")
+        expect(alone.root.uuids == value.uuids, "a value has other UUIDs on its own")
+        expect(value.depth == alone.root.depth, "a value has another depth on its own")
         if let number = value.int64 {
             let text = String(decoding: value.raw, as: UTF8.self)
-            if let plain = Int64(text) { expect(plain == number, "\(text) is read as \(number)") }
-            if let double = Double(text) { expect(double == Double(number), "\(text) is read as \(number)") }
+            if let plain = Int64(text) { expect(plain == number, "\(text) is parsed as \(number)") }
+            if let double = Double(text) { expect(double == Double(number), "\(text) is parsed as \(number)") }
         } else if case .number = value.kind {
             expect(
                 Int64(String(decoding: value.raw, as: UTF8.self)) == nil,
-                "an integer is not read: \(show(value.raw))"
+                "an integer is not parsed: \(show(value.raw))"
             )
         }
         guard let string = value.string, !value.hasDefects else { return }
@@ -44,10 +44,10 @@ enum JSONTarget {
         writer.string(string)
         let again = try? JSONTree(parsing: writer.bytes).root.string
         expect(again.map { Array($0.utf8) } == Array(string.utf8), "a string is written as \(show(writer.bytes))")
-        expect(value.uuid == UUID(parsing: string), "a UUID is read in two ways")
+        expect(value.uuid == UUID(parsing: string), "a UUID has two results")
     }
 
-    /// A name is told as a duplicate where there is one, and only there.
+    /// Reports a name as a duplicate exactly if it is one.
     private static func checkDefects(_ tree: JSONTree) {
         let kinds = Set(tree.defects.map { "\($0.kind)" })
         expect(tree.root.hasDefects == !kinds.isEmpty, "defects: \(kinds)")
@@ -60,7 +60,7 @@ enum JSONTarget {
         expect(kinds.contains("duplicateMember") == hasDuplicates, "duplicates: \(hasDuplicates), defects: \(kinds)")
     }
 
-    /// The canonical form, with its UUIDs put back, means the same and is canonical.
+    /// The canonical form, with its UUIDs reinserted, has the same meaning and is canonical.
     private static func checkCanonical(_ root: JSONValue) {
         let (form, identifiers) = canonical(root)
         expect(form.count <= root.rawCount, "the canonical form is longer than the text")
@@ -82,7 +82,7 @@ enum JSONTarget {
         let second = canonical(again.root)
         expect(second.form == form && second.identifiers == identifiers, "the form of the form differs: \(show(form))")
         guard !root.hasDefects else { return }
-        expect(again.root.exact == root.exact, "the canonical form means something else: \(show(form))")
+        expect(again.root.exact == root.exact, "the canonical form has another meaning: \(show(form))")
     }
 
     private static func canonical(_ value: JSONValue) -> (form: [UInt8], identifiers: [UUID]) {

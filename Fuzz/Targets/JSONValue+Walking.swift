@@ -2,15 +2,15 @@ import Foundation
 import JSONText
 
 extension JSONValue {
-    /// This value and all in it, in document order; names are none.
+    /// This value and all values in it, in document order, without names.
     var everything: [JSONValue] {
         if let members { return [self] + members.flatMap { $0.value.everything } }
         if let elements { return [self] + elements.flatMap(\.everything) }
         return [self]
     }
 
-    /// As a plain value in which names and strings are compared byte by byte: Swift takes `é` and `e` with an accent
-    /// for equal, JSON does not. UUIDs are in lower case.
+    /// As a plain value in which names and strings are compared byte by byte: Swift treats `é` and `e` with an accent
+    /// as equal, JSON does not. UUIDs are in lower case.
     var exact: Model {
         if let members { return .object(members.map { (Self.exact($0.name.string), $0.value.exact) }) }
         if let elements { return .array(elements.map(\.exact)) }

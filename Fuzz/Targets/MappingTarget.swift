@@ -2,8 +2,8 @@ import IngestFeature
 import JSONText
 import SyncModel
 
-/// Mappings and what they are given: a mapping, a zero byte, a body. Whatever both are, each item becomes an event that is
-/// valid, a reason whose places are pointers, or nothing; and the same again.
+/// Mappings and their inputs: a mapping, a zero byte, a body. For any of them, each item becomes a valid event, a
+/// reason with valid pointers, or nothing; repeatably.
 enum MappingTarget {
     static func run(_ bytes: [UInt8]) {
         guard let (first, second) = halves(bytes), let settings = try? JSONTree(parsing: first).root else { return }
@@ -24,7 +24,7 @@ enum MappingTarget {
         mapping.write(to: &writer)
         var report = SettingsReport()
         let again = (try? JSONTree(parsing: writer.bytes).root).flatMap { SourceMapping($0, at: "", &report) }
-        expect(again == mapping, "read back as another: \(show(writer.bytes))")
+        expect(again == mapping, "decodes to a different one: \(show(writer.bytes))")
     }
 
     private static func check(_ mapping: SourceMapping, _ body: JSONValue, _ id: MappedID) {

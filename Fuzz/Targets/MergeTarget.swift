@@ -1,7 +1,7 @@
 import JSONText
 
-/// A merge patch does what the pseudocode of RFC 7396 does. The input is a document and a patch, with a zero byte
-/// between them.
+/// A merge patch has the result of RFC 7396's pseudocode. The input is a document and a patch, with a zero byte between
+/// them.
 enum MergeTarget {
     static func run(_ bytes: [UInt8]) {
         guard let (target, text) = halves(bytes), let patch = try? JSONTree(parsing: text) else { return }

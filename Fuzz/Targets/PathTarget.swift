@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// A singular query is read as its normalized path is, and leads where a slow walk leads. The input is a query and a
+/// A singular query equals its normalized path, and finds the same value as a slow walk. The input is a query and a
 /// document, with a zero byte between them.
 enum PathTarget {
     static func run(_ bytes: [UInt8]) {
@@ -10,13 +10,13 @@ enum PathTarget {
         do throws(SingularQueryError) {
             query = try SingularQuery(text)
         } catch {
-            return expect((0...text.unicodeScalars.count).contains(error.place), "\(error.place) is no place")
+            return expect((0...text.unicodeScalars.count).contains(error.place), "\(error.place) is no position")
         }
         expect(text.utf8.first == UInt8(ascii: "$"), "no query: \(text)")
-        // escapes may make the normalized form longer than a text that is read
+        // escapes may make the normalized form longer than an accepted text
         if query.description.utf8.count <= SingularQuery.maximumBytes {
             let again = try? SingularQuery(query.description)
-            expect(again?.steps.elementsEqual(query.steps, by: isSame) == true, "\(query) is not read as itself")
+            expect(again?.steps.elementsEqual(query.steps, by: isSame) == true, "\(query) does not parse to itself")
         }
         guard let tree = try? JSONTree(parsing: document) else { return }
         let found = tree.root.value(at: query)

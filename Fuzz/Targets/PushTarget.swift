@@ -2,7 +2,7 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// A push is read alike however it is written, and what is accepted keeps the rules.
+/// Equivalent texts of a push are parsed alike, and accepted pushes obey the rules.
 enum PushTarget {
     private static let limits = {
         var limits = IntakeLimits()
@@ -23,7 +23,7 @@ enum PushTarget {
         expect(reading == other, "\(reading) but \(other), written as \(show(rewritten))")
     }
 
-    /// What is to be the same however a push is written.
+    /// The parts of a push that must be equal for equivalent texts.
     private enum Reading: Equatable {
         case refused(String)
         case read([Entry])
@@ -33,7 +33,7 @@ enum PushTarget {
                 let request = try PushRequest(body: body, limits: PushTarget.limits)
                 expect(request.entries.count <= PushTarget.limits.mutations, "too many entries")
                 let ids = TouchedMappings(request).clientIDs
-                expect(Set(ids).count == ids.count, "client ids are there twice")
+                expect(Set(ids).count == ids.count, "duplicate client ids")
                 self = .read(request.entries.map { Entry($0) })
             } catch {
                 self = .refused(error.code.rawValue)
@@ -53,7 +53,7 @@ enum PushTarget {
             id = entry.id
             key = entry.idempotencyKey
             number = entry.sequenceNumber
-            expect((entry.mutation == nil) != (entry.refusal == nil), "taken and refused, or neither")
+            expect((entry.mutation == nil) != (entry.refusal == nil), "accepted and refused, or neither")
             if let mutation = entry.mutation {
                 fingerprint = mutation.fingerprint
                 references = Set(mutation.references)
@@ -88,7 +88,7 @@ enum PushTarget {
             let places = mutation.fingerprint.places
             let stored = Fingerprint(stored: mutation.fingerprint.stored, places: places)
             expect(places.count <= mutation.fingerprint.identifiers.count * 4, "places take \(places.count) bytes")
-            expect(stored == mutation.fingerprint, "a fingerprint is stored as another")
+            expect(stored == mutation.fingerprint, "a stored fingerprint differs")
         }
     }
 }

@@ -1,10 +1,10 @@
-/// RFC 8259, written down once more, slowly and by recursion: whether a text is JSON.
+/// A second implementation of RFC 8259, slow and recursive: decides whether a text is JSON.
 struct ReferenceGrammar {
     private let bytes: [UInt8]
     private let maximumDepth: Int
     private var place = 0
 
-    /// Whether the bytes are one JSON value in UTF-8, nested as deep as that at most.
+    /// Whether the bytes are one JSON value in UTF-8, nested at most to this depth.
     static func accepts(_ bytes: [UInt8], maximumDepth: Int) -> Bool {
         guard String(validating: bytes, as: UTF8.self) != nil else { return false }
         var grammar = ReferenceGrammar(bytes: bytes, maximumDepth: maximumDepth)

@@ -5,8 +5,8 @@ import JSONText
 @testable import Postgres
 @testable import SyncModel
 
-/// What a stranger's database may send: messages, each behind its length in two bytes. Whatever they are, there is an
-/// answer; what they make is JSON, has names of its own, and is the same when it is read again.
+/// Messages from an untrusted database, each after its length in two bytes. For any bytes there is a result. It is
+/// JSON, has unique names, and is the same for a second reading.
 enum ReplicationTarget {
     private static let settings: ReplicationSettings = {
         let text = """
@@ -25,7 +25,7 @@ enum ReplicationTarget {
 
     static func run(_ bytes: [UInt8]) {
         let first = events(bytes)
-        expect(first == events(bytes), "read again it is another")
+        expect(first == events(bytes), "a second reading differs")
         value(bytes)
     }
 
@@ -36,9 +36,9 @@ enum ReplicationTarget {
         let type = ColumnType(oid)
         var writer = JSONWriter()
         type.write(bytes[2...], to: &writer)
-        // of json the document's reader sees whether it is
+        // for json, the document's parser decides
         if type == .json || type == .array(of: .json) { return }
-        expect((try? JSONTree(parsing: writer.bytes, limits: .widest)) != nil, "no JSON: \(show(writer.bytes))")
+        expect((try? JSONTree(parsing: writer.bytes, limits: .widest)) != nil, "not JSON: \(show(writer.bytes))")
     }
 
     private struct Told: Equatable {
@@ -84,8 +84,8 @@ enum ReplicationTarget {
             do throws(SourceTrouble) {
                 try reader.relation(relation.id, name, columns)
             } catch {
-                expect(!error.words.isEmpty, "no words")
-                expect(reader.name(of: relation.id) == nil, "a table that is not good is followed")
+                expect(!error.words.isEmpty, "no text")
+                expect(reader.name(of: relation.id) == nil, "an invalid table is followed")
             }
         case .insertion(let table, let new):
             expect(new.count < count, "more values than bytes")
@@ -120,9 +120,9 @@ enum ReplicationTarget {
             expect((event.operation == .delete) == (event.document == nil), "\(event)")
             guard let document = event.document else { return }
             guard let tree = try? JSONTree(parsing: document) else {
-                return expect(false, "no JSON: \(show(document))")
+                return expect(false, "not JSON: \(show(document))")
             }
-            expect(tree.root.kind == .object && !tree.root.hasDefects, "no good document: \(show(document))")
+            expect(tree.root.kind == .object && !tree.root.hasDefects, "invalid document: \(show(document))")
             expect(ContentHash(of: document) != nil, "content that cannot be compared")
             guard event.isShallow else { return }
             expect(event.operation == .patch, "a whole entity that is a patch")

@@ -1,14 +1,14 @@
 import Foundation
 import JSONText
 
-/// Ids are put in the place of UUIDs, and every other byte stays.
+/// UUIDs are replaced with ids, and every other byte stays.
 enum RewriteTarget {
     static func run(_ bytes: [UInt8]) {
         guard let tree = try? JSONTree(parsing: bytes) else { return }
         let root = tree.root
         expect(root.rewritten { _ in nil } == nil, "something changes although nothing is replaced")
         let places = root.everything.filter { $0.uuid != nil }
-        expect(places.compactMap(\.uuid) == root.uuids, "UUIDs are found in two ways")
+        expect(places.compactMap(\.uuid) == root.uuids, "two searches find different UUIDs")
         var expected: [UInt8] = []
         var copied = root.offset
         var isChanged = false

@@ -3,7 +3,7 @@ import JSONText
 
 @testable import SyncModel
 
-/// Short texts of headers, queries and settings; the first byte says which.
+/// Short texts of headers, queries and settings; the first byte selects the kind.
 enum TextsTarget {
     private static let now = Timestamp(microseconds: 1_795_000_000_000_000)
 
@@ -33,11 +33,11 @@ enum TextsTarget {
         let again = try? BaseURL(normal).text
         expect(again == normal, "the normal form is refused, or has another: \(normal)")
         guard let url = URLComponents(string: normal), let host = url.host, !host.isEmpty else {
-            return expect(false, "no URL to others: \(normal)")
+            return expect(false, "other parsers find no URL: \(normal)")
         }
         expect(url.user == nil && url.query == nil && url.fragment == nil, "more than host and path: \(normal)")
         let authority = normal.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)[2]
-        expect(authority.hasPrefix(host), "another host to others: \(host) in \(normal)")
+        expect(authority.hasPrefix(host), "other parsers find another host: \(host) in \(normal)")
         let target = try? RequestTarget(UpstreamSettings(baseURL: text), path: "/contacts")
         expect(target?.url == normal + "/contacts", "leads to \(target?.url ?? "nowhere")")
     }
@@ -62,13 +62,13 @@ enum TextsTarget {
         guard let moment = Timestamp(rfc3339: text) else { return }
         let written = moment.rfc3339
         expect(written.utf8.count == 24, written)
-        guard let again = Timestamp(rfc3339: written) else { return expect(false, "\(written) is not read") }
-        expect(again.rfc3339 == written, "\(written) is read as \(again.rfc3339)")
-        expect((0..<1_000).contains(moment.microseconds - again.microseconds), "\(written) is another moment")
+        guard let again = Timestamp(rfc3339: written) else { return expect(false, "\(written) is not parsed") }
+        expect(again.rfc3339 == written, "\(written) is parsed as \(again.rfc3339)")
+        expect((0..<1_000).contains(moment.microseconds - again.microseconds), "\(written) is another time")
     }
 
     private static func uuids(_ text: String) {
-        // Foundation takes plus signs for digits, and hyphens in other places
+        // Foundation accepts plus signs as digits, and hyphens in other places
         let other = UUID(uuidString: text).flatMap { $0.uuidString.lowercased() == text.lowercased() ? $0 : nil }
         let uuid = UUID(parsing: text)
         expect(uuid == other, "\(String(describing: uuid)) and \(String(describing: other))")

@@ -4,7 +4,7 @@ import StandardWebhooks
 
 @testable import SyncModel
 
-/// What receivers are sent, and where webhooks may go; the first byte says which.
+/// Requests to receivers, and addresses of webhooks; the first byte selects the kind.
 enum WebhooksTarget {
     private static let id = "msg_p5jXN8AQM9LWM0D4loKWxJek"
     private static let seconds: Int64 = 1_614_265_330
@@ -38,17 +38,17 @@ enum WebhooksTarget {
         }
     }
 
-    /// Any list: good exactly when one of the two good ones is in it.
+    /// Any list: valid exactly if it contains one of the two valid signatures.
     private static func signatures(_ text: String) {
         let isGood = verify(id, String(seconds), text, body)
         let parts = text.split(separator: " ")
         let names = parts.map { part in String(part.reversed().drop { $0 == "=" }.reversed()) }
         let holds = names.contains(where: good.contains) && parts.count <= 16 && text.utf8.count <= 4_096
-        // padding may be left out, and not more than that
+        // padding may be omitted, and nothing else
         expect(!isGood || holds, "taken: \(text)")
     }
 
-    /// The good signatures with any other id, time and body, which lines tell apart.
+    /// The valid signatures with any other id, time and body, which are separate lines.
     private static func message(_ text: String) {
         let parts = text.split(separator: "\n", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3 else { return }
@@ -59,22 +59,22 @@ enum WebhooksTarget {
 
     private static func secrets(_ text: String) {
         if let secret = WebhookSecret(text) {
-            expect(WebhookSecret(secret.text) == secret, "another secret is read back")
+            expect(WebhookSecret(secret.text) == secret, "decodes to another secret")
             let digits = text.hasPrefix(WebhookSecret.prefix) ? String(text.dropFirst(6)) : text
             let padded = digits + String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)
             expect(Data(base64Encoded: padded)?.base64EncodedString() == padded, "not canonical: \(text)")
         }
-        if let key = WebhookSigningKey(text) { expect(WebhookSigningKey(key.text) != nil, "a key is not read back") }
+        if let key = WebhookSigningKey(text) { expect(WebhookSigningKey(key.text) != nil, "a key does not decode") }
         if let key = WebhookPublicKey(text) { expect(WebhookPublicKey(key.text)?.text == key.text, key.text) }
     }
 
-    /// Read as the system reads it, or not at all.
+    /// Parsed as the system does, or not at all.
     private static func address(_ text: String) {
         var (v4, v6) = (in_addr(), in6_addr())
         var other: [UInt8]?
         if inet_pton(AF_INET, text, &v4) == 1 { other = withUnsafeBytes(of: v4) { Array($0) } }
         if inet_pton(AF_INET6, text, &v6) == 1 { other = withUnsafeBytes(of: v6) { Array($0) } }
-        // a text ends for C where a zero is
+        // in C a text ends at a zero byte
         if text.utf8.contains(0) { other = nil }
         let address = IPAddress(text)
         expect(address?.bytes == other, "\(String(describing: address)) and \(String(describing: other)): \(text)")
@@ -84,11 +84,11 @@ enum WebhooksTarget {
 
     private static func url(_ text: String) {
         guard let url = try? WebhookURL(text) else { return }
-        expect((try? WebhookURL(url.text)) == url, "the normal form is another: \(url.text)")
-        guard let other = URLComponents(string: url.text) else { return expect(false, "no URL to others: \(url.text)") }
+        expect((try? WebhookURL(url.text)) == url, "the normal form differs: \(url.text)")
+        guard let other = URLComponents(string: url.text) else { return expect(false, "no URL elsewhere: \(url.text)") }
         let host = other.host.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : $0 }
-        expect(host == url.host, "another host to others: \(String(describing: other.host)) in \(url.text)")
+        expect(host == url.host, "other parsers find another host: \(String(describing: other.host)) in \(url.text)")
         expect(other.user == nil && other.fragment == nil, "more than host, path and query: \(url.text)")
-        expect(other.port ?? (url.isTLS ? 443 : 80) == url.port, "another port to others: \(url.text)")
+        expect(other.port ?? (url.isTLS ? 443 : 80) == url.port, "other parsers find another port: \(url.text)")
     }
 }

@@ -17,14 +17,14 @@ struct CanonicalTests {
     }
 
     @Test
-    func `White space goes, members are sorted, strings are escaped in one way, numbers stay`() throws {
+    func `White space is removed, members are sorted, strings have one escaping, and numbers stay`() throws {
         let written =
             #" { "b" : [ 1.0 , 1e5 , null ] , "\u0061" : "\/\u0022\u000A\u001F\u00e9" , "B" : { } , "" : true } "#
         #expect(try text(canonical(written).bytes) == #"{"":true,"B":{},"a":"/\"\n\u001fé","b":[1.0,1e5,null]}"#)
     }
 
     @Test(arguments: [2, 24, 25, 300])
-    func `Names are sorted by their unescaped bytes, however many`(count: Int) throws {
+    func `Any number of names is sorted by their unescaped bytes`(count: Int) throws {
         let names = (0..<count).map { "prefixed-\($0)" }
         let reversed = names.reversed().map { "\"\\u0070\($0.dropFirst())\":0" }.joined(separator: ",")
         let sorted = names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.map { "\"\($0)\":0" }
@@ -32,7 +32,7 @@ struct CanonicalTests {
     }
 
     @Test
-    func `Short names sort before those they begin, and by the value of their bytes`() throws {
+    func `A prefix sorts before longer names, and names sort by their bytes`() throws {
         let shuffled = #"{"ab":0,"é":0,"a":0,"a\u0000":0,"":0,"abcdefgh":0,"abcdefghi":0,"~":0,"abcdefg":0}"#
         let sorted =
             "{\"\":0,\"a\":0,\"a\\u0000\":0,\"ab\":0,\"abcdefg\":0,\"abcdefgh\":0,\"abcdefghi\":0,\"~\":0,\"é\":0}"
@@ -40,7 +40,7 @@ struct CanonicalTests {
     }
 
     @Test
-    func `UUIDs become a marker, and are told in the order of the form`() throws {
+    func `UUIDs become a marker, and are returned in the order of the form`() throws {
         let (first, second) = (UUID(), UUID())
         let one = try canonical("{\"a\":\"\(first)\",\"b\":[\"\(second.lowercased)\"]}")
         let other = try canonical("{\"b\":[\"\(second)\"],\"a\":\"\(first.lowercased)\"}")
@@ -50,7 +50,7 @@ struct CanonicalTests {
     }
 
     @Test
-    func `What is appended to stays`() throws {
+    func `Appending keeps the existing content`() throws {
         var bytes: [UInt8] = [7]
         var identifiers = [UUID()]
         try parse("\"\(UUID())\"").root.appendCanonical(to: &bytes, identifiers: &identifiers)
@@ -59,7 +59,7 @@ struct CanonicalTests {
     }
 
     @Test
-    func `Two ways to write a value have one form, and two values have two`() throws {
+    func `Equal values have one form, and different values have two`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
         var source = ModelSource(seed: seed)

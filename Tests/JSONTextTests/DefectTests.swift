@@ -8,7 +8,7 @@ struct DefectTests {
     }
 
     @Test
-    func `Sound texts have none`() throws {
+    func `Valid texts have no defects`() throws {
         let tree = try parse(#"{"a":1,"A":2,"aa":[{"a":1},{"a":2}],"é":"\ud83d\ude00","\u00e8":1e131071}"#)
         #expect(tree.defects.isEmpty)
         #expect(!tree.root.hasDefects)
@@ -21,12 +21,12 @@ struct DefectTests {
         #expect(try found(#"{"\/":1,"/":2}"#) == ["duplicateMember /~1"])
         #expect(try found(#"{"":1,"":2,"":3}"#) == ["duplicateMember /", "duplicateMember /"])
         #expect(try found(#"[0,{"x":{"a":1,"b":2,"a":3}}]"#) == ["duplicateMember /1/x/a"])
-        // Composed and decomposed are one text to Unicode, but two names to JSON.
+        // Composed and decomposed are one text in Unicode, but two names in JSON.
         #expect(try found("{\"\u{e9}\":1,\"e\u{301}\":2}") == [])
     }
 
     @Test(arguments: [15, 16, 17, 18, 100, 1_000])
-    func `In objects of many members too`(count: Int) throws {
+    func `Duplicates are found in objects of many members`(count: Int) throws {
         let names = (0..<count - 1).map { "\"name\($0)\":\($0)" }
         for place in [0, count / 2, count - 2] {
             let text = "{" + (names + ["\"\\u006eame\(place)\":0"]).joined(separator: ",") + "}"
@@ -51,13 +51,13 @@ struct DefectTests {
     }
 
     @Test
-    func `A hundred thousand duplicates take no time, and 64 are reported`() throws {
+    func `A hundred thousand duplicates take little time, and 64 are reported`() throws {
         let text = "{" + [String](repeating: "\"a\":1", count: 100_000).joined(separator: ",") + "}"
         #expect(try parse(text).defects.count == 64)
     }
 
     @Test
-    func `A value's defects are found however many come before it`() throws {
+    func `A value's defects are found after any number of others`() throws {
         let bad = [String](repeating: #"{"a":1,"a":2}"#, count: 100).joined(separator: ",")
         let tree = try parse("[[\(bad)],{\"ok\":1},{\"n\":\"\\u0000\"}]")
         let values = try Array(#require(tree.root.elements))
@@ -68,7 +68,7 @@ struct DefectTests {
     }
 
     @Test
-    func `U+0000 and halves of surrogate pairs are found in strings and names`() throws {
+    func `U+0000 and unpaired surrogates are found in strings and names`() throws {
         #expect(try found(#"["\u0000"]"#) == ["nulCharacter /0"])
         #expect(try found(#"{"a\u0000":1}"#) == ["nulCharacter /a\u{0}"])
         for lone in [#"\ud800"#, #"\udc00"#, #"\ud83dx"#, #"\ud83d\ud83d"#, #"\ude00\ud83d"#, #"\ud83d\n"#] {
@@ -90,7 +90,7 @@ struct DefectTests {
     }
 
     @Test
-    func `Digits are counted where there is no exponent`() throws {
+    func `Digits are counted without an exponent`() throws {
         let digits = String(repeating: "7", count: 131_072)
         #expect(try parse(digits).defects.isEmpty)
         #expect(try parse(digits + "7").defects.map(\.kind) == [.numberOutOfRange])
@@ -106,7 +106,7 @@ struct DefectTests {
     }
 
     @Test
-    func `Each explains itself`() throws {
+    func `Each defect has an explanation`() throws {
         for defect in try parse(#"{"a":1,"a":["\u0000","\ud800",1e999999]}"#).defects {
             #expect(defect.explanation.hasSuffix("."))
         }

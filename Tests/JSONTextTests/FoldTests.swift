@@ -13,7 +13,7 @@ import Testing
         fold.merge(try parse(patch).root, isShallow: isShallow, maximumBytes: limit, isSame: ==)
     }
 
-    @Test func `patches change what they name`() throws {
+    @Test func `patches change the members that they name`() throws {
         var fold = try fold(#"{"a":1, "b":{"x":[1],"y":2} ,"c":"z"}"#)
         #expect(try merge(&fold, #"{"b":{"x":null,"n":{"deep":1,"no":null}},"d":5}"#) == .changed)
         #expect(try merge(&fold, #"{"b":{"n":{"deep":2}},"c":null,"e":null}"#) == .changed)
@@ -40,20 +40,20 @@ import Testing
     }
 
     @Test(arguments: [#"{"a":1,"a":2}"#, "[]", "1", ""])
-    func `only objects whose names differ can be folded`(_ document: String) {
+    func `only objects with unique names can be folded`(_ document: String) {
         #expect(JSONFold(Array(document.utf8)) == nil)
     }
 
-    @Test func `a patch with a name twice is left to others`() throws {
+    @Test func `a patch with a duplicate name is unsupported`() throws {
         var fold = try fold(#"{"a":1,"b":{"c":1}}"#)
         #expect(try merge(&fold, #"{"a":1,"a":2}"#) == .unsupported)
         #expect(try merge(&fold, #"{"b":{"c":1,"c":2}}"#) == .unsupported)
         #expect(text(fold.text) == #"{"a":1,"b":{"c":1}}"#)
     }
 
-    /// The same value as patches one after another, and the length that was reckoned.
+    /// The same value as patches in sequence, and the computed length.
     @Test(arguments: 0..<200)
-    func `many patches come to what they come to one by one`(_ seed: UInt64) throws {
+    func `folded patches have the same result as patches in sequence`(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         func value(_ depth: Int) -> String {
             switch Int.random(in: 0..<(depth > 0 ? 8 : 5), using: &random) {

@@ -10,7 +10,7 @@ struct GrammarTests {
         #"["\\","\\\\\""]"#, "\"\u{feff}\"", "12345678901234567890123456789.0", "[true ,false\n,null]",
     ]
     )
-    func `What RFC 8259 allows is parsed`(_ text: String) {
+    func `Everything that RFC 8259 allows is parsed`(_ text: String) {
         #expect(fault(text) == nil)
     }
 
@@ -42,7 +42,7 @@ struct GrammarTests {
             ("[1\u{b}]", .invalidNumber, 2),
         ] as [(String, JSONParseError.Kind, Int)]
     )
-    func `What RFC 8259 forbids is refused, at the byte at fault`(
+    func `Everything that RFC 8259 forbids is refused, with the offset of the invalid byte`(
         _ text: String,
         _ kind: JSONParseError.Kind,
         _ offset: Int
@@ -56,14 +56,14 @@ struct GrammarTests {
             [0xf0, 0x80, 0x80, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xf5, 0x80, 0x80, 0x80], [0xf0, 0x9f, 0x98],
         ] as [[UInt8]]
     )
-    func `Bytes that are not UTF-8 are refused wherever they stand`(_ sequence: [UInt8]) {
+    func `Bytes that are not UTF-8 are refused at any place`(_ sequence: [UInt8]) {
         #expect(fault(Array("[\"ab".utf8) + sequence + Array("\"]".utf8)) == .init(kind: .invalidUTF8, offset: 4))
         let far = [UInt8](repeating: 0x20, count: 200)
         #expect(fault(far + sequence)?.kind == .invalidUTF8)
     }
 
     @Test
-    func `A text cut short at any byte is refused, without reading past its end`() throws {
+    func `A text truncated at any byte is refused, without reading past its end`() throws {
         let sample = #"{"é":[1.5e-7,true,false,null,"a\u00e9\\\ud83d\ude00",{}],"b" : -12, "c":{"d":"😀"}}"#
         _ = try parse(sample)
         for count in 0..<sample.utf8.count {
@@ -72,7 +72,7 @@ struct GrammarTests {
     }
 
     @Test
-    func `Every error explains itself`() {
+    func `Every error has an explanation`() {
         for kind in JSONParseError.Kind.allCases {
             let explanation = JSONParseError(kind: kind, offset: 7).explanation
             #expect(explanation.hasSuffix("."))

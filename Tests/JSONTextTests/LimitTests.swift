@@ -33,13 +33,13 @@ struct LimitTests {
     }
 
     @Test
-    func `A million open brackets are refused at the first too many`() {
+    func `A million open brackets are refused at the first one beyond the limit`() {
         #expect(fault([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000)) == .init(kind: .tooDeep, offset: 512))
         #expect(fault(String(repeating: "{\"a\":", count: 200_000))?.kind == .tooDeep)
     }
 
     @Test
-    func `Length is bounded`() {
+    func `Length is limited`() {
         #expect(fault("[1]", limits: .init(maximumBytes: 3)) == nil)
         #expect(fault("[1] ", limits: .init(maximumBytes: 3)) == .init(kind: .tooLong, offset: 3))
     }
@@ -52,7 +52,7 @@ struct LimitTests {
     }
 
     @Test
-    func `Four mebibytes of small arrays are parsed if there may be as many, and refused if not`() throws {
+    func `Four mebibytes of small arrays are parsed if the limit allows, and refused otherwise`() throws {
         let many = "[" + String(repeating: "[],", count: 1_398_000) + "[]]"
         #expect(try parse(many, limits: .widest).nodeCount == 1_398_002)
         #expect(fault(many)?.kind == .tooManyNodes)

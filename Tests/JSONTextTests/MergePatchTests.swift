@@ -43,7 +43,7 @@ struct MergePatchTests {
     }
 
     @Test
-    func `What the patch leaves alone keeps its text`() throws {
+    func `Members that the patch does not name keep their text`() throws {
         let target = "{ \"a\" : 1.50 ,\n \"\\u0062\" : { \"x\": 1e+07 , \"y\":[ 1 ] } , \"c\":\"\\u00e9\" }"
         #expect(try merged(target, "{}") == target)
         #expect(try merged(target, #"{"b":{"x":2}}"#) == target.replacing("1e+07", with: "2"))
@@ -66,7 +66,7 @@ struct MergePatchTests {
     }
 
     @Test
-    func `A part of a tree serves as the patch`() throws {
+    func `A part of a tree can be the patch`() throws {
         let body = try parse(#"{"payload":{"a":{"b":2},"n":null}}"#)
         let patch = try #require(body.root["payload"])
         #expect(
@@ -87,7 +87,7 @@ struct MergePatchTests {
     }
 
     @Test
-    func `Merging does what the RFC's pseudocode does`() throws {
+    func `Merging agrees with the RFC's pseudocode`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
         var source = ModelSource(seed: seed)

@@ -6,7 +6,7 @@ import JSONText
     import Foundation
 #endif
 
-/// JSON as a plain value, to compare the real thing with.
+/// JSON as a plain value, for comparison.
 indirect enum Model: Equatable {
     case null
     case bool(Bool)
@@ -48,7 +48,7 @@ extension Model {
         }
     }
 
-    /// RFC 7396, section 2, to the letter.
+    /// RFC 7396, section 2, literally.
     static func mergePatch(_ target: Model?, _ patch: Model) -> Model {
         guard case .object(let changes) = patch else { return patch }
         var members: [(name: String, value: Model)] = []
@@ -67,7 +67,7 @@ extension Model {
     }
 }
 
-/// Draws values, and the many ways to write them.
+/// Generates values, and different texts for them.
 struct ModelSource {
     static let uuids = (0..<6).map { _ in UUID() }
     var random: SeededGenerator
@@ -105,7 +105,7 @@ struct ModelSource {
         return (0..<count).map { _ in pick(["a", "b", "c", "\"", "\\", "/", "\n", "\u{1}", "é", "😀", "~"]) }.joined()
     }
 
-    /// White space, the order of members, escapes and the case of UUIDs are drawn.
+    /// White space, the order of members, escapes and the case of UUIDs are random.
     mutating func write(_ value: Model) -> String {
         switch value {
         case .null: "null"

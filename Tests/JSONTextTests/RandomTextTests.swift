@@ -4,7 +4,7 @@ import Testing
 @Suite("Random texts")
 struct RandomTextTests {
     @Test
-    func `A value is read as it was written`() throws {
+    func `A parsed value equals the written one`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
         var source = ModelSource(seed: seed)
@@ -17,7 +17,7 @@ struct RandomTextTests {
     }
 
     @Test
-    func `A damaged text is either refused within its bounds, or sound from end to end`() throws {
+    func `A damaged text is refused within its length, or valid as a whole`() throws {
         let seed: UInt64 = 7_396
         var source = ModelSource(seed: seed)
         let scraps = ["{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "1", "-", ".", "e", "t", " ", "\u{0}"]
@@ -45,7 +45,7 @@ struct RandomTextTests {
 }
 
 extension Model {
-    /// The source writes UUIDs in either case.
+    /// The source writes UUIDs in upper and lower case.
     var foldingUUIDs: Model {
         switch self {
         case .string(let string) where string.utf8.count == 36: .string(string.lowercased())

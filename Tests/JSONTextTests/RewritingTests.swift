@@ -29,13 +29,13 @@ struct RewritingTests {
     }
 
     @Test
-    func `A value that is a UUID itself is replaced`() throws {
+    func `A value that is itself a UUID is replaced`() throws {
         let root = try parse(" \"\(first)\" ").root
         #expect(root.rewritten { _ in .integer(7) } == Array("7".utf8))
     }
 
     @Test
-    func `Nothing is answered when nothing changes`() throws {
+    func `Returns nil if nothing changes`() throws {
         let root = try parse("[\"\(first.lowercased)\",\"\(second)\",1]").root
         #expect(root.rewritten { _ in nil } == nil)
         #expect(root.rewritten { $0 == first ? .uuid($0) : nil } == nil)
@@ -44,7 +44,7 @@ struct RewritingTests {
     }
 
     @Test
-    func `Rewriting does what replacing in a model does, and a second time changes nothing`() throws {
+    func `Rewriting agrees with replacing in a model, and a second time changes nothing`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
         var source = ModelSource(seed: seed)

@@ -1,13 +1,13 @@
 import JSONText
 import Testing
 
-/// The singular ones of the RFC's examples and of its compliance suite, and what lies close to them.
+/// The singular queries of the RFC's examples and of its compliance suite, and similar texts.
 @Suite("Singular queries")
 struct SingularQueryTests {
     private static func steps(_ text: String) -> [SingularQuery.Step]? { try? SingularQuery(text).steps }
 
     @Test
-    func `What RFC 9535 takes as a singular query is read`() {
+    func `Every singular query of RFC 9535 is parsed`() {
         let cases: [(String, [SingularQuery.Step])] = [
             ("$", []),
             ("$.a", [.member("a")]),
@@ -37,7 +37,7 @@ struct SingularQueryTests {
     }
 
     @Test
-    func `What leads to more than one value is refused with its place`() {
+    func `A query for more than one value is refused with its position`() {
         let cases = [
             ("$.*", 2), ("$..a", 2), ("$[*]", 2), ("$[1:2]", 3), ("$[:2]", 2), ("$[0,1]", 3), ("$['a','b']", 5),
             ("$[?@.a]", 2), ("$.a..b", 4),
@@ -55,7 +55,7 @@ struct SingularQueryTests {
     }
 
     @Test
-    func `What is no query is refused`() {
+    func `Texts that are no query are refused`() {
         let cases = [
             "", "a", " $", "$ ", "$.a ", "$.", "$. a", "$.a b", "$.1", "$.-1", "$.a-b", "$a", "$[]", "$[a]", "$['a",
             "$['a'",
@@ -70,7 +70,7 @@ struct SingularQueryTests {
     }
 
     @Test
-    func `Bytes and steps have bounds`() {
+    func `Bytes and steps are limited`() {
         let most = SingularQuery.maximumSteps
         #expect(Self.steps("$" + String(repeating: ".a", count: most))?.count == most)
         #expect(Self.steps("$" + String(repeating: ".a", count: most + 1)) == nil)
@@ -79,7 +79,7 @@ struct SingularQueryTests {
     }
 
     @Test
-    func `The normalized path is read as itself`() throws {
+    func `A normalized path parses to itself`() throws {
         let cases = [
             ("$", "$"), ("$.o.id", "$['o']['id']"), (#"$["a'b"]"#, #"$['a\'b']"#),
             (#"$['\u000b\n\\']"#, #"$['\u000b\n\\']"#),
@@ -110,7 +110,7 @@ struct SingularQueryTests {
     }
 
     @Test
-    func `An index counts from the end when it is negative`() throws {
+    func `A negative index counts from the end`() throws {
         let root = try parse("[10,[20],30]").root
         func found(_ text: String) throws -> String? {
             root.value(at: try SingularQuery(text)).map { self.text($0.raw) }

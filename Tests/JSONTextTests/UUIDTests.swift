@@ -10,7 +10,7 @@ import Testing
 @Suite("UUIDs")
 struct UUIDTests {
     @Test
-    func `Text is read and written as Foundation does, in lower case`() {
+    func `Text is parsed and written as Foundation does, in lower case`() {
         for _ in 0..<1_000 {
             let uuid = UUID()
             #expect(UUID(parsing: uuid.uuidString) == uuid)
@@ -25,7 +25,7 @@ struct UUIDTests {
     }
 
     @Test
-    func `Any byte that does not belong is refused`() {
+    func `Any invalid byte is refused`() {
         let text = Array("0b0c5f8e-1111-4222-8333-abcdefABCDEF".utf8)
         #expect(UUID(text: text) != nil)
         for place in text.indices {
@@ -43,7 +43,7 @@ struct UUIDTests {
     }
 
     @Test
-    func `UUID-shaped string values are found in either case, escaped or not, and names are not`() throws {
+    func `UUID-shaped string values are found in either case, escaped or not; names are ignored`() throws {
         let (first, second) = (UUID(), UUID())
         let escaped = "\\u00" + String(first.lowercased.utf8.first ?? 0, radix: 16) + first.lowercased.dropFirst()
         let everyByteEscaped = second.lowercased.utf8.map { "\\u00" + String($0, radix: 16) }.joined()

@@ -10,7 +10,7 @@ import Testing
 @Suite("Values")
 struct ValueTests {
     @Test
-    func `Every type is told from the others`() throws {
+    func `Every type is distinguished from the others`() throws {
         let values = try Array(#require(parse(#"[{},[],"",0,true,false,null]"#).root.elements))
         #expect(values.map(\.kind) == [.object, .array, .string, .number, .bool, .bool, .null])
         #expect(values.map(\.bool) == [nil, nil, nil, nil, true, false, nil])
@@ -22,7 +22,7 @@ struct ValueTests {
     }
 
     @Test
-    func `The text of a value is what was written`() throws {
+    func `The text of a value is the original text`() throws {
         let root = try parse(" { \"a\" : [ 1.50 , \"\\u0041\" ] } ").root
         #expect(text(root.raw) == "{ \"a\" : [ 1.50 , \"\\u0041\" ] }")
         let array = try #require(root["a"])
@@ -59,12 +59,12 @@ struct ValueTests {
             ("1.00000000000000000000000000000001", nil), ("12300000000000000000000e-20", 123),
         ] as [(String, Int64?)]
     )
-    func `Whole numbers are read to the ends of their range`(_ number: String, _ expected: Int64?) throws {
+    func `Integers are parsed up to the ends of their range`(_ number: String, _ expected: Int64?) throws {
         #expect(try parse(number).root.int64 == expected)
     }
 
     @Test
-    func `Members come in order, with their names unescaped, and the first of a name is found`() throws {
+    func `Members are in order, with unescaped names, and the first of a name is found`() throws {
         let root = try parse(#"{"b":1,"\u0061":{"b":[2]},"b":3}"#).root
         #expect(root.members.map { $0.map(\.name.string) } == ["b", "a", "b"])
         #expect(root.members.map { $0.map { text($0.name.raw) } } == ["\"b\"", "\"\\u0061\"", "\"b\""])
@@ -98,7 +98,7 @@ struct ValueTests {
             ("/m~n", nil), ("/m~2n", nil), ("/foo/0/x", nil), ("/foo/99999999999999999999", nil), ("/nope", nil),
         ] as [(String, String?)]
     )
-    func `Pointers lead where RFC 6901 says`(_ pointer: String, _ expected: String?) throws {
+    func `Pointers resolve as in RFC 6901`(_ pointer: String, _ expected: String?) throws {
         let root = try parse(
             #"{"foo":["bar", "baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8,"o":{"p":[9,10,11]}}"#
         ).root
@@ -107,7 +107,7 @@ struct ValueTests {
     }
 
     @Test
-    func `Pointers are built escaped`() {
+    func `Pointers are built with escapes`() {
         var pointer = JSONPointer()
         #expect(pointer.text.isEmpty)
         pointer.append(member: "a/b~c")

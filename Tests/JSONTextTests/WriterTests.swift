@@ -10,7 +10,7 @@ import Testing
 @Suite("The writer")
 struct WriterTests {
     @Test
-    func `Commas stand where they belong`() throws {
+    func `Commas are at their correct places`() throws {
         var writer = JSONWriter()
         writer.beginObject()
         writer.name("a")
@@ -67,7 +67,7 @@ struct WriterTests {
     }
 
     @Test
-    func `Every character is read back as it was written`() throws {
+    func `Every character round-trips`() throws {
         let characters = (0..<0x300).compactMap(UnicodeScalar.init) + ["\u{2028}", "\u{fffd}", "😀"]
         for character in characters {
             var writer = JSONWriter()

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import Testing
 
-/// Rows that go in column by column, and come out row by row.
+/// Rows that are sent by column and returned by row.
 @Suite struct ColumnsTests {
     private struct Thing: Equatable {
         var id = UUID()
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `rows come out as they went in`() async throws {
+    @Test func `returned rows equal the sent ones`() async throws {
         let things = [
             Thing(),
             Thing {
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func `a statement is told of its columns in every form that it needs`() {
+    @Test func `a statement receives its columns in every form that it needs`() {
         let columns = Columns<Thing>(.uuid("id", \.id), Columns(.text("name", \.name), .int8("count", \.count)))
         #expect(columns.count == 3)
         #expect(columns.names == "id, name, count")
@@ -102,7 +102,7 @@ import Testing
         #expect(columns.parameter(1) == "$4" && columns.parameter(2) == "$5")
     }
 
-    @Test func `a row is read to its end, and no further`() async throws {
+    @Test func `reads a row to its end, and no further`() async throws {
         try await withConnection { connection, _ in
             let rows = try await connection.run(query("SELECT 1 AS a, NULL::text AS b, true AS c"))
             #expect(rows.count == 1 && Array(rows).count == 1)

@@ -21,7 +21,7 @@ import Testing
         ("FATAL:  57P03: the database system is starting up", .notReady),
         ("FATAL:  XX000: something else", .refusedByServer),
     ])
-    func `a server's refusal is read from its SQLSTATE`(text: String, failure: ConnectFailure) {
+    func `classifies a server's refusal by its SQLSTATE`(text: String, failure: ConnectFailure) {
         let report = ConnectFailure.read(Self.host + text + "\nLOCATION:  InitPostgres, postinit.c:1024\n")
         #expect(report.failure == failure)
         let state = text.dropFirst("FATAL:  ".count).prefix(5)
@@ -42,7 +42,7 @@ import Testing
         (host + "SSL error: certificate verify failed", .encryption),
         (#"root certificate file "/nowhere" does not exist"#, .encryption),
     ])
-    func `a failure without a server is read from its text`(text: String, failure: ConnectFailure) {
+    func `classifies a failure without a server by its text`(text: String, failure: ConnectFailure) {
         let report = ConnectFailure.read(text)
         #expect(report.failure == failure && report.sqlState == nil)
         #expect(!failure.isRefusal && !report.message.contains("\n") && !report.message.contains("\t"))
@@ -53,12 +53,12 @@ import Testing
         #expect(ConnectFailure.read("something new").failure == nil)
     }
 
-    @Test func `of several hosts a server's answer decides`() {
+    @Test func `with several hosts a server's answer decides`() {
         let text = Self.host + "Connection refused\n" + Self.socket + #"FATAL:  3D000: database "x" does not exist"#
         #expect(ConnectFailure.read(text).failure == .databaseMissing)
     }
 
-    @Test(.onOneServer("has roles of one")) func `a real server's refusals are told apart`() async throws {
+    @Test(.onOneServer("creates roles on one server")) func `distinguishes a real server's refusals`() async throws {
         let database = try await TestDatabase.make()
         func failure(_ uri: String) async -> PostgresError? {
             do {

@@ -2,9 +2,9 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A connection that its callers drive")
+@Suite("Connections driven by their callers")
 struct InPlaceTests {
-    @Test func `queries, errors and transactions are as on any other`() async throws {
+    @Test func `queries, errors and transactions work as on other connections`() async throws {
         let database = try await TestDatabase.make()
         let connection = try Connection.openInPlace(ConnectionConfiguration(uri: database.uri))
         let answer = try await connection.run(query("SELECT 1")).int32(0, 0)
@@ -47,7 +47,7 @@ struct InPlaceTests {
         try await database.close()
     }
 
-    @Test func `one that the server closes is lost at the next call`() async throws {
+    @Test func `the next call notices a connection that the server closed`() async throws {
         let database = try await TestDatabase.make()
         let connection = try Connection.openInPlace(ConnectionConfiguration(uri: database.uri))
         let process = try await connection.run(query("SELECT pg_backend_pid()")).int32(0, 0)

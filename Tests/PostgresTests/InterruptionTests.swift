@@ -3,15 +3,15 @@ import TestSupport
 import Testing
 
 @Suite struct InterruptionTests {
-    /// Longer than anybody waits: what is over before was ended.
+    /// Longer than any test waits: a call that returns earlier was ended.
     private static let sleep = query("SELECT pg_sleep(600)")
     private static let asleep = query(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
     )
-    /// What a machine may need that does much else, and far less than the sleep.
+    /// Enough time for a busy machine, and far less than the sleep.
     private static let soon: Duration = .seconds(120)
 
-    @Test func `cancelling the task cancels the statement, and the connection goes on`() async throws {
+    @Test func `cancelling the task cancels the statement, and the connection stays usable`() async throws {
         try await withConnection { connection, database in
             let watcher = try await database.connect()
             let start = ContinuousClock.now
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `a call that waits behind another is cancelled at once`() async throws {
+    @Test func `a call that waits behind another is cancelled immediately`() async throws {
         try await withConnection { connection, database in
             let watcher = try await database.connect()
             let first = Task { await failure { _ = try await connection.run(Self.sleep) } }
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func `a deadline cancels the statement, and the connection goes on`() async throws {
+    @Test func `a deadline cancels the statement, and the connection stays usable`() async throws {
         try await withConnection { connection, _ in
             let start = ContinuousClock.now
             let error = await failure { _ = try await connection.run(Self.sleep, timeout: .milliseconds(100)) }
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func `cancelling in the middle of a pipeline never hits a later call`() async throws {
+    @Test func `cancelling in the middle of a pipeline never affects a later call`() async throws {
         try await withConnection { connection, _ in
             for round in 0..<100 {
                 let task = Task { try await connection.run((0..<20).map { _ in query("SELECT 1") }) }
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `a statement killed with its session reports why, and the connection is done`() async throws {
+    @Test func `a statement killed with its session reports why, and the connection is closed`() async throws {
         try await withConnection { connection, database in
             let watcher = try await database.connect()
             async let error = failure { _ = try await connection.run(Self.sleep) }
@@ -135,7 +135,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func `close ends a call under way`() async throws {
+    @Test func `close ends a call in progress`() async throws {
         try await withConnection { connection, database in
             let watcher = try await database.connect()
             async let error = failure { _ = try await connection.run(Self.sleep) }
@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    /// Were the cooperative threads blocked, no more than there are of them would be asleep at a time.
+    /// If the cooperative threads were blocked, the sleeping sessions could not exceed their number.
     @Test func `blocked connections block no other task`() async throws {
         try await withConnection { watcher, database in
             let count = 4 * 8
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    /// Waits until so many sessions of the database are asleep; whether it came to that.
+    /// Waits until this many sessions of the database are asleep; returns whether they were.
     private func sleepers(_ count: Int, seenBy watcher: Connection) async throws -> Bool {
         try await eventually { try await watcher.run(Self.asleep).int64(0, 0) == Int64(count) }
     }

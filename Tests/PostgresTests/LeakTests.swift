@@ -2,10 +2,10 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Descriptors and threads are counted in a process that runs nothing else; `make test` and a bare `swift test` run
-/// suites side by side, so the connections counted here carry the names of nobody else's threads.
+/// Descriptors and threads are counted in a process that runs nothing else. `make test` and a bare `swift test` run
+/// suites in parallel, so the counted connections have thread names that no other suite uses.
 @Suite struct LeakTests {
-    @Test func `closed and dropped connections leave no descriptor behind`() async throws {
+    @Test func `closed and dropped connections leave no descriptor open`() async throws {
         let cluster = try await TestCluster.shared()
         let configuration = ConnectionConfiguration(uri: cluster.uri())
         let before = openDescriptors()
@@ -18,7 +18,7 @@ import Testing
         for _ in 0..<20 {
             _ = try? await Connection.open(ConnectionConfiguration(uri: "host=/nowhere"))
         }
-        // 100 connections hold 200 descriptors; other suites come and go with fewer.
+        // 100 connections hold 200 descriptors; other suites open and close fewer.
         #expect(await eventually { openDescriptors() < before + 100 })
         #expect(await eventually { threadNames().count { $0 == "pg-connection" } < 80 })
     }

@@ -6,7 +6,7 @@ import Testing
 @Suite struct MigratorTests {
     private static let first = Migration(name: "0001_first", sql: "CREATE TABLE a (n int); CREATE INDEX ON a (n);")
     private static let second = Migration(name: "0002_second", sql: "CREATE TABLE b AS SELECT :count::int AS n")
-    @Test func `a text is taken apart where statements end and nowhere else`() {
+    @Test func `splits a text exactly at the ends of statements`() {
         let body = "CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $a$ BEGIN; RETURN $1 || '$$;'; END; $a$"
         let texts = [
             "-- one; two\nCREATE TABLE \"a;b\" (x text DEFAULT 'it''s; so')", body,
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func `it applies what is pending, once and in order`() async throws {
+    @Test func `applies pending migrations once and in order`() async throws {
         try await withConnection { connection, _ in
             let before = try await Self.both.status(on: connection)
             #expect(before.applied == [])
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `runners that start together apply each migration once`() async throws {
+    @Test func `concurrent runners apply each migration once`() async throws {
         try await withConnection { connection, database in
             let slow = Migration(name: "0003_slow", sql: "SELECT pg_sleep(0.3); CREATE TABLE c ()")
             let migrator = Migrator(migrations: [Self.first, Self.second, slow], variables: ["count": "1"])
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func `a changed text is refused`() async throws {
+    @Test func `refuses a changed text`() async throws {
         try await withConnection { connection, _ in
             _ = try await Self.both.migrate(on: connection)
             let changed = Migration(name: Self.first.name, sql: Self.first.sql + " ")
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func `other variables are no change of the text`() async throws {
+    @Test func `other variables do not change the text`() async throws {
         try await withConnection { connection, _ in
             _ = try await Self.both.migrate(on: connection)
             let other = Migrator(migrations: [Self.first, Self.second], variables: ["count": "32"])
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `a failing migration leaves nothing, and those before it stay`() async throws {
+    @Test func `a failing migration leaves nothing, and earlier ones stay`() async throws {
         try await withConnection { connection, _ in
             let broken = Migration(name: "0002_broken", sql: "CREATE TABLE c (); SELECT 1/0;")
             let error = try await migratorError(Migrator(migrations: [Self.first, broken]), on: connection)
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func `a database that a newer build has migrated is left alone`() async throws {
+    @Test func `does not change a database that a newer build has migrated`() async throws {
         try await withConnection { connection, _ in
             _ = try await Self.both.migrate(on: connection)
             let older = Migrator(migrations: [Self.first])
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test func `a gap, a missing and a doubled migration are refused`() async throws {
+    @Test func `refuses a gap, a missing and a duplicate migration`() async throws {
         try await withConnection { connection, _ in
             _ = try await Migrator(migrations: [Self.first, Migration(name: "0003_third", sql: "")]).migrate(
                 on: connection
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(10)))
-    func `a migration does not wait long in front of others for a lock, and comes back for it`() async throws {
+    func `a migration waits only briefly for a lock in front of others, and retries`() async throws {
         let database = try await TestDatabase.make()
         let connection = try await database.connect()
         _ = try await Migrator(migrations: [Self.first]).migrate(on: connection)
@@ -155,7 +155,7 @@ import Testing
             }
             #expect(error.sqlState == "55P03")
             seen += 1
-            // others pass between two tries, and the reader goes on
+            // other sessions proceed between two attempts, and the reader continues
             let writer = try await database.connect(settings: [("lock_timeout", "60s")])
             try await writer.execute(script: "INSERT INTO a VALUES (1)")
             await writer.closeAndWait()
@@ -175,7 +175,7 @@ import Testing
         for connection in [connection, reader] { await connection.closeAndWait() }
     }
 
-    @Test func `a migration that commits by itself is refused`() async throws {
+    @Test func `refuses a migration that commits by itself`() async throws {
         try await withConnection { connection, _ in
             let rogue = Migrator(migrations: [Migration(name: "0001_rogue", sql: "COMMIT")])
             let error = try await migratorError(rogue, on: connection)
@@ -183,7 +183,7 @@ import Testing
         }
     }
 
-    @Test func `only names that have a value are replaced, and casts stay`() async throws {
+    @Test func `replaces only names with a value, and keeps casts`() async throws {
         try await withConnection { connection, _ in
             let sql = "CREATE TABLE v AS SELECT ':n'::text || ':m' AS a, (ARRAY[1,2,3])[1:2] AS b, ':nn' AS c, :n AS d"
             let migrator = Migrator(migrations: [Migration(name: "1", sql: sql)], variables: ["n": "5", "text": "int"])

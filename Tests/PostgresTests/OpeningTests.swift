@@ -18,7 +18,7 @@ import Testing
         #expect(error?.description.contains("hunter2") == false)
     }
 
-    @Test func `a URI with an address leaves no choice of a server`() async {
+    @Test func `a URI with an address determines the server`() async {
         var configuration = ConnectionConfiguration(uri: "postgresql://a:hunter2@x/x?hostaddr=127.0.0.1")
         configuration.server = ServerAddress(host: "127.0.0.1", port: 1, identity: "meant")
         let error = await failure { _ = try await Connection.open(configuration) }
@@ -31,7 +31,7 @@ import Testing
         #expect(error?.sqlState == "42704")
     }
 
-    @Test func `a read-only session is refused unless the URI accepts it`() async throws {
+    @Test func `refuses a read-only session unless the URI accepts it`() async throws {
         let database = try await TestDatabase.make()
         let uri = database.uri + "&options=-c%20default_transaction_read_only%3Don"
         let error = await failure { _ = try await Connection.open(ConnectionConfiguration(uri: uri)) }
@@ -55,14 +55,14 @@ import Testing
         #expect(!connection.isReadOnly)
     }
 
-    @Test func `a server that never answers is given up after the time-out`() async throws {
+    @Test func `gives up on a silent server after the time-out`() async throws {
         let cluster = try await TestCluster.dedicated()
         try await cluster.freeze(true)
         let start = ContinuousClock.now
         let configuration = ConnectionConfiguration(uri: cluster.uri(), connectTimeout: .milliseconds(200))
         let error = await failure { _ = try await Connection.open(configuration) }
         #expect(error?.kind == .unavailable)
-        #expect(ContinuousClock.now - start < .seconds(60), "nobody would ever answer")
+        #expect(ContinuousClock.now - start < .seconds(60), "the server never answers")
         let task = Task { await failure { _ = try await Connection.open(ConnectionConfiguration(uri: cluster.uri())) } }
         try await Task.sleep(for: .milliseconds(50))
         task.cancel()

@@ -14,7 +14,7 @@ import Testing
         #expect(progress.received(.sync) == .finish)
     }
 
-    @Test func `the first failure counts, and what it aborts is skipped`() {
+    @Test func `reports the first failure, and skips what it aborts`() {
         var progress = PipelineProgress([.execute(0), .prepare(1), .execute(1)])
         #expect(progress.received(.failure) == .fail(0))
         for _ in 0..<2 {
@@ -31,7 +31,7 @@ import Testing
         #expect(progress.received(.success) == .keep(0))
     }
 
-    @Test func `an answer out of step abandons the connection`() {
+    @Test func `an answer out of sequence abandons the connection`() {
         var early = PipelineProgress([.execute(0)])
         #expect(early.received(.sync) == .abandon)
         var late = PipelineProgress([])

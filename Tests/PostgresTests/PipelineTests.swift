@@ -3,14 +3,14 @@ import TestSupport
 import Testing
 
 @Suite struct PipelineTests {
-    @Test func `results come in the order of the queries`() async throws {
+    @Test func `results are in the order of the queries`() async throws {
         try await withConnection { connection, _ in
             let results = try await connection.run((0..<200).map { n in query("SELECT $1") { $0.add(Int32(n)) } })
             #expect(try results.map { try $0.int32(0, 0) } == Array(0..<200))
         }
     }
 
-    @Test func `an error names its statement, and the connection goes on`() async throws {
+    @Test func `an error names its statement, and the connection stays usable`() async throws {
         try await withConnection { connection, _ in
             let error = await failure {
                 _ = try await connection.run([
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `traffic is what was asked for, whatever came of it`() async throws {
+    @Test func `traffic counts all sent statements with any outcome`() async throws {
         try await withConnection { connection, _ in
             let before = connection.traffic
             _ = try await connection.run([.begin, query("SELECT 1"), query("SELECT 1"), .commit])
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `a statement is prepared once on a connection`() async throws {
+    @Test func `prepares a statement once per connection`() async throws {
         try await withConnection { connection, _ in
             for _ in 0..<3 {
                 _ = try await connection.run([
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `a name used for another text or other types is refused`() async throws {
+    @Test func `refuses a name used for another text or other types`() async throws {
         try await withConnection { connection, _ in
             _ = try await connection.run(Query(Statement("n", "SELECT 1")))
             let text = await failure { _ = try await connection.run(Query(Statement("n", "SELECT 2"))) }
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func `a script runs several statements, and all or none`() async throws {
+    @Test func `a script runs all of its statements or none of them`() async throws {
         try await withConnection { connection, _ in
             try await connection.execute(
                 script: "CREATE TABLE a (n int); INSERT INTO a VALUES (1), (2); SELECT * FROM a"
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `calls from many tasks run one after the other`() async throws {
+    @Test func `concurrent calls run in sequence`() async throws {
         try await withConnection { connection, _ in
             try await withThrowingTaskGroup(of: Int32.self) { group in
                 for n in 0..<100 {
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func `settings and the name of the application reach the server`() async throws {
+    @Test func `settings and the application name reach the server`() async throws {
         try await withConnection { _, database in
             let connection = try await Connection.open(
                 ConnectionConfiguration(uri: database.uri, settings: [("lock_timeout", "1234ms")])

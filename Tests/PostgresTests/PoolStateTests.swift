@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func `it connects for each waiter up to the maximum, and hands over in order`() {
+    @Test func `connects for each waiter up to the maximum, and lends in order`() {
         var state = state()
         #expect(state.acquire(1, "a", at: start).connects == 1)
         #expect(state.acquire(2, "b", at: start).connects == 1)
@@ -46,7 +46,7 @@ import Testing
         #expect((statistics.maximum, statistics.exhausted) == (2, 0))
     }
 
-    @Test func `the place of a broken connection goes to a new one`() {
+    @Test func `a new connection replaces a broken one`() {
         var state = state(maximum: 1)
         _ = state.acquire(1, "a", at: start)
         _ = state.connected(10, at: start)
@@ -55,7 +55,7 @@ import Testing
         #expect(lent(state.connected(11, at: start)) == ["b=11"])
     }
 
-    @Test func `failures back off and grow, one attempt at a time`() {
+    @Test func `failures back off increasingly, one attempt at a time`() {
         var state = state()
         _ = state.acquire(1, "a", at: start)
         #expect(refused(state.connectFailed(error, at: start, jitter: 1)).isEmpty)
@@ -67,7 +67,7 @@ import Testing
         #expect(state.tick(at: start + .milliseconds(200)).connects == 0)
     }
 
-    @Test func `in a long outage callers are refused at once, but one makes the next attempt`() {
+    @Test func `in a long outage callers are refused immediately, except one that makes the next attempt`() {
         var state = state()
         _ = state.acquire(1, "a", at: start)
         _ = state.connectFailed(error, at: start, jitter: 1)
@@ -81,7 +81,7 @@ import Testing
         #expect(lent(state.connected(10, at: start + .seconds(6))) == ["d=10"])
     }
 
-    @Test func `too many waiters are refused`() {
+    @Test func `refuses too many waiters`() {
         var state = state(maximum: 1, maximumWaiters: 1)
         _ = state.acquire(1, "a", at: start)
         #expect(refused(state.acquire(2, "b", at: start)) == [.poolExhausted])
@@ -89,7 +89,7 @@ import Testing
         #expect(refused(state.cancel(1)).isEmpty)
     }
 
-    @Test func `it knows how long callers waited, and how many found nothing`() {
+    @Test func `counts the callers' waiting time, and those without a connection`() {
         var state = state(maximum: 1, maximumWaiters: 2)
         _ = state.acquire(1, "a", at: start)
         _ = state.connected(10, at: start + .seconds(1))
@@ -102,7 +102,7 @@ import Testing
         #expect(state.statistics.exhausted == 2)
         #expect(lent(state.release(10, at: start + .seconds(4))) == ["c=10"])
         #expect(state.statistics.waited == .seconds(6))
-        // no connection at all is an outage, and no shortage
+        // having no connection at all is an outage, not a shortage
         var away = self.state(maximum: 1)
         _ = away.acquire(1, "a", at: start)
         _ = away.connectFailed(error, at: start, jitter: 1)
@@ -110,7 +110,7 @@ import Testing
         #expect(away.statistics.exhausted == 0)
     }
 
-    @Test func `closing refuses the line and is done when everything has come back`() {
+    @Test func `closing refuses the waiters and ends when all connections have returned`() {
         var state = state(maximum: 2)
         _ = state.acquire(1, "a", at: start)
         _ = state.acquire(2, "b", at: start)

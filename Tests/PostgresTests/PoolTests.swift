@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `whoever finds no connection in time is told that the pool is exhausted`() async throws {
+    @Test func `a caller without a connection in time receives poolExhausted`() async throws {
         try await withPool(maximum: 1, acquireTimeout: .seconds(1)) { pool in
             try await pool.withConnection { _ in
                 let error = await failure { _ = try await pool.run([query("SELECT 1")]) }
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `a transaction left open is rolled back, even by a cancelled task`() async throws {
+    @Test func `rolls back an open transaction, even of a cancelled task`() async throws {
         try await withPool(maximum: 1) { pool in
             _ = try await pool.run([query("CREATE TABLE t (n int)")])
             try await pool.withConnection { connection in
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `a broken connection is replaced`() async throws {
+    @Test func `replaces a broken connection`() async throws {
         try await withPool(maximum: 1) { pool in
             let error = await failure {
                 _ = try await pool.run([query("SELECT pg_terminate_backend(pg_backend_pid())")])
@@ -149,15 +149,15 @@ import Testing
             try await cluster.stop(immediate: immediate)
             let down = await failure { _ = try await pool.run([query("SELECT 1")]) }
             #expect(down?.isUnavailable == true)
-            // A long outage is answered at once, by whoever does not make the next attempt.
+            // A long outage is reported immediately, except to the caller that makes the next attempt.
             try await Task.sleep(for: .milliseconds(400))
             let waited = pool.statistics.waited
             for _ in 0..<20 { _ = await failure { _ = try await pool.run([query("SELECT 1")]) } }
-            #expect(pool.statistics.waited - waited < .seconds(3), "twenty who wait in vain wait for six")
+            #expect(pool.statistics.waited - waited < .seconds(3), "twenty failing callers wait as long as six")
             try await cluster.start()
             #expect(await eventually { await failure { _ = try await pool.run([query("SELECT 1")]) } == nil })
         }
-        // A short outage is ridden out.
+        // A short outage causes only a delay.
         let patient = Pool(configuration: ConnectionConfiguration(uri: cluster.uri()), acquireTimeout: .seconds(120))
         try await cluster.kill()
         async let answer = patient.run([query("SELECT 1")])

@@ -70,11 +70,11 @@ import Testing
         (bytes("M", [0]), .other), (bytes("Y", [0]), .other), (bytes("O", [0]), .other),
     ]
 
-    @Test func `every message of the protocol is read`() throws {
+    @Test func `decodes every message of the protocol`() throws {
         for (bytes, message) in Self.samples { #expect(try Self.message(bytes) == message) }
     }
 
-    @Test func `what is cut off is refused and never read beyond its end`() {
+    @Test func `refuses truncated messages and never reads beyond their end`() {
         for (bytes, message) in Self.samples where message != .other {
             for length in 0..<bytes.count where length < bytes.count - Self.ignoredTail(message) {
                 #expect(throws: PostgresError.self, "\(message) of \(length)") {
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    /// What of a message is not looked at: by which transaction it begins, and when it was committed where it ends.
+    /// The ignored end of a message: the transaction id of a begin, and the commit time of an end.
     private static func ignoredTail(_ message: ReplicationMessage) -> Int {
         switch message {
         case .begin: 4
@@ -93,8 +93,8 @@ import Testing
         }
     }
 
-    /// Counts that say more than there is make nothing of that size.
-    @Test func `whatever the bytes are there is an answer`() {
+    /// Counts beyond the message's size allocate no memory of that size.
+    @Test func `decoding ends for any bytes`() {
         let seed = UInt64.random(in: 0...(.max))
         var generator = SeededRandom(seed)
         for _ in 0..<20_000 {

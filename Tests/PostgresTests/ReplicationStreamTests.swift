@@ -8,7 +8,7 @@ import Testing
 @Suite(.serialized) struct ReplicationStreamTests {
     private typealias Entry = ReplicationStream.Entry
 
-    /// A server with logical decoding, a table of all that matters, and a slot.
+    /// A server with logical decoding, a table of all relevant types, and a slot.
     private struct Elsewhere {
         let cluster: TestCluster
         let connection: Connection
@@ -46,7 +46,7 @@ import Testing
 
         func run(_ sql: String) async throws { try await connection.execute(script: sql) }
 
-        /// Where the server may forget its log up to.
+        /// The position up to which the server may drop its log.
         func confirmed() async throws -> LogPosition {
             let rows = try await connection.run(
                 query("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = 'sluice'")
@@ -61,14 +61,14 @@ import Testing
             #expect(try await eventually { try await connection.run(active).int64(0, 0) == 0 })
         }
 
-        /// Where the server writes.
+        /// The server's write position.
         func end() async throws -> LogPosition {
             let rows = try await connection.run(query("SELECT pg_current_wal_lsn()::text"))
             return try #require(LogPosition(try rows.string(0, 0)))
         }
     }
 
-    /// Reads up to the end of the transaction by which so many have ended.
+    /// Reads up to the end of the transaction after which this many have ended.
     private static func transactions(_ count: Int, _ stream: ReplicationStream) async throws -> [Entry] {
         var found: [Entry] = []
         var ended = 0
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func `what is committed is told in order, as it is written`() async throws {
+    @Test func `delivers committed changes in order, as written`() async throws {
         let there = try await Elsewhere()
         let stream = try await there.open()
         try await there.run("SET timezone = 'Asia/Kolkata'; SET datestyle = 'German'; SET bytea_output = 'escape'")
@@ -136,7 +136,7 @@ import Testing
         await stream.closeAndWait()
     }
 
-    @Test func `a large value that was not changed is not told`() async throws {
+    @Test func `omits a large unchanged value`() async throws {
         let there = try await Elsewhere()
         let stream = try await there.open()
         try await there.run("ALTER TABLE contact ALTER big SET STORAGE EXTERNAL")
@@ -148,7 +148,7 @@ import Testing
         await stream.closeAndWait()
     }
 
-    @Test func `what was confirmed does not come again, and what was not does`() async throws {
+    @Test func `repeats only what was not confirmed`() async throws {
         let there = try await Elsewhere()
         var stream = try await there.open()
         for id in 1...3 { try await there.run("INSERT INTO contact (id) VALUES (\(id))") }
@@ -165,21 +165,21 @@ import Testing
         await stream.closeAndWait()
     }
 
-    @Test func `a server that writes what nobody reads here may forget it`() async throws {
+    @Test func `a server may drop log of unpublished changes`() async throws {
         let there = try await Elsewhere()
         let stream = try await there.open()
         try await there.run("INSERT INTO contact (id) VALUES (1)")
         let entries = try await Self.transactions(1, stream)
         try await there.run("INSERT INTO unpublished SELECT repeat('x', 100) FROM generate_series(1, 10000)")
         let end = try await there.end()
-        // the transaction that was told is not confirmed: nothing behind it is, either
+        // the delivered transaction is not confirmed: neither is anything after it
         #expect(try await there.confirmed() < (entries.compactMap(\.message.end).last ?? .zero))
         stream.confirm(entries.compactMap(\.message.end).last ?? .zero)
         #expect(try await eventually { try await there.confirmed() >= end })
         await stream.closeAndWait()
     }
 
-    @Test func `a slow reader holds no more than it may`() async throws {
+    @Test func `a slow reader buffers only up to the limit`() async throws {
         var there = try await Elsewhere()
         there.source.maximumBytesAhead = 64 << 10
         let stream = try await there.open()
@@ -195,7 +195,7 @@ import Testing
         await stream.closeAndWait()
     }
 
-    @Test func `a message that is too large is not taken into memory`() async throws {
+    @Test func `a message that is too large is not loaded into memory`() async throws {
         var there = try await Elsewhere()
         there.source.maximumMessageBytes = 4 << 20
         let stream = try await there.open()
@@ -213,7 +213,7 @@ import Testing
         }
     }
 
-    @Test func `refusals and ends say what they are`() async throws {
+    @Test func `reports the cause of refusals and ends`() async throws {
         let there = try await Elsewhere()
         var nowhere = there
         nowhere.source.slot = "nobody's"
@@ -233,7 +233,7 @@ import Testing
         #expect(await failure { _ = try await there.open() }?.kind == .unavailable)
     }
 
-    @Test func `a stream that is closed leaves nothing behind`() async throws {
+    @Test func `a closed stream leaves no descriptor or thread`() async throws {
         let there = try await Elsewhere()
         let before = openDescriptors()
         for _ in 0..<3 {

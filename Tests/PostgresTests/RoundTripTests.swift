@@ -6,7 +6,7 @@ import Testing
 @Suite struct RoundTripTests {
     private let id = UUID()
 
-    @Test func `scalars come back as they were sent`() async throws {
+    @Test func `scalars return unchanged`() async throws {
         try await withConnection { [id] connection, _ in
             let rows = try await connection.run(
                 query("SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11") {
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `the server sees the same values`() async throws {
+    @Test func `the server receives the same values`() async throws {
         try await withConnection { [id] connection, _ in
             let rows = try await connection.run(
                 query("SELECT $1::text, $2::text, ($3 AT TIME ZONE 'UTC')::text, $4::text, $5::text") {
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `NULL comes back as nil and is refused where a value is required`() async throws {
+    @Test func `NULL returns as nil and is refused if a value is required`() async throws {
         try await withConnection { connection, _ in
             let rows = try await connection.run(
                 query("SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10") {
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test func `arrays come back as they were sent`() async throws {
+    @Test func `arrays return unchanged`() async throws {
         try await withConnection { [id] connection, _ in
             let rows = try await connection.run(
                 query("SELECT $1, $2, $3, $4, $5, $6, $7") {
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `every array type unnests to its elements, NULLs among them`() async throws {
+    @Test func `every array type unnests to its elements, including NULLs`() async throws {
         try await withConnection { [id] connection, _ in
             let sql = """
                 SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) AS t (a, b, c, d, e, f, g, h, i)
@@ -165,7 +165,7 @@ import Testing
     }
 
     @Test(arguments: ["\0", "a\0b", "end\0"])
-    func `text that holds U+0000 is refused, not cut`(text: String) async throws {
+    func `text that contains U+0000 is refused, not truncated`(text: String) async throws {
         try await withConnection { connection, _ in
             let error = await failure { _ = try await connection.run(query("SELECT $1") { $0.add(text) }) }
             #expect(error?.sqlState == "22021")
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func `arrays of 100,000 elements pass`() async throws {
+    @Test func `accepts arrays of 100,000 elements`() async throws {
         try await withConnection { connection, _ in
             let numbers = (0..<100_000).map(Int64.init)
             let rows = try await connection.run(
@@ -213,7 +213,7 @@ import Testing
         }
     }
 
-    @Test func `the number of affected rows is known`() async throws {
+    @Test func `returns the number of affected rows`() async throws {
         try await withConnection { connection, _ in
             let results = try await connection.run([
                 query("CREATE TEMPORARY TABLE t (n int)")

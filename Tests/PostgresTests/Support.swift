@@ -4,7 +4,7 @@ import Postgres
 import Synchronization
 import TestSupport
 
-/// A connection to a database of its own.
+/// A connection to a separate database.
 func withConnection<Value: Sendable>(
     settings: [(String, String)] = [],
     _ body: @Sendable (Connection, TestDatabase) async throws -> Value
@@ -17,14 +17,14 @@ func withConnection<Value: Sendable>(
     return value
 }
 
-/// One execution of a text, prepared under a name made from it.
+/// One execution of a text, prepared under a name derived from it.
 func query(_ sql: String, _ add: (inout Parameters) -> Void = { _ in }) -> Query {
     var parameters = Parameters()
     add(&parameters)
     return Query(Statement("test: \(sql)", sql), parameters)
 }
 
-/// The error that `body` throws, `nil` where it throws none.
+/// The error that `body` throws, or nil.
 nonisolated(nonsending) func failure(of body: () async throws -> Void) async -> PostgresError? {
     do {
         try await body()
@@ -34,7 +34,7 @@ nonisolated(nonsending) func failure(of body: () async throws -> Void) async -> 
     }
 }
 
-/// What this process has open.
+/// The open descriptors of this process.
 func openDescriptors() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd"))?.count ?? -1 }
 
 /// The names of this process's threads.
@@ -46,7 +46,7 @@ func threadNames() -> [String] {
     }
 }
 
-/// Waits until a condition holds; whether it did.
+/// Waits until a condition holds; returns whether it did.
 nonisolated(nonsending) func eventually(_ condition: () async throws -> Bool) async rethrows -> Bool {
     let deadline = ContinuousClock.now + Waiting.limit
     while .now < deadline {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite struct TestDatabaseTests {
-    @Test func `a template is filled once, and its copies are apart`() async throws {
+    @Test func `a template is filled once, and its copies are separate`() async throws {
         let fillings = Log<Void>()
         let databases = try await withThrowingTaskGroup(of: TestDatabase.self) { group in
             for _ in 0..<4 {

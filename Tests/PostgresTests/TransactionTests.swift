@@ -22,7 +22,7 @@ import Testing
         query("UPDATE t SET n = n + 1 WHERE id = $1") { $0.add(id) }
     }
 
-    /// Lets a number of tasks go on when the last has arrived, at their first visit only.
+    /// Releases a number of tasks when the last has arrived, at their first visit only.
     private actor Meeting {
         private var missing: Int
         private var waiting: [CheckedContinuation<Void, Never>] = []
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `it commits what it did, or nothing`() async throws {
+    @Test func `commits a whole transaction or nothing`() async throws {
         try await withTable { pool in
             try await pool.transaction { _ = try await $0.run(Self.raise(1)) }
             await #expect(throws: Refusal.self) {
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `a deadlock is run again`() async throws {
+    @Test func `retries after a deadlock`() async throws {
         try await withTable(settings: [("deadlock_timeout", "50ms")]) { pool in
             let meeting = Meeting(of: 2)
             let runs = Log<Void>()
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `a serialization failure is run again`() async throws {
+    @Test func `retries after a serialization failure`() async throws {
         try await withTable(settings: [("default_transaction_isolation", "serializable")]) { pool in
             let meeting = Meeting(of: 2)
             let runs = Log<Void>()
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `a lock time-out is run again until the attempts are used up`() async throws {
+    @Test func `retries after a lock time-out until the attempts are used up`() async throws {
         try await withTable(settings: [("lock_timeout", "20ms")]) { pool in
             try await pool.withConnection { holder in
                 _ = try await holder.run([.begin, Self.raise(1)])

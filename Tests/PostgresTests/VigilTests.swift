@@ -3,7 +3,7 @@ import Testing
 
 @testable import Postgres
 
-/// A transaction is not committed where what it was begun with has changed.
+/// A transaction does not commit if the value with which it began has changed.
 @Suite struct VigilTests {
     private func watched(_ database: TestDatabase) async throws -> Connection {
         var configuration = ConnectionConfiguration(uri: database.uri, statementTimeout: Waiting.limit)
@@ -25,7 +25,7 @@ import Testing
         return try await Connection.open(configuration)
     }
 
-    @Test func `a transaction during which that changed is a serialization failure`() async throws {
+    @Test func `a transaction during which the value changed is a serialization failure`() async throws {
         let database = try await TestDatabase.make()
         let other = try await database.connect()
         try await other.execute(
@@ -35,7 +35,7 @@ import Testing
         let insert = query("INSERT INTO t VALUES (1)")
         let count = query("SELECT count(*) FROM t")
 
-        // the statements around it answer nothing
+        // the statements around it return nothing
         let results = try await connection.run([.begin, insert, count, .commit])
         #expect(results.count == 4)
         #expect(try results[2].int64(0, 0) == 1)
@@ -50,14 +50,14 @@ import Testing
         #expect(error?.isRetryable == true && error?.statementIndex == nil)
         _ = try await connection.run(.rollback)
         #expect(try await other.run(count).int64(0, 0) == 2)
-        // begun anew it sees how things are now
+        // a new transaction sees the current state
         _ = try await connection.run([.begin, insert, .commit])
         #expect(try await other.run(count).int64(0, 0) == 3)
         connection.close()
         other.close()
     }
 
-    @Test func `whatever else fails is told as it would be, at its own place`() async throws {
+    @Test func `other failures are reported unchanged, with their own statement`() async throws {
         let database = try await TestDatabase.make()
         let other = try await database.connect()
         try await other.execute(script: "CREATE TABLE places (n int); INSERT INTO places VALUES (1)")
@@ -66,11 +66,11 @@ import Testing
         let error = await failure { _ = try await connection.run([.begin, query("SELECT 1"), division, .commit]) }
         #expect(error?.sqlState == "22012")
         #expect(error?.statementIndex == 2)
-        // what has failed already is not committed, and it is not said that anything changed
+        // a failed transaction is not committed, and reports no change of the value
         let end = await failure { _ = try await connection.run(.commit) }
         #expect(end?.sqlState == "25P02")
         _ = try await connection.run(.rollback)
-        // without a transaction nothing was noted
+        // without a transaction nothing was recorded
         #expect(try await connection.run([query("SELECT 1")]).count == 1)
         connection.close()
         other.close()

@@ -37,7 +37,7 @@ import Testing
         #expect(headers.map(\.value) == [Self.id, "1614265330", Self.signature])
     }
 
-    @Test func `verifies what the reference libraries signed, by secret and by key`() {
+    @Test func `verifies signatures of the reference libraries, by secret and by key`() {
         #expect(verify() == nil)
         let byKey = WebhookVerifier(secrets: [], keys: [Self.key.publicKey])
         #expect(verify(byKey, signatures: Self.keySignature) == nil)
@@ -45,14 +45,14 @@ import Testing
         #expect(verify(signatures: Self.keySignature) == .wrongSignature)
     }
 
-    @Test func `one good signature among others is enough`() {
+    @Test func `one valid signature among others is enough`() {
         let wrong = "v1,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc="
         #expect(verify(signatures: "\(wrong) v2,Ceo5 \(Self.signature) \(wrong)") == nil)
         #expect(verify(signatures: wrong) == .wrongSignature)
         #expect(verify(signatures: "v2,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc=") == .unknownScheme)
     }
 
-    @Test func `while secrets change, either is good, and both sign`() throws {
+    @Test func `during a rotation both secrets are valid, and both sign`() throws {
         let new = WebhookSecret()
         let signer = WebhookSigner(secrets: [new, Self.secret], key: Self.key)
         let headers = try signer.headers(id: Self.id, timestamp: Self.seconds, body: Self.body)
@@ -66,18 +66,18 @@ import Testing
         #expect(verify(byKey, signatures: signatures) == nil)
     }
 
-    @Test func `nothing else than what was signed is taken`() {
+    @Test func `accepts only the signed content`() {
         #expect(verify(id: Self.id + "x") == .wrongSignature)
         #expect(verify(timestamp: "1614265331", now: 1_614_265_331) == .wrongSignature)
         #expect(verify(body: Self.body + [0x20]) == .wrongSignature)
         #expect(verify(body: []) == .wrongSignature)
-        // padding may be left out
+        // padding may be omitted
         for end in 0..<Self.signature.count - 1 {
             #expect(verify(signatures: String(Self.signature.prefix(end))) != nil, "\(end) characters of it")
         }
     }
 
-    @Test func `missing and malformed headers are named`() {
+    @Test func `names missing and malformed headers`() {
         #expect(verify(id: nil) == .missing("webhook-id"))
         #expect(verify(id: "") == .missing("webhook-id"))
         #expect(verify(timestamp: nil) == .missing("webhook-timestamp"))
@@ -93,7 +93,7 @@ import Testing
         #expect(verify(signatures: String(repeating: "v", count: 4_097)) == .tooManySignatures)
     }
 
-    @Test func `a message is as old as the receiver tolerates, and not older`() {
+    @Test func `accepts a message up to the receiver's tolerance, and no older`() {
         #expect(verify(now: Self.seconds + 300) == nil)
         #expect(verify(now: Self.seconds + 301) == .tooOld(seconds: 301))
         #expect(verify(now: Self.seconds - 300) == nil)
@@ -101,10 +101,10 @@ import Testing
         let strict = WebhookVerifier(secrets: [Self.secret], tolerance: 0)
         #expect(verify(strict) == nil)
         #expect(verify(strict, now: Self.seconds + 1) == .tooOld(seconds: 1))
-        #expect(verify(body: [], now: 0) == .wrongSignature, "of what is not signed the age is not told")
+        #expect(verify(body: [], now: 0) == .wrongSignature, "the age of an unsigned message is not reported")
     }
 
-    @Test func `secrets and keys are read with and without prefixes, and show themselves only when asked`() {
+    @Test func `parses secrets and keys with and without prefixes, and reveals them only on request`() {
         #expect(WebhookSecret("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") == Self.secret)
         #expect(Self.secret.text == "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
         #expect("\(Self.secret)" == "whsec_…")

@@ -5,7 +5,7 @@ import SyncHTTP
 package import SyncModel
 import SyncStore
 
-/// A program that tells of edits made elsewhere.
+/// A program that reports edits from another system.
 package final class EventSource: Sendable {
     package let gateway: Gateway
     package let organization: Organization
@@ -17,7 +17,7 @@ package final class EventSource: Sendable {
         self.name = name
     }
 
-    /// Sends events, each as JSON text without its braces' `event_id` where that is given.
+    /// Sends events, each as JSON text; `event_id` is added if it is missing.
     package func send(_ events: [String], through other: Gateway? = nil) async throws -> [JSONValue] {
         let body = #"{"events":[\#(events.joined(separator: ","))]}"#
         let bearer = IngestBearer(
@@ -33,7 +33,7 @@ package final class EventSource: Sendable {
         return try JSONTree(parsing: answer.json()).root.results
     }
 
-    /// What became of events.
+    /// The results of events.
     package func results(_ events: [String], through other: Gateway? = nil) async throws -> [String] {
         try await send(events, through: other).map { $0["result"]?.string ?? "-" }
     }

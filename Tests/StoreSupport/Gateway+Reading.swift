@@ -3,7 +3,7 @@ package import Postgres
 import TestSupport
 
 extension Gateway {
-    /// Rows of a statement, by a connection of its own.
+    /// Rows of a statement, on a separate connection.
     package func read(_ sql: String, _ parameters: Parameters = Parameters()) async throws -> Rows {
         let connection = try await database.connect()
         let rows = try await connection.run(Query(Statement("", sql), parameters))
@@ -18,7 +18,7 @@ extension Gateway {
         return try await read("SELECT count(*) FROM \(table) WHERE \(column) = $1", parameters).int64(0, 0)
     }
 
-    /// Waits until `count` sessions of this database wait for a lock, or `isOver` says that it will not come to that.
+    /// Waits until `count` sessions of this database wait for a lock, or `isOver` returns that they never will.
     package func waitForLocks(_ count: Int64, unless isOver: @Sendable () -> Bool = { false }) async throws {
         let sessions = try await DatabaseSessions(database)
         try await sessions.await(count, waitingFor: "Lock", unless: isOver)

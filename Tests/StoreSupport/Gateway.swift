@@ -13,7 +13,7 @@ package import TestSupport
 import UsersFeature
 import WebhooksFeature
 
-/// A store on a database of its own, as the HTTP layer sees it, with a clock that the test moves.
+/// A store on a separate database, as the HTTP layer uses it, with a test clock.
 package final class Gateway: Sendable {
     package let database: TestDatabase
     package let store: Store
@@ -23,13 +23,13 @@ package final class Gateway: Sendable {
         StoredTable.engine + AdministrationFeature.tables + IngestFeature.tables + OperatorsFeature.tables
         + RetentionFeature.tables + UsersFeature.tables + WebhooksFeature.tables
     private let service: Task<Void, Never>
-    /// Whether the test has chosen its master keys, and not the environment.
+    /// Whether the test has chosen its master keys, instead of the environment.
     private let hasOwnKeys: Bool
 
     /// - Parameters:
     ///   - replicaOf: another gateway whose database this one shares.
-    ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
-    ///   - lookInterval: how often it looks for what it may not have been told; nil for as often as in service.
+    ///   - masterKeys: the text of its file; nil for no keys, or for one key if `SLUICE_TEST_SEALED` is set.
+    ///   - lookInterval: how often it polls for changes without a notification; nil for the interval in service.
     package init(
         replicaOf other: Gateway? = nil,
         committers: Int = 2,
@@ -42,7 +42,7 @@ package final class Gateway: Sendable {
         var logger = Logger(label: "test")
         logger.logLevel = .error
         var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers)
-        // nothing is late because the machine is slow; what is late for a reason is tested on real processes
+        // a slow machine causes no time-out; real time-outs are tested on real processes
         settings.patience = DatabasePatience(statement: .seconds(60))
         if let lookInterval { settings.lookInterval = lookInterval }
         settings.tables = Self.tables
@@ -64,7 +64,7 @@ package final class Gateway: Sendable {
         service.cancel()
     }
 
-    /// A database of its own with the schema of now, in few partitions or shards.
+    /// A separate database with the current schema, in few partitions or shards.
     package static func migratedDatabase() async throws -> TestDatabase {
         let cluster = try await TestCluster.shared()
         return try await TestDatabase.make(template: "sluice", on: cluster) { connection in
@@ -84,7 +84,7 @@ package final class Gateway: Sendable {
         return try await known(id)
     }
 
-    /// An organization as the catalog has it now.
+    /// An organization as the catalog currently has it.
     package func known(_ organization: UUID) async throws -> Organization {
         guard let found = try await store.catalog.organization(organization) else { throw Missing() }
         return found

@@ -7,7 +7,7 @@ extension JSONValue {
         members.map { $0.map { (name: $0.name.string, text: $0.value.text) } } ?? []
     }
 
-    /// The elements of a member; none where it is missing.
+    /// The elements of a member; empty if it is missing.
     package func list(_ name: StaticString) -> [JSONValue] { self[name]?.elements.map(Array.init) ?? [] }
 
     // MARK: - A push's answer, and its results
@@ -22,8 +22,8 @@ extension JSONValue {
     package var isReplayed: Bool? { self["replayed"]?.bool }
     package var blockedBy: [UUID] { list("blocked_by").compactMap(\.uuid) }
 
-    /// A result without what may differ between a first answer and its repetitions: an answer shows an entity once, so
-    /// where it is shown depends on the other results.
+    /// A result without the parts that may differ between a first answer and its repeats: an answer contains an entity
+    /// once, so its place depends on the other results.
     package var outcome: String {
         let places: Set = ["current", "current_at", "current_omitted", "omitted"]
         return namedTexts.filter { $0.name != "replayed" && !places.contains($0.name) }.map { name, text in

@@ -1,7 +1,7 @@
 package import SyncModel
 import Synchronization
 
-/// A clock that stands still until it is moved.
+/// A clock that only advances when a test moves it.
 package final class ManualClock: Sendable {
     private let moment = Mutex(Timestamp(microseconds: 1_795_000_000_000_000))
 

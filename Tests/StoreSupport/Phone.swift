@@ -5,7 +5,7 @@ package import SyncModel
 import SyncStore
 import Synchronization
 
-/// A phone: counts its mutations, and knows how to write them.
+/// A phone: numbers its mutations, and encodes them.
 package final class Phone: Sendable {
     package let gateway: Gateway
     package let organization: Organization
@@ -105,7 +105,7 @@ package final class Phone: Sendable {
         }
     }
 
-    /// One page of the feed, as it is answered.
+    /// One page of the feed, as the API returns it.
     package func changes(since: String?, limit: Int, types: [String] = []) async throws -> JSONValue {
         let page = try await gateway.store.changes.page(
             since: since,
@@ -117,7 +117,7 @@ package final class Phone: Sendable {
         return try JSONTree(parsing: page.json()).root
     }
 
-    /// Pushes until there is an answer: what is told to come again comes again.
+    /// Pushes until there is an answer: retries when asked to.
     package func persist(_ entries: [Entry], after: Int64? = nil, through gateway: () -> Gateway) async throws
         -> JSONValue
     {

@@ -1,7 +1,7 @@
 import Synchronization
 package import TestSupport
 
-/// Two replicas on one database, each of which can be replaced by a fresh one: with no memory of its own.
+/// Two replicas on one database, each of which can be replaced by a new one with an empty cache.
 package final class Replicas: Sendable {
     /// Never dropped: keeps the database, and reads.
     package let base: Gateway
@@ -21,7 +21,7 @@ package final class Replicas: Sendable {
 
     package func random(_ generator: inout SeededRandom) -> Gateway { self[Int.random(in: 0...1, using: &generator)] }
 
-    /// Drops a replica with all that it remembers and starts another in its place.
+    /// Drops a replica with its cache and starts another in its place.
     package func restart(_ index: Int) async throws {
         let fresh = try await Gateway(replicaOf: base, committers: 1, masterKeys: masterKeys)
         gateways.withLock { $0[index] = fresh }

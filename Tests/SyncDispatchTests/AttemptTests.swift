@@ -11,7 +11,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// The history of a mutation's attempts, and its story.
+/// The history of a mutation's attempts, and its explanation.
 @Suite struct AttemptTests {
     private static func rows(_ stage: Stage, _ id: UUID) async throws -> [String] {
         let rows = try await stage.gateway.read(
@@ -31,7 +31,7 @@ import Testing
         )
     }
 
-    @Test func `what succeeds at the first attempt has no history`() async throws {
+    @Test func `a success at the first attempt has no history`() async throws {
         let stage = try await Stage()
         let create = stage.create()
         try await stage.phone.push([create])
@@ -40,7 +40,7 @@ import Testing
         #expect(try await Self.story(stage, create.id).attempts.isEmpty)
     }
 
-    @Test func `every attempt that did not simply succeed is kept with its answer`() async throws {
+    @Test func `records every unsuccessful attempt with its answer`() async throws {
         let answers: [UpstreamAnswer?] = [
             .status(503, #"{"secret":"of the upstream"}"#), .notSent("connection refused"), .unknown("timed out"),
             .status(401), nil,
@@ -52,7 +52,7 @@ import Testing
         try await stage.phone.push([create])
         for count in 1..<answers.count {
             try await waitUntil("attempt \(count)") { try await Self.rows(stage, create.id).count == count }
-            try await waitUntil("the lane rests") { try await stage.lane().leaseOwner == nil }
+            try await waitUntil("the lane is released") { try await stage.lane().leaseOwner == nil }
             stage.gateway.clock.advance(seconds: 3_600)
         }
         try await stage.mutation(create.id, is: .succeeded)
@@ -67,7 +67,7 @@ import Testing
         #expect(story.attempts.allSatisfy { $0.note.sentAt != nil && $0.note.milliseconds != nil })
     }
 
-    @Test func `the last twenty attempts are kept`() async throws {
+    @Test func `keeps the last twenty attempts`() async throws {
         let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(500) })
         let create = stage.create(extra: ["max_attempts": "25"])
         try await stage.phone.push([create])
@@ -80,7 +80,7 @@ import Testing
         try await stage.mutation(create.id, is: .failed)
         let rows = try await Self.rows(stage, create.id)
         #expect(rows.count == 20 && rows.first == "6 1 6 retry 500" && rows.last == "25 1 25 failed 500", "\(rows)")
-        // a person's retry goes on counting
+        // a person's retry continues the count
         _ = try await stage.gateway.store.settling.retry(
             create.id,
             RetryRequest(),
@@ -91,7 +91,7 @@ import Testing
         #expect(try await Self.rows(stage, create.id).count == 20)
     }
 
-    @Test func `a story marks what was rewritten in path and payload`() async throws {
+    @Test func `a story marks the rewritten ids in path and payload`() async throws {
         let stage = try await Stage(
             upstream: FakeUpstream { request, _ in request.method == "PATCH" ? .status(422, #"{"no":"way"}"#) : nil }
         )
@@ -117,7 +117,7 @@ import Testing
         #expect(CurlCommand(sent).text.hasPrefix("curl -X PATCH 'http://upstream.invalid/notes/2' -H "))
         #expect(story.history.map(\.operation) == [.create])
 
-        // of one that is done the content tells what was put in
+        // for a finished mutation, the content identifies the inserted ids
         let done = stage.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
         try await stage.phone.push([done])
         try await stage.mutation(done.id, is: .succeeded)
@@ -126,7 +126,7 @@ import Testing
         #expect(past.sent?.rewritten.map(\.pointer) == ["/of"])
     }
 
-    @Test func `another user's story is not told`() async throws {
+    @Test func `does not return another user's story`() async throws {
         let stage = try await Stage()
         let create = stage.create()
         try await stage.phone.push([create])

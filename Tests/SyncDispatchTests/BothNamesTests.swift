@@ -5,10 +5,10 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// An entity goes by its client id and by its server id, and a mutation waits for the latest open one of its entity by
-/// whichever name that came (product rule 3): also for those that were pushed while only the client id was known.
+/// An entity has a client id and a server id. A mutation waits for the latest open one of its entity under either name
+/// (product rule 3), including mutations that were pushed while only the client id was known.
 @Suite struct BothNamesTests {
-    /// A contact with edits under its client id, the first of which the upstream refuses; and what holds them.
+    /// A contact with edits under its client id, the first of which the upstream refuses; and their blockers.
     private struct Scene {
         let stage: Stage
         let contact = UUID()
@@ -34,7 +34,7 @@ import Testing
         func blockers(of entry: Entry) async throws -> [UUID] { try await stage.mutation(entry.id).blockedBy }
     }
 
-    @Test func `what is pushed under the server ID waits for edits under the client ID`() async throws {
+    @Test func `an edit under the server ID waits for edits under the client ID`() async throws {
         let scene = try await Scene(edits: 3)
         let stage = scene.stage
         let later = stage.change("update", server: "8", payload: #"{"n":9}"#)
@@ -58,8 +58,8 @@ import Testing
         #expect(try await scene.blockers(of: later[1]) == [scene.edits[0].id])
     }
 
-    /// Where the latest is given up, the one before it is the latest.
-    @Test func `the latest that is left is waited for`() async throws {
+    /// If the latest mutation is discarded, its predecessor is the latest.
+    @Test func `a mutation waits for the latest one that remains`() async throws {
         let scene = try await Scene(edits: 3)
         let stage = scene.stage
         try await stage.discard(scene.edits[2].id, nil)
@@ -74,8 +74,8 @@ import Testing
         #expect(try await scene.blockers(of: third) == [scene.edits[0].id])
     }
 
-    /// Another user's mutations, and those of another type, are nobody's that they could be mistaken for.
-    @Test func `nothing else bears the name`() async throws {
+    /// Another user's mutations, and those of another type, do not match.
+    @Test func `no other mutation matches the name`() async throws {
         let scene = try await Scene(edits: 2)
         let stage = scene.stage
         let other = stage.newPhone()
@@ -87,7 +87,7 @@ import Testing
         try await stage.mutation(activity.id, is: .succeeded)
     }
 
-    /// A create that was given up, its client id, and an edit that failed for want of the id that it would have got.
+    /// A discarded create, its client id, and an edit that failed because the id was missing.
     private static func givenUp() async throws -> (Stage, FakeUpstream, UUID, Entry) {
         let upstream = FakeUpstream { request, _ in
             request.method == "POST" ? .status(request.text.contains("wrong") ? 422 : 201, #"{"id":8}"#) : nil
@@ -103,8 +103,8 @@ import Testing
         return (stage, upstream, contact, edit)
     }
 
-    /// What failed for want of its id may wait for the new create, never the other way round; whatever else is pushed.
-    @Test func `a create that takes over a client ID waits for nothing`() async throws {
+    /// An edit that failed without its id may wait for the new create, never the other way round; for any other pushes.
+    @Test func `a create that reuses a client ID waits for nothing`() async throws {
         let (stage, upstream, contact, edit) = try await Self.givenUp()
         let other = stage.create(local: contact, payload: #"{"n":2}"#)
         let answer = try await stage.phone.push([edit, other])
@@ -116,10 +116,10 @@ import Testing
         #expect(upstream.requests.last?.path == "/contacts/8")
     }
 
-    /// What comes after the new create follows what failed before it as well, whether they come together, one after the
-    /// other, or when the create has taken effect.
+    /// A mutation after the new create also follows the earlier failed ones: pushed together, in sequence, or after the
+    /// create has taken effect.
     @Test(arguments: ["together", "apart", "late"])
-    func `what follows a create that took over a client ID follows all before it`(_ way: String) async throws {
+    func `mutations after a create that reuses a client ID follow all earlier ones`(_ way: String) async throws {
         let (stage, upstream, contact, lost) = try await Self.givenUp()
         let other = stage.create(local: contact, payload: #"{"n":2}"#)
         let edit = stage.change("update", local: contact, payload: #"{"n":3}"#)

@@ -9,7 +9,7 @@ import Testing
 
 /// Mutations of the built-in store that wait behind forwarded ones take effect in their turn, once.
 @Suite struct BuiltInBehindForwardedTests {
-    /// A document that two people changed, and whose second change waits behind a forwarded mutation.
+    /// A document that two people changed. The second change waits behind a forwarded mutation.
     private func conflict(_ strategy: String) async throws -> (stage: Stage, first: Entry, update: Entry, rest: Entry) {
         let gate = Gate()
         let stage = try await Stage(
@@ -52,7 +52,7 @@ import Testing
         #expect(try await document(stage) == #"{"n":2}"#)
     }
 
-    @Test func `the server's way discards the mutation`() async throws {
+    @Test func `server_wins discards the mutation`() async throws {
         let (stage, _, update, rest) = try await conflict("server_wins")
         try await stage.mutation(rest.id, is: .succeeded)
         let mutation = try await stage.mutation(update.id)
@@ -60,7 +60,7 @@ import Testing
         #expect(try await document(stage) == #"{"n":2}"#)
     }
 
-    @Test func `the client's way writes over it`() async throws {
+    @Test func `client_wins overwrites`() async throws {
         let (stage, _, update, rest) = try await conflict("client_wins")
         try await stage.mutation(rest.id, is: .succeeded)
         let mutation = try await stage.mutation(update.id)
@@ -69,15 +69,15 @@ import Testing
         #expect(try await document(stage) == #"{"n":2,"mine":true}"#)
     }
 
-    /// What a person lets win, and whatever was deleted in the meantime.
-    @Test func `a patch that is to have its way over a deletion is whole`() async throws {
+    /// A client_wins resolution, and a deletion in between.
+    @Test func `a patch that overrides a deletion must be a whole document`() async throws {
         let (stage, _, update, rest) = try await conflict("manual")
         try await stage.mutation(update.id, is: .conflict)
         let id = try #require(try await stage.phone.pull(types: ["note"]).last?["id"]?.string)
         let bob = stage.newPhone()
         try await bob.push([bob.entry("delete", "note", server: #""\#(id)""#, payload: nil)])
         try await letClientWin(update, nil, stage)
-        // nobody knew of the deletion: the patch alone would be left
+        // the resolution did not account for the deletion: only the patch would remain
         let again = try await stage.mutation(update.id, is: .conflict)
         #expect(again.resolution == nil && again["error"]?["current"]?["deleted"]?.bool == true)
         #expect(try await stage.lane().haltedBy == update.id)
@@ -98,7 +98,7 @@ import Testing
         )
     }
 
-    @Test func `a worker that is lost before it applies leaves no effect behind`() async throws {
+    @Test func `a worker lost before it applies a mutation has no effect`() async throws {
         let stage = try await Stage(isRunning: false)
         try await stage.makeBuiltIn("note")
         let (first, note) = (stage.create(), UUID())

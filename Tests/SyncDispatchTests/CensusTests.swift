@@ -5,15 +5,15 @@ import Testing
 
 @testable import SyncStore
 
-/// What metrics tell of lanes that wait, over all organizations and by organization.
+/// Metrics of waiting lanes, over all organizations and by organization.
 @Suite struct CensusTests {
-    @Test func `those whose mutations have waited longest come first`() async throws {
+    @Test func `organizations with the longest wait come first`() async throws {
         let stage = try await Stage(isRunning: false)
         let gateway = stage.gateway
         let first = gateway.clock.now
         let second = try await stage.newOrganization()
         let third = try await stage.newOrganization()
-        // nothing of a fourth one waits
+        // a fourth organization has no waiting mutation
         _ = try await stage.newOrganization()
         let phones = [stage.phone, Phone(gateway, second), Phone(gateway, third)]
         for phone in phones {

@@ -9,7 +9,7 @@ import Testing
     private var breaker = CircuitBreaker()
 
     private let lanes = (0..<100).map { _ in UUID() }
-    /// Answers that were noted, each of another lane than the one before.
+    /// The number of recorded answers, each of a different lane.
     private var count = 0
 
     private mutating func note(_ kinds: Outcome.Kind..., jitter: Double = 0) {
@@ -27,7 +27,7 @@ import Testing
         breaker.ask(lane.map { lanes[$0] } ?? UUID(), now: now)
     }
 
-    /// How long a lane waits that never tried in vain.
+    /// The wait of a lane without a failed attempt.
     private var wait: Double? { wait(of: UUID()) }
 
     private func wait(of lane: UUID) -> Double? {
@@ -36,7 +36,7 @@ import Testing
 
     private mutating func advance(_ seconds: Double) { now = now.adding(seconds: seconds) }
 
-    @Test mutating func `five failures in a row open it`() {
+    @Test mutating func `five consecutive failures open the circuit`() {
         note(.serverError, .unreachable, .serverError, .unreachable)
         #expect(!breaker.isOpen && ask() == .go && wait == nil)
         note(.serverError)
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.Kind.succeeded, .discarded, .conflict, .overridden, .rejected])
-    mutating func `an answer begins the count anew`(_ kind: Outcome.Kind) {
+    mutating func `an answer resets the count`(_ kind: Outcome.Kind) {
         for _ in 0..<3 {
             note(.serverError, .serverError, .serverError, .serverError, kind)
             #expect(breaker.isUntouched)
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.Kind.deferred, .abandoned, .refused])
-    mutating func `what says nothing of its health counts neither way`(_ kind: Outcome.Kind) {
+    mutating func `results that are no evidence of health do not count`(_ kind: Outcome.Kind) {
         note(.serverError, .serverError, .serverError, .serverError, kind)
         #expect(!breaker.isOpen && !breaker.isUntouched)
         note(.serverError, kind)
@@ -69,19 +69,19 @@ import Testing
         #expect(breaker.isOpen && ask() == .probe)
     }
 
-    @Test mutating func `only one request tries it`() {
+    @Test mutating func `only one request probes`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         advance(1)
         #expect(wait == nil)
         #expect(ask() == .probe)
         for _ in 0..<5 { #expect(ask() == .wait(until: now.adding(seconds: 10))) }
-        // one that never comes back keeps nobody waiting for ever
+        // a probe without an answer does not block others permanently
         advance(10)
         #expect(ask() == .probe)
         #expect(ask() == .wait(until: now.adding(seconds: 10)))
     }
 
-    @Test mutating func `each probe that fails doubles the pause up to half a minute`() throws {
+    @Test mutating func `each failed probe doubles the pause up to half a minute`() throws {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         var pauses: [Double] = []
         for _ in 0..<20 {
@@ -98,16 +98,16 @@ import Testing
         #expect(wait == 36)
     }
 
-    @Test mutating func `what was under way when it opened does not count`() {
+    @Test mutating func `results of requests sent before the circuit opened do not count`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError, .serverError, .serverError)
         #expect(wait == 1)
     }
 
     // MARK: - Several lanes
 
-    /// It is held by its own back-off, and may have itself to blame.
+    /// Its own back-off delays it, and it may be the cause itself.
     @Test(arguments: [Outcome.Kind.serverError, .unreachable, .misconfigured])
-    mutating func `one lane alone never opens it`(_ kind: Outcome.Kind) {
+    mutating func `one lane alone never opens the circuit`(_ kind: Outcome.Kind) {
         for _ in 0..<50 {
             note(kind, by: 0)
             #expect(!breaker.isOpen && ask(1) == .go)
@@ -116,13 +116,13 @@ import Testing
         #expect(breaker.isUntouched)
     }
 
-    @Test mutating func `failures of two lanes open it`() {
+    @Test mutating func `failures of two lanes open the circuit`() {
         for _ in 0..<4 { note(.serverError, by: 0) }
         note(.serverError, by: 1)
         #expect(wait == 1)
     }
 
-    @Test mutating func `three lanes that may show the operator's trouble open it`() {
+    @Test mutating func `three lanes with possible configuration errors open the circuit`() {
         for lane in [0, 1, 0, 1] { note(.misconfigured, by: lane) }
         #expect(!breaker.isOpen && !breaker.isUntouched)
         note(.misconfigured, by: 2)
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.Kind.succeeded, .discarded, .conflict, .overridden, .rejected])
-    mutating func `an answer in between shows that it is not the operator's trouble`(_ kind: Outcome.Kind) {
+    mutating func `an answer in between rules out a configuration error`(_ kind: Outcome.Kind) {
         for lane in 0..<9 {
             note(.misconfigured, by: lane)
             if lane % 2 == 1 { note(kind, by: 20) }
@@ -142,13 +142,13 @@ import Testing
         #expect(!breaker.isOpen)
     }
 
-    /// A lane with a mutation that the upstream will never take has its turn, and then the others have theirs.
-    @Test mutating func `a lane that tried in vain waits for the others`() {
+    /// A lane with a mutation that the upstream never accepts has its turn, and then the others have theirs.
+    @Test mutating func `a lane whose probe failed waits for the others`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         advance(1)
         #expect(ask(50) == .probe)
         note(.misconfigured, by: 50)
-        // one such answer says nothing of the upstream's health: the pause is no longer
+        // one such answer is no evidence of the upstream's health: the pause does not grow
         #expect(wait == 1 && wait(of: lanes[50]) == 1 + CircuitBreaker.turnPatience)
         advance(1)
         #expect(ask(50) == .wait(until: now.adding(seconds: CircuitBreaker.turnPatience)))
@@ -157,14 +157,14 @@ import Testing
         #expect(breaker.isUntouched && ask(50) == .go)
     }
 
-    @Test mutating func `one that is alone tries again all the same`() {
+    @Test mutating func `a single lane probes again`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         for _ in 0..<200 {
             advance(40)
             #expect(ask(50) == .probe)
             note(.unreachable, by: 50)
         }
-        // others that tried meanwhile are remembered up to a bound, the last of them
+        // other lanes that probed are remembered up to a limit, the most recent ones
         for lane in 0..<100 {
             advance(40)
             #expect(ask(lane) == .probe)
@@ -177,7 +177,7 @@ import Testing
         #expect(wait(of: lanes[0]) == nil)
     }
 
-    @Test mutating func `a probe that sent nothing is given back`() {
+    @Test mutating func `a probe that sent nothing is returned`() {
         note(.serverError, .serverError, .serverError, .serverError, .serverError)
         breaker.giveBack(now: now)
         #expect(wait == 1)

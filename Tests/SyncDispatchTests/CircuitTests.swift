@@ -8,13 +8,13 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// An upstream that is down is left alone, and nobody else waits for it (product rule 14).
+/// An unavailable upstream receives few requests, and other organizations do not wait for it (product rule 14).
 @Suite struct CircuitTests {
     private static func create(_ phone: Phone, payload: String? = nil) -> Entry {
         phone.entry("create", "contact", local: UUID(), payload: payload, extra: ["endpoint": #""/contacts""#])
     }
 
-    @Test func `nothing is sent to a dead upstream and nobody else waits`() async throws {
+    @Test func `an unavailable upstream receives no requests, and other organizations do not wait`() async throws {
         let (isUp, dead) = (Shared(false), Shared<UUID?>(nil))
         let upstream = FakeUpstream { request, _ in
             request.organization == dead.value && !isUp.value ? .notSent("connection refused") : nil
@@ -24,7 +24,7 @@ import Testing
         let phones = (0..<20).map { _ in stage.newPhone() }
         let entries = phones.map { Self.create($0) }
         for (phone, entry) in zip(phones, entries) { try await phone.push([entry]) }
-        try await stage.until("all lanes are put off") {
+        try await stage.until("all lanes are postponed") {
             let due = try await stage.gateway.store.lanes.due(at: stage.gateway.clock.now, excluding: [], limit: 100)
             return due.isEmpty && stage.dispatcher.current.running == 0
         }
@@ -32,7 +32,7 @@ import Testing
         #expect(stage.dispatcher.current.openCircuits == 1)
         #expect(try await stage.count("attempt_count = 1") == 5)
         #expect(try await stage.count("attempt_count = 0 AND status = 'pending' AND next_retry_at IS NULL") == 15)
-        // another organization goes on
+        // another organization continues
         let other = try await stage.newOrganization()
         let neighbour = Phone(stage.gateway, other)
         let entry = Self.create(neighbour)
@@ -49,8 +49,8 @@ import Testing
         #expect(upstream.requests.count == 26)
     }
 
-    /// Lanes of a dead upstream do not fill what one look into the database brings.
-    @Test func `thousands of lanes of a dead upstream do not hide others`() async throws {
+    /// Lanes of an unavailable upstream do not fill the result of one poll.
+    @Test func `thousands of lanes of an unavailable upstream do not hide others`() async throws {
         let dead = Shared<UUID?>(nil)
         let upstream = FakeUpstream { request, _ in
             request.organization == dead.value ? .notSent("connection refused") : nil
@@ -71,7 +71,7 @@ import Testing
             FROM generate_series(1, 4000) n
             """
         )
-        // somebody whom no signal names: only a look into the database finds the lane
+        // a lane without a signal: only a poll of the database finds it
         let other = try await stage.newOrganization()
         let replica = try await Gateway(replicaOf: stage.gateway)
         let neighbour = Phone(replica, other)
@@ -82,7 +82,7 @@ import Testing
         #expect(stage.dispatcher.current.openCircuits == 1)
     }
 
-    /// A lane whose mutation the upstream will never take, and twenty others: it does not get all the probes.
+    /// A lane with a mutation that the upstream never accepts, and twenty others: it does not get all the probes.
     @Test func `a poisoned lane does not keep the circuit open`() async throws {
         let (isUp, poisoned) = (Shared(false), Shared<UUID?>(nil))
         let upstream = FakeUpstream { request, _ in
@@ -99,12 +99,12 @@ import Testing
         let entries = phones.map { Self.create($0) }
         for (phone, entry) in zip(phones, entries) { try await phone.push([entry]) }
         try await stage.until("the circuit is open") { stage.dispatcher.current.openCircuits == 1 }
-        // the poisoned lane tries first, in vain, though the upstream is back
+        // the poisoned lane probes first and fails, although the upstream is available again
         let others = upstream.requests.count
         clock.advance(seconds: 600)
         isUp.value = true
         try await stage.until("everything else was sent") {
-            // its user pushes on, which has the lane looked at first
+            // its user continues to push, so the lane is polled first
             try await stage.phone.push([Self.create(stage.phone)])
             clock.advance(seconds: 1)
             return try await stage.count("status = 'succeeded'") == 20
@@ -112,12 +112,12 @@ import Testing
         let tries = upstream.requests.dropFirst(others).count { $0.user == stage.phone.user }
         #expect(tries <= 2)
         #expect(stage.dispatcher.current.openCircuits == 0)
-        // the clock moved on once more than was needed, so the next attempt may just have begun
+        // the clock advanced more often than necessary, so the next attempt may have started
         #expect(["pending", "in_flight"].contains(try await stage.mutation(poison.id).status))
     }
 
-    /// What the gateway itself does not send says nothing of the upstream, and holds nobody.
-    @Test func `what the gateway refuses to send fails alone and the circuit knows nothing of it`() async throws {
+    /// A request that the gateway does not send is no evidence about the upstream, and delays no other.
+    @Test func `a request that the gateway refuses fails alone and does not affect the circuit`() async throws {
         let stage = try await Stage(
             upstream: FakeUpstream { request, _ in
                 if request.path == "/odd" { return .refused("the path is odd") }
@@ -144,11 +144,11 @@ import Testing
             #expect(failed.attempts == 0 && failed.nextRetryAt == nil, "\(failed.text)")
         }
         #expect(stage.dispatcher.current.openCircuits == 0)
-        // of the six edits nothing was handed on
+        // of the six edits no request was sent
         #expect(stage.upstream.requests.count == 13)
     }
 
-    @Test func `where nothing can be sent the lane waits and the circuit knows nothing of it`() async throws {
+    @Test func `a lane waits while nothing can be sent, without affecting the circuit`() async throws {
         let isReady = Shared(false)
         let stage = try await Stage(
             upstream: FakeUpstream { _, _ in isReady.value ? nil : .unready("no signing key is configured") }
@@ -157,14 +157,14 @@ import Testing
         let create = stage.create(local: local, extra: ["max_attempts": "1"])
         try await stage.phone.push([create])
         for count in 1...12 {
-            try await stage.until("looked at \(count) times") {
+            try await stage.until("polled \(count) times") {
                 if stage.upstream.requests.count < count { stage.gateway.clock.advance(seconds: 31) }
                 return stage.upstream.requests.count >= count
             }
         }
         let held = try await stage.mutation(create.id, becomes: "held") { $0.status == "pending" }
         #expect(held.attempts == 0 && held.lastError?.contains("signing key") == true)
-        #expect(try await stage.mapping(local).status == .pending, "no try of the mapping is counted")
+        #expect(try await stage.mapping(local).status == .pending, "no attempt of the mapping is counted")
         #expect(stage.dispatcher.current.openCircuits == 0)
         isReady.value = true
         try await stage.until("it was sent") {

@@ -11,7 +11,7 @@ import Testing
 @Suite struct ReplayConflictTests {
     private static let stored = #"{"id":7,"name":"Ola","stars":5}"#
 
-    /// Conflicts once a mutation whose payload says so.
+    /// Returns one conflict for a mutation whose payload requests it.
     private static func conflicting(_ body: String? = stored) -> FakeUpstream {
         FakeUpstream { request, _ in
             !request.isUnconditional && request.text.contains("mine") ? .status(412, body) : nil
@@ -39,7 +39,7 @@ import Testing
         #expect(stage.upstream.requests.count == 1)
     }
 
-    @Test func `the rest goes on when the organization wants that`() async throws {
+    @Test func `on_conflict continue runs the other mutations`() async throws {
         let stage = try await Stage(settings: #"{"on_conflict":"continue"}"#, upstream: Self.conflicting())
         let (conflict, rest) = (update(stage, "manual"), stage.create())
         try await stage.phone.push([conflict, rest])
@@ -48,7 +48,7 @@ import Testing
         #expect(try await stage.lane().haltedBy == nil)
     }
 
-    @Test func `the server's way resolves a create and releases its dependants`() async throws {
+    @Test func `server_wins resolves a create and releases its dependents`() async throws {
         let upstream = Self.conflicting()
         let stage = try await Stage(upstream: upstream)
         let contact = UUID()
@@ -70,7 +70,7 @@ import Testing
         #expect(changes.first?["document"]?.text == Self.stored)
     }
 
-    @Test func `the server's way stays manual where a create is not named`() async throws {
+    @Test func `server_wins stays manual if the answer does not name the create`() async throws {
         let stage = try await Stage(upstream: Self.conflicting(#"{"error":"taken"}"#))
         let contact = UUID()
         let create = stage.create(
@@ -83,7 +83,7 @@ import Testing
         #expect(try await stage.mapping(contact).status == .pending)
     }
 
-    @Test func `the client's way is a new revision without a condition`() async throws {
+    @Test func `client_wins is a new revision without a condition`() async throws {
         let stage = try await Stage(upstream: Self.conflicting())
         let conflict = update(stage, "client_wins")
         try await stage.phone.push([conflict])
@@ -96,7 +96,7 @@ import Testing
         #expect(requests[1].text == #"{"id":7,"name":"mine","stars":5}"#)
     }
 
-    @Test func `a create that had its way resolves to what it wrote over`() async throws {
+    @Test func `a create resolved with client_wins resolves to the overwritten entity`() async throws {
         let stage = try await Stage(upstream: Self.conflicting())
         let contact = UUID()
         let create = stage.create(
@@ -111,7 +111,7 @@ import Testing
         #expect(try await stage.mapping(contact).serverID?.text == "7")
     }
 
-    @Test func `a second conflict is for a person`() async throws {
+    @Test func `a second conflict waits for a person`() async throws {
         let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(412, Self.stored) })
         let conflict = update(stage, "client_wins")
         try await stage.phone.push([conflict])

@@ -8,9 +8,9 @@ import Testing
 
 @testable import SyncStore
 
-/// Device ids on their way to an upstream (seed 002): what a device calls 23 goes out under the server's id.
+/// Device ids in requests to an upstream (seed 002): a device's 23 is sent as the server's id.
 @Suite struct DeviceIDReplayTests {
-    /// Folders, and tasks that stand in one, have tags and may follow another task.
+    /// Folders, and tasks that are in a folder, have tags and may follow another task.
     private func stage(
         settings: String = "{}",
         upstream: FakeUpstream = FakeUpstream(),
@@ -22,13 +22,13 @@ import Testing
         return stage
     }
 
-    /// Names what it creates by strings.
+    /// Assigns string ids to created entities.
     private static let stringly = FakeUpstream { request, _ in
         guard request.method == "POST" else { return nil }
         return .status(201, #"{"id":"\#(request.path.dropFirst())-\#(request.text.utf8.count)"}"#)
     }
 
-    /// Refuses folders that are called bad, and has one that conflicts with those that are called mine.
+    /// Refuses folders named bad, and has a folder that conflicts with those named mine.
     private static var choosy: FakeUpstream {
         FakeUpstream { request, _ in
             if request.text.contains("bad") { return .status(422, #"{"error":"bad"}"#) }
@@ -39,7 +39,7 @@ import Testing
 
     private let broccoli = #"{"text":"Broccoli","folderId":23}"#
 
-    @Test func `the folder of a task goes out as the server's ID`() async throws {
+    @Test func `the folder of a task is sent as the server's ID`() async throws {
         let stage = try await stage()
         let (folder, task) = (stage.create("folder", 23), stage.create("task", 47, broccoli))
         let change = stage.change("update", "task", 47, #"{"folderId":23,"n":23}"#)
@@ -60,14 +60,14 @@ import Testing
             "SELECT count(*) FROM id_mappings WHERE organization_id = '\(stage.organization.id)'"
         )
         #expect(try mappings.int64(0, 0) == 0)
-        // what is known by now does not wait
+        // a resolved reference does not wait
         let next = stage.create("task", 48, #"{"folderId":23,"after":47}"#)
         #expect(try await stage.phone.push([next]).results[0].status == "pending")
         try await stage.mutation(next.id, is: .succeeded)
         #expect(stage.upstream.requests.last?.text == #"{"folderId":1,"after":2}"#)
     }
 
-    @Test func `lists nulls and IDs that are strings`() async throws {
+    @Test func `sends lists, nulls and string IDs`() async throws {
         let stage = try await stage(upstream: Self.stringly)
         let tags = [stage.create("tag", 1, #"{"a":1}"#), stage.create("tag", -2, #"{"abc":1}"#)]
         let task = stage.create("task", .max, #"{"folderId":null,"tags":[-2,null,"given",1,1],"also":[1,-2]}"#)
@@ -78,7 +78,7 @@ import Testing
         #expect(try await stage.leads("tag", -2) == "tags-9 string")
     }
 
-    /// Two devices of a user and another user, each with a 23 of its own; and another organization's.
+    /// Two devices of a user and another user, each with its own 23; and another organization's.
     @Test func `a number means another entity on each device`() async throws {
         let stage = try await stage()
         let bob = stage.newPhone()
@@ -109,7 +109,7 @@ import Testing
         #expect(ids.count == 4)
     }
 
-    @Test func `of a built in type the stored document has server IDs`() async throws {
+    @Test func `the stored document of a built-in type has server IDs`() async throws {
         let stage = try await stage(builtIn: ["task"])
         let folder = stage.create("folder", 23)
         let task = stage.create("task", 47, #"{"folderId":23,"after":47,"n":47}"#)
@@ -127,7 +127,7 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"taskId":"\#(id)"}"#)
     }
 
-    @Test func `what leads to a failed create waits until a person settles it`() async throws {
+    @Test func `references to a failed create wait until a person settles it`() async throws {
         let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
         let folder = stage.create("folder", 23, #"{"name":"bad"}"#)
         let task = stage.create("task", 47, broccoli)
@@ -135,7 +135,7 @@ import Testing
         try await stage.mutation(folder.id, is: .failed)
         #expect(try await stage.mutation(task.id).status == "blocked")
         #expect(try await stage.leads("folder", 23) == "nowhere")
-        // the number is still the failed create's
+        // the number still belongs to the failed create
         let second = stage.create("folder", 23)
         #expect(try await stage.phone.push([second]).results[0].rules == ["unique_client_id_per_entity_type"])
         try await stage.retry(folder.id, #"{"payload":{"name":"good"}}"#)
@@ -143,7 +143,7 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":1}"#)
     }
 
-    @Test func `an edit that names other numbers is sent with their server IDs`() async throws {
+    @Test func `an edit with other numbers is sent with their server IDs`() async throws {
         let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
         let folders = [stage.create("folder", 23), stage.create("folder", 24, #"{"name":"bad"}"#)]
         let task = stage.create("task", 47, #"{"text":"bad","folderId":23}"#)
@@ -158,7 +158,7 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"text":"ok","folderId":2}"#)
     }
 
-    @Test func `a number whose create was given up is free for another`() async throws {
+    @Test func `the number of a discarded create is free for another`() async throws {
         let stage = try await stage(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
         let folder = stage.create("folder", 23, #"{"name":"bad"}"#)
         let task = stage.create("task", 47, broccoli)
@@ -176,7 +176,7 @@ import Testing
         try await stage.retry(task.id, "{}")
         try await stage.mutation(task.id, is: .succeeded)
         #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":1}"#)
-        // with its dependants the create goes the same way
+        // a discard of the create includes its dependents
         let both = [stage.create("folder", 30, #"{"name":"bad"}"#), stage.create("task", 50, #"{"folderId":30}"#)]
         try await stage.phone.push(both)
         try await stage.mutation(both[0].id, is: .failed)
@@ -185,7 +185,7 @@ import Testing
         #expect(try await stage.leads("task", 50) == nil)
     }
 
-    @Test func `a lost worker's create is sent again and its number leads to what is there`() async throws {
+    @Test func `a lost worker's create is sent again, and its number resolves to the existing entity`() async throws {
         let stage = try await stage(isRunning: false)
         let (folder, task) = (stage.create("folder", 23), stage.create("task", 47, broccoli))
         try await stage.phone.push([folder, task])
@@ -209,7 +209,7 @@ import Testing
     // MARK: - Conflicts
 
     @Test(arguments: ["client_wins", "server_wins"])
-    func `a create that meets an entity leads to it`(_ strategy: String) async throws {
+    func `the number of a create that meets an entity resolves to it`(_ strategy: String) async throws {
         let stage = try await stage(upstream: Self.choosy)
         let folder = stage.create(
             "folder",
@@ -226,7 +226,7 @@ import Testing
     }
 
     @Test(arguments: ["client_wins", "server_wins"])
-    func `a person's choice leads to the same`(_ strategy: String) async throws {
+    func `a person's choice has the same result`(_ strategy: String) async throws {
         let stage = try await stage(upstream: Self.choosy)
         let folder = stage.create("folder", 23, #"{"name":"mine"}"#)
         let task = stage.create("task", 47, broccoli)
@@ -238,9 +238,9 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":7}"#)
     }
 
-    /// The device was given the entity before, as 50: then both its numbers mean that.
+    /// The device already has the entity as 50: then both numbers reference it.
     @Test(arguments: [true, false])
-    func `what the device knows by another number it knows by both`(_ isByAPerson: Bool) async throws {
+    func `an entity with two numbers on a device is found by both`(_ isByAPerson: Bool) async throws {
         let stage = try await stage(upstream: Self.choosy)
         try await stage.give("folder", 50, "7")
         let folder = stage.create(
@@ -266,7 +266,7 @@ import Testing
         )
         #expect(first.count == 1)
         #expect(try first.int64(0, 0) == 50)
-        // also when nothing is left of the create but that
+        // also when only the mapping remains of the create
         try await stage.execute("DELETE FROM mutations WHERE organization_id = '\(stage.organization.id)'")
         let later = stage.create("task", 48, #"{"text":"later","folderId":23}"#)
         #expect(try await stage.phone.push([later]).results[0].status == "pending")
@@ -279,7 +279,7 @@ import Testing
     }
 
     /// A pull confirms a number for the entity while the create's outcome is written.
-    @Test func `a pull that gives a number at the same moment does not stop the lane`() async throws {
+    @Test func `a concurrent pull that assigns a number does not stop the lane`() async throws {
         let stage = try await stage(isRunning: false)
         try await stage.phone.push([stage.create("folder", 23)])
         let worker = UUID()
@@ -287,7 +287,7 @@ import Testing
         let pull = try await stage.gateway.database.connect()
         try await pull.execute(script: "BEGIN; \(stage.giving("folder", 50, "9"))")
         async let turn = stage.settle(dispatch, .status(201, #"{"id":9}"#), by: worker)
-        // nobody else is there, so it is the lane's step that waits for the pull
+        // there are no other waiters, so the lane's step waits for the pull
         try await stage.gateway.waitForLocks(1)
         try await pull.execute(script: "COMMIT")
         await pull.closeAndWait()
@@ -341,7 +341,7 @@ extension Stage {
         )
     }
 
-    /// Where a number of a device leads: the server id and its kind, `nowhere` while there is none; nil when the device
+    /// The target of a device's number: the server id and its kind, `nowhere` if it is unresolved; nil if the device
     /// has no such number.
     func leads(_ type: String, _ number: Int64, on other: Phone? = nil) async throws -> String? {
         let phone = other ?? phone

@@ -10,9 +10,9 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// A gateway that ends gives everything back, and another one goes on.
+/// A gateway that shuts down releases everything, and another one continues.
 @Suite struct DrainTests {
-    @Test func `what is in flight is given up and goes on elsewhere`() async throws {
+    @Test func `an abandoned request in flight is continued by another gateway`() async throws {
         let (gate, isFirst) = (Gate(), Shared(true))
         let upstream = FakeUpstream { _, _ in
             guard isFirst.value else { return nil }
@@ -38,7 +38,7 @@ import Testing
         await helper.shutDown()
     }
 
-    @Test func `what is answered in time is written and nothing more is begun`() async throws {
+    @Test func `writes answers that arrive in time and starts no further requests`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { _, _ in
             await gate.pass()
@@ -59,8 +59,8 @@ import Testing
         #expect(upstream.requests.count == 1)
     }
 
-    @Test(.onOneServer("counts transactions, of which a cluster has its own"))
-    func `an idle dispatcher sends a few statements a second whatever waits`() async throws {
+    @Test(.onOneServer("counts transactions, and a cluster makes its own"))
+    func `an idle dispatcher sends a few statements a second for any number of waiting lanes`() async throws {
         let stage = try await Stage(pollInterval: 1)
         let due = stage.gateway.clock.now.adding(seconds: 3_600).rfc3339
         try await stage.execute(
@@ -79,13 +79,13 @@ import Testing
             )
             return (try rows.int64(0, 0), try rows.double(0, 1))
         }
-        // the server gathers these numbers once a second at most
+        // the server collects these numbers once a second at most
         try await connection.execute(script: "SELECT pg_sleep(1.5)")
         let before = try await commits()
         try await connection.execute(script: "SELECT pg_sleep(4)")
         let after = try await commits()
         await connection.closeAndWait()
-        // a look each second, and what this test itself does
+        // one poll per second, and the test's own statements
         let (count, seconds) = (after.count - before.count, after.seconds - before.seconds)
         #expect(Double(count) <= 5 + 5 * seconds, "\(count) in \(seconds) seconds")
         #expect(stage.dispatcher.current == Dispatcher.Counts())

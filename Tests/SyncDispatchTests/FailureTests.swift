@@ -7,13 +7,13 @@ import Testing
 
 @testable import SyncStore
 
-/// What fails stops its dependants and nothing else, unless the organization wants the lane halted.
+/// A failure stops only its dependents, unless the organization's setting halts the lane.
 @Suite struct FailureTests {
     private static func refusing() -> FakeUpstream {
         FakeUpstream { request, _ in request.text.contains("bad") ? .status(422, #"{"error":"no"}"#) : nil }
     }
 
-    @Test func `a refused mutation blocks its dependants alone`() async throws {
+    @Test func `a refused mutation blocks only its dependents`() async throws {
         let stage = try await Stage(upstream: Self.refusing())
         let contact = UUID()
         let bad = stage.create(local: contact, payload: #"{"bad":1}"#)
@@ -34,7 +34,7 @@ import Testing
         #expect(stage.upstream.requests.count == 2)
     }
 
-    @Test func `a lane halts at a failure when the organization wants that`() async throws {
+    @Test func `a failure halts the lane if the organization is configured so`() async throws {
         let stage = try await Stage(settings: #"{"on_failure":"halt"}"#, upstream: Self.refusing())
         let (bad, rest) = (stage.create(payload: #"{"bad":1}"#), stage.create())
         try await stage.phone.push([bad, rest])
@@ -48,7 +48,7 @@ import Testing
         #expect(stage.upstream.requests.count == 1)
     }
 
-    @Test func `what has no endpoint fails once its type is forwarded and its mapping with it`() async throws {
+    @Test func `a mutation without an endpoint fails with its mapping once its type is forwarded`() async throws {
         let gate = Gate()
         let stage = try await Stage(
             upstream: FakeUpstream { request, _ in
@@ -74,8 +74,8 @@ import Testing
         #expect(try await stage.mapping(note).status == .failed)
     }
 
-    /// A type that another replica registered a moment ago is not taken for what an unknown one would be.
-    @Test func `a type that another replica registered is read before it is run`() async throws {
+    /// A type that another replica has just registered is not treated as unknown.
+    @Test func `reads a type that another replica registered before it runs`() async throws {
         let stage = try await Stage(isRunning: false)
         let other = try await Gateway(replicaOf: stage.gateway)
         _ = try await other.store.catalog.organization(stage.organization.id)
@@ -85,7 +85,7 @@ import Testing
         other.clock.advance(seconds: 1)
         let worker = UUID()
         let dispatch = try #require(await stage.step(.claim, by: worker, through: other).dispatch)
-        // the other replica's entry is from before, and good for five seconds
+        // the other replica's cache entry is older, and valid for five seconds
         other.clock.advance(seconds: 1)
         let outcome = stage.outcome(.status(201, #"{"id":1}"#), to: dispatch)
         let next = try #require(await stage.step(.settle(dispatch, outcome), by: worker, through: other).dispatch)

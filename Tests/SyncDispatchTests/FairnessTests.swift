@@ -8,7 +8,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// Organizations take turns, and none runs more lanes than its upstream is to bear.
+/// Organizations take turns, and each runs at most as many lanes as its upstream supports.
 @Suite struct FairnessTests {
     @Test func `a quiet organization does not wait for a noisy one`() async throws {
         let (gate, traffic) = (Gate(), Traffic<UUID>())
@@ -35,7 +35,7 @@ import Testing
         quiet.value = other.organization.id
         let entry = create(other)
         try await other.push([entry])
-        // the noisy one has as many requests under way as it may, and gets no answer to any of them
+        // the noisy one has its maximum of requests in flight, and receives no answer to them
         try await stage.mutation(entry.id, of: other, is: .succeeded)
         #expect(count.value == 0)
         gate.open()
@@ -46,7 +46,7 @@ import Testing
 
     // MARK: - Upstreams that hang
 
-    /// An upstream that answers the organizations in `answered` only, the others once the gate opens.
+    /// An upstream that answers only the organizations in `answered`, and the others once the gate opens.
     private static func hanging(_ gate: Gate, _ answered: Shared<Set<UUID>>) -> FakeUpstream {
         FakeUpstream { request, _ in
             if !answered.value.contains(request.organization) { await gate.pass() }
@@ -58,7 +58,7 @@ import Testing
         phone.entry("create", "contact", local: UUID(), extra: ["endpoint": #""\#(endpoint)""#])
     }
 
-    @Test func `an organization whose upstream hangs leaves places for another`() async throws {
+    @Test func `an organization whose upstream hangs leaves capacity for another`() async throws {
         let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
         let upstream = Self.hanging(gate, answered)
         let stage = try await Stage(upstream: upstream, maximumConcurrency: 1_000) { $0.maximumLanes = 4 }
@@ -67,27 +67,27 @@ import Testing
             try await phone.push([Self.create(phone)])
         }
         await gate.arrivals(100)
-        #expect(stage.dispatcher.current.running == 100, "a request that awaits an answer holds no place")
+        #expect(stage.dispatcher.current.running == 100, "a request that awaits an answer occupies no place")
         let other = Phone(stage.gateway, try await stage.newOrganization())
         answered.change { _ = $0.insert(other.organization.id) }
         let entry = Self.create(other)
         try await other.push([entry])
         try await stage.mutation(entry.id, of: other, is: .succeeded)
-        try await stage.until("no lane holds a place") { stage.dispatcher.current.working == 0 }
+        try await stage.until("no lane occupies a place") { stage.dispatcher.current.working == 0 }
         #expect(stage.dispatcher.current.awaiting == 100 && stage.dispatcher.current.heldBySlow == 100)
         gate.open()
         try await stage.until("all are done") { upstream.effects.count == 101 }
-        try await stage.until("all are given back") { stage.dispatcher.current.running == 0 }
+        try await stage.until("all are released") { stage.dispatcher.current.running == 0 }
         #expect(stage.dispatcher.current.awaiting == 0)
     }
 
-    @Test func `a hoster's outage leaves places for organizations elsewhere`() async throws {
+    @Test func `a hoster's outage leaves capacity for organizations elsewhere`() async throws {
         let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
         let upstream = Self.hanging(gate, answered)
         let stage = try await Stage(upstream: upstream, maximumConcurrency: 16) {
             ($0.maximumLanes, $0.maximumRequests) = (4, 128)
         }
-        // one has answered quickly before, another is new
+        // one has received quick answers before, another is new
         let known = Phone(stage.gateway, try await stage.newOrganization())
         let new = Phone(stage.gateway, try await stage.newOrganization())
         answered.value = [known.organization.id, new.organization.id]
@@ -112,7 +112,7 @@ import Testing
         try await stage.until("all are done") { upstream.effects.count == 123 }
     }
 
-    @Test func `a route that hangs does not keep other routes and organizations from their turns`() async throws {
+    @Test func `a hanging route does not delay other routes and organizations`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { request, _ in
             if request.path.hasPrefix("/slow") { await gate.pass() }
@@ -190,7 +190,7 @@ import Testing
         try await stage.until("all are done") { upstream.effects.count == 61 }
     }
 
-    @Test func `organizations with many due lanes do not hide those of others from a search`() async throws {
+    @Test func `organizations with many due lanes do not hide others from a search`() async throws {
         let answered = Shared<Set<UUID>>([])
         let gate = Gate()
         let upstream = Self.hanging(gate, answered)
@@ -211,7 +211,7 @@ import Testing
         answered.value = [other.organization.id]
         let entry = Self.create(other)
         try await other.push([entry])
-        // it looks once, and goes on while there are more
+        // it polls once, and continues while there are more
         let late = Helper(stage.gateway, upstream, pollInterval: 3_600)
         try await stage.mutation(entry.id, of: other, is: .succeeded)
         gate.open()

@@ -3,9 +3,9 @@ import JSONText
 import SyncModel
 import Synchronization
 
-/// An upstream in memory that honours idempotency keys: a script says what it answers, and it notes what it was sent.
+/// An upstream in memory that honours idempotency keys: a script determines its answers, and it records the requests.
 final class FakeUpstream: Upstream {
-    /// What it answers a request, given how often it has seen its key before; nil for the usual answer.
+    /// The answer to a request, given the number of earlier requests with its key; nil for the usual answer.
     typealias Script = @Sendable (UpstreamRequest, _ seenBefore: Int) async -> UpstreamAnswer?
 
     private struct State {
@@ -23,9 +23,9 @@ final class FakeUpstream: Upstream {
         self.script = script
     }
 
-    /// Every request, in the order in which they came.
+    /// Every request, in the order of arrival.
     var requests: [UpstreamRequest] { state.withLock { $0.requests } }
-    /// Requests that took effect, once a key.
+    /// Requests that took effect, once per key.
     var effects: [UpstreamRequest] { state.withLock { $0.effects } }
 
     func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
@@ -38,7 +38,7 @@ final class FakeUpstream: Upstream {
         return take(request)
     }
 
-    /// The usual answer: the request takes effect, unless its key did before.
+    /// The usual answer: the request takes effect, unless its key already did.
     func take(_ request: UpstreamRequest) -> UpstreamAnswer {
         state.withLock { state in
             if let answer = state.answers[request.idempotencyKey] { return answer }

@@ -15,7 +15,7 @@ import Testing
 
 /// An organization's own database, on a server that keeps a logical log, with a publication of its table `contact`.
 final class FollowedDatabase: Sendable {
-    /// One server for all that do not stop theirs.
+    /// One server for all tests that do not stop theirs.
     private static let shared = Task { try await server() }
 
     let cluster: TestCluster
@@ -65,14 +65,14 @@ final class FollowedDatabase: Sendable {
 
     func run(_ sql: String) async throws { try await connection.execute(script: sql) }
 
-    /// By a connection of its own, as after a restart of the server.
+    /// On a new connection, as after a restart of the server.
     func runAnew(_ sql: String) async throws {
         let connection = try await Connection.open(Self.configuration(cluster.uri(database: name)))
         try await connection.execute(script: sql)
         await connection.closeAndWait()
     }
 
-    /// The value of a query of one cell.
+    /// The value of a query with one cell.
     func value(_ sql: String) async throws -> String? {
         let connection = try await Connection.open(Self.configuration(cluster.uri(database: name)))
         let rows = try await connection.run(Query(Statement("", sql)))
@@ -91,7 +91,7 @@ final class FollowedDatabase: Sendable {
         ReplicationDoor { _ in Self.configuration(self.cluster.uri(database: self.name)) }
     }
 
-    /// Settings of a source that follows it.
+    /// Settings of a source that follows the database.
     func settings(_ tables: String...) -> String {
         let usual = [#"{"table":"public.contact","entity_type":"contact","id":"id"}"#]
         return """
@@ -140,7 +140,7 @@ final class Follower: Sendable {
         get async throws { try await row.state.flatMap { ReplicationState($0) } }
     }
 
-    /// What phones see, by id: the newest of each entity.
+    /// The newest state of each entity on phones, by id.
     var entities: [String: String] {
         get async throws {
             var found: [String: String] = [:]
@@ -167,7 +167,8 @@ final class Follower: Sendable {
         }
     }
 
-    /// A server sees only after a moment that a stream has ended, and the pause until the next attempt is the clock's.
+    /// A server notices with a delay that a stream has ended, and the pause until the next attempt follows the test
+    /// clock.
     private func passPause(of row: SourceRow) {
         guard row.activity == .retrying, row.lastError?.contains("is read by somebody else") == true else { return }
         gateway.clock.advance(seconds: 1)
@@ -178,7 +179,7 @@ final class Follower: Sendable {
         let group: ServiceGroup
         let task: Task<Void, Never>
 
-        /// Ends as at a shutdown.
+        /// Stops as at a shutdown.
         func stop() async {
             await group.triggerGracefulShutdown()
             await task.value
@@ -213,7 +214,7 @@ final class Follower: Sendable {
         return Running(worker: worker, group: group, task: Task { try? await group.run() })
     }
 
-    /// Waits for an error with these words.
+    /// Waits for an error with this text.
     func waitForError(_ words: String) async throws {
         var last: String?
         do {

@@ -8,7 +8,7 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// Nobody's mutation changes in the feed what it says nothing about, and nobody learns of what is another's.
+/// A mutation never changes unrelated entities in the feed, and never reveals another user's entity.
 @Suite struct ForeignEntityTests {
     /// Ada's contact 7, at version 2 in the feed, and a colleague.
     fileprivate struct Scene {
@@ -57,7 +57,7 @@ import Testing
             )
         }
 
-        /// Pushes an entry of a phone's and waits for its end.
+        /// Pushes an entry of a phone and waits for its end.
         func run(_ phone: Phone, _ entry: Entry) async throws -> JSONValue {
             try await phone.push([entry])
             return try await stage.mutation(entry.id, of: phone, becomes: "settled") {
@@ -74,7 +74,7 @@ import Testing
 
     // MARK: - The feed cannot be forged
 
-    @Test func `an unrelated request changes nothing of a colleague's entity`() async throws {
+    @Test func `an unrelated request changes nothing of another user's entity`() async throws {
         let scene = try await Scene("organization") { request, _ in
             switch request.path {
             case "/missing": .status(404)
@@ -93,13 +93,13 @@ import Testing
             let result = try await scene.run(scene.bob, scene.entry(scene.bob, operation, endpoint: endpoint))
             #expect(result.status == status, "\(operation) \(endpoint)")
             #expect(result["etag"]?.isNull == true)
-            // a create came to an entity that is there, so it is told at which version
+            // a create met an existing entity, so its result contains the version
             #expect(result["version"]?.int64 == (operation == "create" ? 2 : nil), "\(operation) \(endpoint)")
             #expect(try await scene.feed == "2 " + Scene.document, "\(operation) \(endpoint)")
         }
     }
 
-    @Test func `what is about the entity is taken from a colleague`() async throws {
+    @Test func `applies another user's write if it refers to the entity`() async throws {
         let scene = try await Scene("organization") { request, _ in
             request.method == "DELETE" ? .status(204) : .status(204, etag: "e2")
         }
@@ -112,12 +112,12 @@ import Testing
         #expect(try await scene.ada.pull().first?["deleted"]?.bool == true)
     }
 
-    // MARK: - What is private
+    // MARK: - Private entities
 
     @Test(arguments: [404, 410, 403, 200, 204, 409, 412])
-    func `every answer about a colleagues is that about an ID that never was`(_ status: Int) async throws {
+    func `another user's entity is answered like an ID that never existed`(_ status: Int) async throws {
         let scene = try await Scene("user") { request, _ in
-            // as an upstream that does not tell either, or one that lets everybody do everything
+            // like an upstream that does not distinguish them, or one that permits everything to all users
             let id = request.path.split(separator: "/").last ?? ""
             return .status(status, [200, 409].contains(status) ? #"{"id":\#(id),"name":"x"}"# : nil, etag: "e")
         }
@@ -149,7 +149,7 @@ import Testing
         #expect(try await scene.feed == "2 " + Scene.document)
     }
 
-    /// What a person is answered who settles it in the server's way, or gives it up.
+    /// The result of resolving it with server_wins, or of discarding it.
     private static func settled(_ scene: Scene, _ phone: Phone, _ entry: Entry) async throws -> String {
         let settling = scene.stage.gateway.store.settling
         let organization = phone.organization
@@ -163,8 +163,8 @@ import Testing
         return String(decoding: found?.json() ?? [], as: UTF8.self)
     }
 
-    /// Only who creates something owns it, whatever else a request may have to do with it.
-    @Test func `nobody becomes the owner of what they did not create`() async throws {
+    /// Only the creator owns an entity, for any other requests.
+    @Test func `only a create makes a user the owner`() async throws {
         let scene = try await Scene("user") { request, _ in
             request.method == "POST"
                 ? .status(201, #"{"id":8,"name":"Ada's second"}"#) : .status(200, #"{"id":8,"name":"early"}"#)
@@ -181,7 +181,7 @@ import Testing
 
     // MARK: - Versions
 
-    @Test func `a version that another writer has passed is a conflict before anything is sent`() async throws {
+    @Test func `a base version that another writer passed is a conflict before a request is sent`() async throws {
         let scene = try await Scene("organization") { _, _ in .status(200, nil, etag: "e3") }
         let sent = scene.stage.upstream.requests.count
         let stale = ["base_version": "1"]
@@ -202,7 +202,7 @@ import Testing
         }
         #expect(scene.stage.upstream.requests.count == sent, "nothing was sent")
         #expect(try await scene.feed == "2 " + Scene.document)
-        // who has seen the version names it by its validator
+        // a writer that has seen the version sends its validator
         let seen = try await scene.run(
             scene.stage.newPhone(),
             as: "update",
@@ -210,7 +210,7 @@ import Testing
         )
         #expect(seen.status == "succeeded" && seen["version"]?.int64 == 3 && seen["etag"]?.string == "e3")
         #expect(scene.stage.upstream.requests.last?.ifMatch == "e1")
-        // the client's way is a new revision without a condition, and the patch as it was
+        // client_wins is a new revision without a condition, with the original patch
         let won = try await scene.run(
             scene.stage.newPhone(),
             as: "update",
@@ -222,7 +222,7 @@ import Testing
         #expect(last.line == "PATCH /contacts/7" && last.isUnconditional && last.text == #"{"name":"forged"}"#)
     }
 
-    @Test func `what a discarded conflict blocked goes on`() async throws {
+    @Test func `mutations blocked by a discarded conflict continue`() async throws {
         let scene = try await Scene("organization") { _, _ in .status(204) }
         let bob = scene.stage.newPhone()
         let lost = scene.entry(
@@ -238,7 +238,7 @@ import Testing
         #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.haltedBy == nil && lane.readyAt == nil)
     }
 
-    @Test func `a conflict that is known here halts the lane like any other`() async throws {
+    @Test func `a conflict found by the gateway halts the lane like any other`() async throws {
         let scene = try await Scene("organization") { _, _ in .status(204) }
         let body = Array(#"{"settings":{"on_conflict":"halt"}}"#.utf8)
         _ = try await scene.stage.gateway.store.administration.put(
@@ -252,7 +252,7 @@ import Testing
         try await scene.stage.mutation(conflict.id, of: phone, is: .conflict)
         let lane = try await scene.stage.restingLane(of: phone)
         #expect(lane.haltedBy == conflict.id && lane.queuedCount == 1)
-        // a person lets the client win: what the feed knew is not sent over what the upstream has
+        // client_wins by a person: the feed's document does not overwrite the upstream's
         let request = try ResolveRequest(body: Array(#"{"strategy":"client_wins"}"#.utf8), limits: IntakeLimits())
         _ = try await scene.stage.gateway.store.settling
             .resolve(conflict.id, request, organization: phone.organization, user: phone.user)

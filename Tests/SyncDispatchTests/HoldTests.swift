@@ -8,14 +8,14 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// 401, 407 and redirects: they may be the operator's trouble or the mutation's own, and hold its lane and no other until
-/// that shows (product rule 11).
+/// 401, 407 and redirects may be a configuration error or the mutation's own. They hold only its lane until this is
+/// certain (product rule 11).
 @Suite struct HoldTests {
     private static func create(_ phone: Phone, at endpoint: String = "/contacts") -> Entry {
         phone.entry("create", "contact", local: UUID(), extra: ["endpoint": #""\#(endpoint)""#])
     }
 
-    /// A slash too much is answered with a redirect, and with nothing else.
+    /// Answers a redirect to an extra slash, and nothing else.
     private static func strict() -> FakeUpstream {
         FakeUpstream { request, _ in
             guard request.path.hasSuffix("/") else { return nil }
@@ -27,28 +27,28 @@ import Testing
         mutation.status == "pending" && mutation.nextRetryAt != nil && mutation.attempts == 0
     }
 
-    @Test func `a wrong endpoint holds its own lane alone`() async throws {
+    @Test func `a wrong endpoint holds only its own lane`() async throws {
         let stage = try await Stage(upstream: Self.strict())
         let clock = stage.gateway.clock
         let (wrong, behind) = (Self.create(stage.phone, at: "/contacts/"), Self.create(stage.phone))
         try await stage.phone.push([wrong, behind])
         try await stage.mutation(wrong.id, becomes: "held", Self.isHeld)
         #expect(stage.dispatcher.current.openCircuits == 0)
-        // as long as nothing else is taken, it may be the operator's trouble
+        // while no other request succeeds, it may be a configuration error
         for count in 2...4 {
             clock.advance(seconds: 60)
-            try await stage.until("it was tried again") { stage.upstream.requests.count == count }
+            try await stage.until("it was retried") { stage.upstream.requests.count == count }
             let held = try await stage.mutation(wrong.id, becomes: "held", Self.isHeld)
             #expect(held.lastError == "the upstream answered 301 (Location: https://upstream/contacts)")
         }
         #expect(try await stage.mutation(behind.id).status == "pending")
-        // colleagues do not wait
+        // other users do not wait
         clock.advance(seconds: 1)
         let colleague = stage.newPhone()
         let entry = Self.create(colleague)
         try await colleague.push([entry])
         try await stage.mutation(entry.id, of: colleague, is: .succeeded)
-        // and now it shows whose mistake it is
+        // and now the cause is certain
         clock.advance(seconds: 60)
         let failed = try await stage.mutation(wrong.id, is: .failed)
         #expect(failed.code == "upstream_rejected" && failed.attempts == 1)
@@ -59,8 +59,8 @@ import Testing
         #expect(stage.dispatcher.current.openCircuits == 0)
     }
 
-    /// What another replica sent counts, and a restart forgets nothing.
-    @Test func `what another replica sent shows whose mistake it is`() async throws {
+    /// Another replica's requests count, and the state survives a restart.
+    @Test func `another replica's successes reveal the cause`() async throws {
         let stage = try await Stage(upstream: Self.strict())
         let wrong = Self.create(stage.phone, at: "/contacts/")
         try await stage.phone.push([wrong])
@@ -82,8 +82,8 @@ import Testing
         await second.shutDown()
     }
 
-    /// What was under way when the first answer came may have been taken before the operator's trouble began.
-    @Test func `what was sent before shows nothing`() async throws {
+    /// Requests in flight at the first answer may have succeeded before a configuration error began.
+    @Test func `earlier requests are no evidence`() async throws {
         let stage = try await Stage(isRunning: false)
         let moment = stage.gateway.clock.now
         let (colleague, worker) = (stage.newPhone(), UUID())
@@ -102,7 +102,7 @@ import Testing
         #expect(try await !hasSucceeded(since: moment))
         #expect(try await hasSucceeded(since: moment.adding(seconds: -2)))
         #expect(try await !hasSucceeded(since: moment.adding(seconds: 29)))
-        // the built-in store, and what was not there to be deleted, show nothing either
+        // the built-in store, and deletes of missing entities, are no evidence either
         try await stage.makeBuiltIn("note")
         let delete = colleague.entry("delete", "contact", server: "7", extra: ["endpoint": #""/contacts/7""#])
         try await colleague.push([colleague.create("note"), delete])
@@ -111,11 +111,11 @@ import Testing
         #expect(gone.status == .succeeded)
         _ = try await lanes.step(.settle(next, gone), of: key, worker: worker)
         #expect(try await !hasSucceeded(since: moment))
-        // somebody else's upstream is another
+        // another organization has another upstream
         #expect(try await !lanes.hasSucceeded(in: UUID(), since: moment.adding(seconds: -2), timeout: .seconds(30)))
     }
 
-    @Test func `the operator's trouble spends no attempt and ends with it`() async throws {
+    @Test func `a configuration error costs no attempt, and the hold ends with it`() async throws {
         let answer = Shared<Int?>(401)
         let stage = try await Stage(upstream: FakeUpstream { _, _ in answer.value.map { .status($0) } })
         let create = stage.create(extra: ["max_attempts": "1"])
@@ -139,21 +139,21 @@ import Testing
         #expect(try await stage.count("hold_count <> 0 OR held_since IS NOT NULL") == 0)
     }
 
-    /// A credential that has run out: nobody is answered otherwise, and few are asked.
-    @Test func `several lanes that agree open the circuit`() async throws {
+    /// An expired credential: all requests receive the same answer, and few are sent.
+    @Test func `several lanes with the same answer open the circuit`() async throws {
         let isRight = Shared(false)
         let upstream = FakeUpstream { _, _ in isRight.value ? nil : .status(401) }
         let stage = try await Stage(upstream: upstream, maximumConcurrency: 1)
         let phones = (0..<20).map { _ in stage.newPhone() }
         let entries = phones.map { Self.create($0) }
         for (phone, entry) in zip(phones, entries) { try await phone.push([entry]) }
-        try await stage.until("all lanes are put off") {
+        try await stage.until("all lanes are postponed") {
             let due = try await stage.gateway.store.lanes.due(at: stage.gateway.clock.now, excluding: [], limit: 100)
             return due.isEmpty && stage.dispatcher.current.running == 0
         }
         #expect(upstream.requests.count == 3 && Set(upstream.requests.map(\.user)).count == 3)
         #expect(stage.dispatcher.current.openCircuits == 1)
-        // attempts are not spent, neither by those that were sent nor by the others
+        // neither the sent mutations nor the others lose an attempt
         #expect(try await stage.count("attempt_count = 0 AND status = 'pending'") == 20)
         isRight.value = true
         try await stage.until("everything was sent") {
@@ -163,7 +163,7 @@ import Testing
         #expect(upstream.requests.count == 23 && stage.dispatcher.current.openCircuits == 0)
     }
 
-    @Test func `a person's retry begins anew`() async throws {
+    @Test func `a person's retry resets the hold`() async throws {
         let stage = try await Stage(upstream: Self.strict())
         let wrong = Self.create(stage.phone, at: "/contacts/")
         try await stage.phone.push([wrong])
@@ -181,7 +181,7 @@ import Testing
             organization: stage.organization,
             user: stage.phone.user
         )
-        // what others sent before is no reason any more
+        // earlier successes of others no longer count
         let held = try await stage.mutation(wrong.id, becomes: "held", Self.isHeld)
         #expect(held["revision"]?.int64 == 2)
         #expect(try await stage.count("hold_count = 1") == 1)

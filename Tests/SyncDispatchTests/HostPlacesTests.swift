@@ -14,7 +14,7 @@ import Testing
         Places(Places.Limits(places: places, requests: requests, bytes: bytes))
     }
 
-    /// Gives an organization as much as it may have; its host answers nothing.
+    /// Gives an organization its maximum; its host never answers.
     private static func hang(_ organization: UUID, _ places: inout Places, bytes: Int = 0) {
         while places.mayTake(organization) {
             let lane = lane(organization)
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `a holder that awaits an answer has no place`() {
+    @Test func `a holder that awaits an answer occupies no place`() {
         let (organization, other) = (UUID(), UUID())
         var places = Self.places(1, requests: 10)
         let lane = Self.lane(organization)
@@ -70,7 +70,7 @@ import Testing
         #expect(places.mayTake(fast))
     }
 
-    @Test func `a fast host finds room beside any number of new ones`() {
+    @Test func `a fast host finds room among any number of new ones`() {
         var places = Self.places(32, requests: 256)
         for _ in 0..<10_000 { Self.hang(UUID(), &places) }
         #expect(places.count == 256 / 8 * 7)
@@ -79,7 +79,7 @@ import Testing
         #expect(places.mayTake(fast) && !places.mayTake(UUID()))
     }
 
-    @Test func `organizations that were measured as slow leave room for new ones`() {
+    @Test func `slow organizations leave room for new ones`() {
         var places = Self.places(32, requests: 256)
         for _ in 0..<10_000 {
             let slow = UUID()
@@ -95,7 +95,7 @@ import Testing
         places.setPace(slow, .slow)
         while places.mayTake(slow) { places.take(Self.lane(slow), of: slow) }
         #expect(places.working == 4)
-        // more of them come back with answers
+        // more of them return with answers
         for _ in 0..<20 { places.take(Self.lane(slow), of: slow) }
         #expect(places.mayTake(UUID()))
         for _ in 0..<4 {
@@ -109,7 +109,7 @@ import Testing
         var places = Self.places(8, requests: 1_000, bytes: 100_000)
         let organization = UUID()
         Self.hang(organization, &places, bytes: 10_000)
-        #expect(places.held(by: organization) == 6, "half of them, and the one that came to it")
+        #expect(places.held(by: organization) == 6, "half of them, and the one that reached the limit")
         for _ in 0..<100 { Self.hang(UUID(), &places, bytes: 10_000) }
         #expect(places.count <= 11)
         let fast = UUID()
@@ -117,8 +117,8 @@ import Testing
         #expect(places.mayTake(fast))
     }
 
-    /// Whatever happened, the sums are those of the single holders, and the bounds hold.
-    @Test func `sums and bounds hold after random operations`() {
+    /// After any operations, the sums equal those of the individual holders, and the limits hold.
+    @Test func `sums and limits hold after random operations`() {
         let seed = Seed()
         var random = seed.generator
         for _ in 0..<40 {
@@ -202,11 +202,11 @@ import Testing
         return (clock, events)
     }
 
-    @Test func `a host is fast once it has answered quickly`() {
+    @Test func `a host is fast after one quick answer`() {
         let (clock, events) = clock()
         let lane = LaneKey(organization: UUID(), user: UUID())
         let first = clock.begin(lane, of: lane.organization, bytes: 3, at: start)
-        #expect(events.value == ["awaits 3"], "an unmeasured host gets no patience")
+        #expect(events.value == ["awaits 3"], "an unmeasured host has no waiting period")
         clock.end(first, took: .milliseconds(20))
         #expect(events.value == ["awaits 3", "fast", "answered"])
         events.value = []
@@ -233,7 +233,7 @@ import Testing
         #expect((2...8).contains(count))
     }
 
-    @Test func `a holder with several requests awaits until none goes unanswered`() {
+    @Test func `a holder with several requests waits until all are answered`() {
         let (clock, events) = clock()
         let lane = LaneKey(organization: UUID(), user: UUID())
         let tickets = (0..<3).map { _ in clock.begin(lane, of: lane.organization, bytes: 1) }
@@ -245,7 +245,7 @@ import Testing
     }
 }
 
-/// What the scheduler does where upstreams hang: every lane that starts awaits its upstream's answer for ever.
+/// The scheduler with hanging upstreams: every started lane waits for its upstream's answer without end.
 @Suite struct SlowUpstreamSchedulerTests {
     private struct Hanging {
         var scheduler: LaneScheduler
@@ -261,7 +261,7 @@ import Testing
             run(cap)
         }
 
-        /// Starts what may start.
+        /// Starts all lanes that may start.
         mutating func run(_ cap: Int) {
             while let lane = scheduler.next() {
                 started += 1
@@ -270,7 +270,7 @@ import Testing
             }
         }
 
-        /// Whether a lane of another organization would run at once.
+        /// Whether a lane of another organization would run immediately.
         mutating func admitsAnother(_ pace: HostPace? = nil) -> Bool {
             let lane = LaneKey(organization: UUID(), user: UUID())
             if let pace { scheduler.apply(.pace(lane.organization, pace)) }
@@ -287,7 +287,7 @@ import Testing
         #expect(isAdmitted)
     }
 
-    @Test(arguments: [66, 500]) func `organizations that hang do not delay another with default settings`(
+    @Test(arguments: [66, 500]) func `hanging organizations do not delay another with default settings`(
         count: Int
     ) {
         var hanging = Hanging(scheduler: LaneScheduler(capacity: 1_024))
@@ -299,7 +299,7 @@ import Testing
         }
     }
 
-    @Test func `500 organizations that hang do not delay another with 32 lanes`() {
+    @Test func `500 hanging organizations do not delay another with 32 lanes`() {
         var hanging = Hanging(scheduler: LaneScheduler(capacity: 32))
         hanging.add(500, lanes: 30, cap: 16, .fast)
         #expect(hanging.started >= 500)
@@ -307,7 +307,7 @@ import Testing
         #expect(isAdmitted)
     }
 
-    @Test func `lanes of slow upstreams get their turns beside fast ones`() {
+    @Test func `lanes of slow upstreams run in turn with those of fast ones`() {
         var scheduler = LaneScheduler(capacity: 4)
         let (slow, fast) = (UUID(), UUID())
         scheduler.apply(.pace(slow, .slow))
@@ -329,8 +329,8 @@ import Testing
         #expect((60...100).contains(started[slow] ?? 0) && (60...100).contains(started[fast] ?? 0))
     }
 
-    /// Every lane runs at some time, however hosts change their pace.
-    @Test func `no lane is forgotten while hosts change their pace`() {
+    /// Every lane runs eventually, however hosts change their pace.
+    @Test func `every lane runs while hosts change their pace`() {
         let seed = Seed()
         var random = seed.generator
         for _ in 0..<30 {

@@ -9,9 +9,9 @@ import Testing
 @testable import IngestFeature
 @testable import SyncStore
 
-/// Edits made at an API that the gateway's own requests go to as well.
+/// Edits at an API that also receives the gateway's own requests.
 @Suite struct IngestEchoTests {
-    /// A stage whose organization has a service token, so that what is sent is noted.
+    /// A stage whose organization has a service token, so that requests are recorded.
     private func stage(_ upstream: FakeUpstream = FakeUpstream(), gateway: Gateway? = nil) async throws -> Stage {
         let stage = try await Stage(gateway: gateway, upstream: upstream)
         _ = try await stage.gateway.store.administration.makeServiceToken(for: "crm", of: stage.organization.id)
@@ -32,7 +32,7 @@ import Testing
         return EventSource.event(id, operation, of: "contact", entity, version: version, document, extra: extra)
     }
 
-    /// Entity 1, made by a phone.
+    /// Entity 1, created by a phone.
     private func made(_ stage: Stage) async throws -> UUID {
         let contact = UUID()
         let create = stage.create(local: contact, payload: #"{"name":"Kari"}"#)
@@ -41,7 +41,7 @@ import Testing
         return contact
     }
 
-    @Test func `what was sent comes back as an echo, by its key or by what it left`() async throws {
+    @Test func `a sent request returns as an echo, recognized by its key or its result`() async throws {
         let stage = try await stage()
         let contact = try await made(stage)
         let update = stage.change("update", local: contact, payload: #"{"phone":"1"}"#)
@@ -59,11 +59,11 @@ import Testing
         let after = try await stage.phone.pull()
         #expect(before.map(\.version) == [2] && after.map(\.version) == [3])
         #expect(after[0]["document"]?["city"]?.string == "Bergen")
-        // the echo was used: who puts it back does so
+        // the echo was used: a later revert is applied
         #expect(try await source.results([event("d", version: 4, #"{"phone":"1","id":1}"#)]) == ["applied"])
     }
 
-    @Test func `an edit by a colleague is a conflict for who edits on the version before`() async throws {
+    @Test func `another user's edit conflicts with an edit based on the version before`() async throws {
         let stage = try await stage()
         let contact = try await made(stage)
         #expect(
@@ -87,7 +87,7 @@ import Testing
         let stage = try await stage(upstream)
         let contact = try await made(stage)
         let first = stage.change("update", local: contact, payload: #"{"by":"first"}"#)
-        // made on what the first leaves
+        // based on the first edit's result
         let second = stage.change("update", local: contact, payload: #"{"by":"second"}"#, extra: ["base_version": "2"])
         try await stage.phone.push([first, second])
         await gate.arrivals(1)
@@ -100,7 +100,7 @@ import Testing
         #expect(results == ["parked", "parked"])
         #expect(try await stage.phone.pull().map(\.version) == [1])
         gate.open()
-        // nothing but the outcome says that the time has come: the clock stands still
+        // only the outcome releases the event: the clock does not advance
         try await waitUntil("the event is applied") { try await stage.phone.pull()[0].version == 3 }
         stage.gateway.clock.advance(seconds: 1)
         let mutation = try await stage.mutation(second.id, is: .conflict)
@@ -110,7 +110,7 @@ import Testing
         #expect(try await stage.gateway.count("parked_events", of: stage.organization.id) == 0)
     }
 
-    @Test func `a create that is told of before its answer is no second entity`() async throws {
+    @Test func `an event about a create before its answer makes no second entity`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { request, _ in
             await gate.pass()
@@ -122,7 +122,7 @@ import Testing
         await gate.arrivals(1)
         let key = try #require(upstream.requests.last?.idempotencyKey)
         let source = source(stage)
-        // another new entity may be what is being made: nobody knows yet
+        // another new entity could be the one in flight: this is not decided yet
         let owner = ["owner": #""\#(stage.phone.user.lowercased)""#]
         let other = EventSource.event("b", of: "contact", "2", version: 1, #"{"name":"Ola"}"#, extra: owner)
         #expect(
@@ -130,7 +130,7 @@ import Testing
         )
         gate.open()
         try await stage.mutation(create.id, is: .succeeded)
-        try await waitUntil("both are judged") {
+        try await waitUntil("both are evaluated") {
             try await stage.gateway.count("parked_events", of: stage.organization.id) == 0
         }
         let changes = try await stage.phone.pull()
@@ -140,7 +140,7 @@ import Testing
         #expect(again.map { $0["original"]?.string } == ["echo", "applied"])
     }
 
-    @Test func `a request that may have taken effect is waited for while it is tried again, for two minutes at most`()
+    @Test func `an event waits for the retries of an uncertain request, for two minutes at most`()
         async throws
     {
         let upstream = FakeUpstream { request, seen in request.method == "PATCH" ? .status(500) : nil }
@@ -156,7 +156,7 @@ import Testing
         try await waitUntil("it is applied") { try await stage.phone.pull()[0].version == 2 }
     }
 
-    /// A request about entity 1 is under way until the gate opens.
+    /// A request about entity 1 is in flight until the gate opens.
     private func flying(_ gate: Gate) async throws -> Stage {
         let stage = try await stage(
             FakeUpstream { request, _ in
@@ -176,11 +176,11 @@ import Testing
         }
     }
 
-    @Test func `patches of the same moment are taken in the order in which they came`() async throws {
+    @Test func `patches with the same time are applied in the order of arrival`() async throws {
         let gate = Gate()
         let stage = try await flying(gate)
         let other = try await Gateway(replicaOf: stage.gateway)
-        // nothing but the order in which they come says which is newer
+        // only the order of arrival determines which is newer
         let patches = (0..<300).map { number in
             let document = #"{"last":\#(number),"n\#(number)":\#(number)}"#
             return EventSource.event("p\(299 - number)", "patch", of: "contact", "1", document)
@@ -200,7 +200,7 @@ import Testing
         #expect(changed.version == 302)
     }
 
-    @Test func `who finds no more room is refused and may come again, and nothing is lost`() async throws {
+    @Test func `an event without room is refused and may be sent again, and nothing is lost`() async throws {
         let gate = Gate()
         let stage = try await flying(gate)
         let source = source(stage)
@@ -221,7 +221,7 @@ import Testing
         #expect(document?["n"]?.int64 == Int64(IngestPlanner.parkedLimit - 1) && document?["more"]?.bool == true)
     }
 
-    @Test func `what is refused after it has waited may be mended and sent again under its id`() async throws {
+    @Test func `an event refused after waiting may be fixed and sent again under its id`() async throws {
         let gate = Gate()
         let stage = try await flying(gate)
         let source = source(stage)
@@ -237,7 +237,7 @@ import Testing
         #expect(try await stage.phone.pull().first?["document"]?.text == #"{"city":"Oslo"}"#)
     }
 
-    @Test func `a request that was refused leaves nothing to wait for`() async throws {
+    @Test func `events do not wait for a refused request`() async throws {
         let upstream = FakeUpstream { request, _ in request.method == "PATCH" ? .status(422, "{}") : nil }
         let stage = try await stage(upstream)
         let contact = try await made(stage)
@@ -248,7 +248,7 @@ import Testing
         #expect(try await stage.gateway.count("sent_requests", of: stage.organization.id) == 1)
     }
 
-    @Test func `nothing is noted for organizations without service tokens`() async throws {
+    @Test func `records nothing for organizations without service tokens`() async throws {
         let stage = try await Stage()
         _ = try await made(stage)
         #expect(try await stage.gateway.count("sent_requests", of: stage.organization.id) == 0)

@@ -10,10 +10,10 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// What an upstream sees of two users who are joined.
+/// The requests that an upstream receives of two users during their join.
 @Suite struct JoinedLaneTests {
-    /// The upstream is down at first: requests go out before the join and after it.
-    @Test func `the upstream sees each key once and everything in order`() async throws {
+    /// The upstream is down at first: requests are sent before and after the join.
+    @Test func `the upstream receives each key once and everything in order`() async throws {
         let isDown = Atomic(true)
         let upstream = FakeUpstream { request, _ in
             isDown.load(ordering: .sequentiallyConsistent) ? .status(503) : nil
@@ -37,7 +37,7 @@ import Testing
         let others = [entry(other, "b1"), entry(other, "b2")]
         try await stage.phone.push(own)
         try await other.push(others)
-        // both heads were sent, and nobody knows whether they took effect
+        // both heads were sent, with unknown outcomes
         try await stage.mutation(first.id) { $0["attempt_count"]?.int64 == 1 && $0.status == "pending" }
         try await stage.mutation(others[0].id, of: other) { $0["attempt_count"]?.int64 == 1 && $0.status == "pending" }
         let keys = upstream.requests.map { ($0.text, $0.idempotencyKey) }
@@ -57,12 +57,12 @@ import Testing
         for (text, key) in keys {
             #expect(effects.first { $0.text == text }?.idempotencyKey == key, "the same key as before: \(text)")
         }
-        #expect(effects[3].line == "PATCH /contacts/3", "the id that its create got")
+        #expect(effects[3].line == "PATCH /contacts/3", "the id that its create received")
         #expect(effects.allSatisfy { $0.user == other.user })
     }
 
-    /// A request that is on its way when the join is asked for: the rows move once it has its outcome.
-    @Test func `what is being sent is waited for`() async throws {
+    /// A request in flight when the join is requested: the rows move once it has its outcome.
+    @Test func `a join waits for requests in flight`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { request, _ in
             if request.text.contains("slow") { await gate.pass() }
@@ -83,7 +83,7 @@ import Testing
         }
         gate.open()
         _ = try await stage.restingLane()
-        #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane comes to rest")
+        #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane is released")
         try await Self.join(stage, other)
         stage.gateway.clock.advance(seconds: 9)
         try await stage.mutation(next.id, of: other, is: .succeeded)
@@ -94,8 +94,8 @@ import Testing
         let (joining, user, organization) = (stage.gateway.store.joining, stage.phone.user, stage.organization.id)
         _ = try await joining.join(user, into: other.user, in: organization)
         stage.gateway.clock.advance(seconds: 9)
-        // a lane that is due is looked at, and given back
-        try await waitUntil("the users are one") {
+        // a due lane is claimed, and released
+        try await waitUntil("the users are merged") {
             try await joining.join(user, into: other.user, in: organization)?.state == .done
         }
     }

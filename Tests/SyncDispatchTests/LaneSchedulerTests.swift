@@ -17,7 +17,7 @@ import Testing
         return started
     }
 
-    @Test func `no more lanes run than may`() {
+    @Test func `limits the running lanes`() {
         let (first, second) = (Self.lanes(10), Self.lanes(10))
         var scheduler = LaneScheduler(capacity: 7)
         scheduler.setCap(first[0].organization, 3)
@@ -32,7 +32,7 @@ import Testing
         #expect(Self.drain(&scheduler).count == 1)
     }
 
-    @Test func `an organization that is not known runs one lane until it is`() {
+    @Test func `an unknown organization runs one lane until its limit is known`() {
         let lanes = Self.lanes(5)
         var scheduler = LaneScheduler(capacity: 100)
         for lane in lanes { scheduler.add(lane) }
@@ -45,12 +45,12 @@ import Testing
         scheduler.setCap(lanes[0].organization, 64)
         #expect(Self.drain(&scheduler) == [lanes[4]])
         for lane in lanes[3...] { scheduler.finish(lane, isDue: false) }
-        // it is remembered while there is nothing to run
+        // the limit is kept while no lane runs
         for lane in lanes { scheduler.add(lane) }
         #expect(Self.drain(&scheduler).count == 5)
     }
 
-    @Test func `a noisy organization delays a quiet one by no more than a turn`() {
+    @Test func `a noisy organization delays a quiet one by at most one turn`() {
         var scheduler = LaneScheduler(capacity: 1)
         let noisy = Self.lanes(5_000)
         for lane in noisy { scheduler.add(lane) }
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `a lane that is reported while it runs is looked at again`() {
+    @Test func `a lane reported while it runs is processed again`() {
         let lane = Self.lanes(1)[0]
         var scheduler = LaneScheduler(capacity: 10)
         scheduler.add(lane)
@@ -81,14 +81,14 @@ import Testing
         #expect(Self.drain(&scheduler).isEmpty && scheduler.runningCount == 0 && scheduler.waitingCount == 0)
     }
 
-    @Test func `what finds no room is looked for later`() {
+    @Test func `lanes without room are polled later`() {
         let lanes = Self.lanes(LaneScheduler.waitingLimit + 10)
         let organization = lanes[0].organization
         var scheduler = LaneScheduler(capacity: 10_000)
         scheduler.setCap(organization, 1_000)
         for lane in lanes { scheduler.add(lane) }
         #expect(scheduler.waitingCount == LaneScheduler.waitingLimit && scheduler.isFull)
-        // while so many wait there is no need to look for more
+        // while this many wait, polling for more is unnecessary
         #expect(scheduler.hungry.isEmpty)
         #expect(scheduler.occupied == [organization])
         #expect(Self.drain(&scheduler).count == 1_000)
@@ -97,7 +97,7 @@ import Testing
         #expect(scheduler.hungry.isEmpty && !scheduler.isFull)
     }
 
-    @Test func `lanes give their places away only while others wait`() {
+    @Test func `lanes release their places only while others wait`() {
         let (first, second) = (Self.lanes(3), Self.lanes(1))
         var scheduler = LaneScheduler(capacity: 2)
         scheduler.setCap(first[0].organization, 2)
@@ -115,8 +115,8 @@ import Testing
         #expect(wide.crowd.includes(first[0].organization) && !wide.crowd.includes(second[0].organization))
     }
 
-    /// A simple model: which lanes wait, run, and are to run again.
-    @Test func `random operations are as in a simple model`() {
+    /// A simple model: the sets of waiting lanes, running lanes, and lanes to run again.
+    @Test func `random operations agree with a simple model`() {
         let seed = Seed()
         var random = seed.generator
         for _ in 0..<30 {
@@ -155,7 +155,7 @@ import Testing
                 #expect(scheduler.runningCount == running.count, "\(seed)")
                 #expect(scheduler.waitingCount == waiting.count, "\(seed)")
             }
-            // nobody is forgotten
+            // every lane is kept
             for (index, lane) in lanes.enumerated() where index % 3 == 0 {
                 scheduler.add(lane)
                 if running.contains(lane) { again.insert(lane) } else { waiting.insert(lane) }
@@ -183,7 +183,7 @@ import Testing
         return (0..<count).map { _ in LaneKey(organization: organization, user: UUID()) }
     }
 
-    @Test func `what is over its capacity is looked for in the database`() async {
+    @Test func `lanes beyond the capacity are polled from the database`() async {
         let inbox = Inbox()
         let lanes = Self.lanes(Inbox.capacity + 10)
         inbox.post(ready: Array(lanes[..<Inbox.capacity]))
@@ -198,7 +198,7 @@ import Testing
         #expect(more.ready == [lanes[0]] && !more.mustPoll && more.finished.isEmpty)
     }
 
-    @Test func `nothing is lost while many post`() async {
+    @Test func `loses nothing while many post`() async {
         let inbox = Inbox()
         let lanes = Self.lanes(2_000)
         await withTaskGroup(of: Void.self) { group in
@@ -218,11 +218,11 @@ import Testing
         }
     }
 
-    @Test func `its reader waits also once it is closed`() async {
+    @Test func `the reader of a closed inbox still waits`() async {
         let inbox = Inbox()
         inbox.post { $0.isClosed = true }
         #expect(await inbox.next().isClosed)
-        // the reader knows by now: there is nothing to be read until something is posted
+        // the reader has the closing: there is nothing to read until a post
         async let next = inbox.next()
         inbox.post(ready: Self.lanes(1))
         #expect(await next.ready.count == 1)

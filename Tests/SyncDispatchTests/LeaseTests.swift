@@ -10,7 +10,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// At most one worker runs a lane at a time, and one that is late changes nothing (product rule 13).
+/// At most one worker runs a lane at a time, and a late one changes nothing (product rule 13).
 @Suite struct LeaseTests {
     @Test func `two replicas never run a lane at the same time`() async throws {
         let traffic = Traffic<UUID>()
@@ -79,8 +79,8 @@ import Testing
         await helper.shutDown()
     }
 
-    /// The process stood still between the commit and the request: the lease is looked at once more.
-    @Test func `what cannot be done within the lease is not sent`() async throws {
+    /// The process was suspended between the commit and the request: it checks the lease again.
+    @Test func `a request that does not fit into the lease is not sent`() async throws {
         let stage = try await Stage(isRunning: false)
         try await stage.phone.push([stage.create()])
         let worker = UUID()
@@ -89,21 +89,21 @@ import Testing
         #expect(dispatch.leasedUntil == now.adding(seconds: 120))
         #expect(dispatch.canBeSent(at: now) && dispatch.canBeSent(at: now.adding(seconds: 89)))
         #expect(!dispatch.canBeSent(at: now.adding(seconds: 90)))
-        // it is given back as it was, the lease is renewed, and its turn comes again
+        // it is released unchanged, the lease is renewed, and its turn comes again
         stage.gateway.clock.advance(seconds: 90)
         let again = try #require(
             await stage.step(.settle(dispatch, Outcome(ofUnsent: dispatch)), by: worker).dispatch
         )
         #expect(again.mutation.id == dispatch.mutation.id && again.mutation.attemptCount == 0)
         #expect(again.token == dispatch.token && again.canBeSent(at: stage.gateway.clock.now))
-        // where somebody else has taken the lane, nothing comes of it
+        // if another worker has claimed the lane, the step is lost
         stage.gateway.clock.advance(seconds: 121)
         _ = try await stage.step(.claim, by: UUID())
         #expect(try await stage.step(.settle(again, Outcome(ofUnsent: again)), by: worker).isLost)
         #expect(stage.upstream.requests.isEmpty)
     }
 
-    @Test func `a worker that stood still looks at its lease before it sends`() async throws {
+    @Test func `a suspended worker checks its lease before it sends`() async throws {
         let stage = try await Stage(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
@@ -117,7 +117,7 @@ import Testing
             planner: OutcomePlanner(policy: RetryPolicy()),
             metrics: DispatchMetrics(),
             now: {
-                // the first time is when the mutation is in flight, and about to be sent
+                // the first time, the mutation is in flight and is about to be sent
                 if stalls.change({ stalls in
                     stalls -= 1
                     return stalls == 0
@@ -142,7 +142,7 @@ import Testing
         #expect(try await stage.lane().leaseToken == 1)
     }
 
-    @Test func `what a lost worker had in flight is sent again under the same key`() async throws {
+    @Test func `a lost worker's request in flight is sent again under the same key`() async throws {
         let stage = try await Stage(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
@@ -165,12 +165,12 @@ import Testing
         #expect(held.status == "pending" && held.attempts == 2 && held.nextRetryAt != nil)
     }
 
-    /// The clock stands still, so no lease ends: it is the lanes' own worker that goes on, whichever of its steps was lost.
-    @Test func `lanes go on after outages though their leases are not over`() async throws {
+    /// The clock does not advance, so no lease expires: for every lost step, the lanes' own worker continues.
+    @Test func `lanes continue after outages before their leases expire`() async throws {
         let gateway = try await Gateway()
         let database = gateway.database
         let upstream = FakeUpstream { request, _ in
-            // every other lane's steps are under way, and what comes of this request is written next
+            // the steps of all other lanes are running, and this request's outcome is written next
             guard request.text.contains("outage") else { return nil }
             let connection = try? await database.connect()
             let others = "datname = current_database() AND pid <> pg_backend_pid()"
@@ -187,7 +187,7 @@ import Testing
         for phone in phones {
             var entries: [Entry] = []
             for number in 0..<40 {
-                // what is of the built-in store waits behind what is sent, and is applied in the lane
+                // built-in mutations wait behind sent ones, and are applied in the lane
                 let isSent = number % 8 == 0
                 sent += isSent ? 1 : 0
                 entries.append(
@@ -200,16 +200,16 @@ import Testing
                     )
                 )
             }
-            // a push may meet an outage as well; it is the worker's to repeat it
-            try await waitUntil("the push is taken") { (try? await phone.push(entries)) != nil }
+            // a push may meet an outage as well; the device's worker has to repeat it
+            try await waitUntil("the push is accepted") { (try? await phone.push(entries)) != nil }
         }
         try await stage.until("all is done") { (try? await stage.count("status = 'succeeded'")) == 6 * 40 }
         #expect(upstream.effects.count == 6 * 5)
     }
 
-    /// A process runs a lane once: under a lease of its own it has not heard of its claim, or has let go of the lane. It
-    /// does not wait for the lease to end, and what was in flight may have been sent.
-    @Test func `a worker takes a lane under its own lease`() async throws {
+    /// A process runs a lane once. If the lane is under its own lease, it did not receive the answer to its claim, or
+    /// lost track of the lane. It does not wait for the lease to expire, and the request in flight may have been sent.
+    @Test func `a worker claims a lane under its own lease`() async throws {
         let stage = try await Stage(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
@@ -254,14 +254,14 @@ import Testing
             )
             let lane = try await stage.lane()
             #expect(lane.leaseToken == token && lane.leaseOwner == worker)
-            // room for a whole request
+            // time for a whole request
             #expect(try #require(lane.readyAt) >= stage.gateway.clock.now.adding(seconds: 60))
             #expect(try await stage.step(.claim, by: UUID()).isLost)
         }
     }
 
-    /// The answer to a step was lost, and its worker makes it once more.
-    @Test func `a step that is made twice takes effect once`() async throws {
+    /// The answer to a step was lost, and its worker repeats it.
+    @Test func `a repeated step takes effect once`() async throws {
         let stage = try await Stage(isRunning: false)
         let (first, second) = (UUID(), UUID())
         let entries = [stage.create(local: first), stage.create(local: second)]
@@ -277,7 +277,7 @@ import Testing
         #expect(try await stage.mapping(first).serverID?.text == "1")
         #expect(try await stage.settle(again, .status(201, #"{"id":2}"#), by: worker).isReleased)
         #expect(try await stage.mutation(entries[1].id).attempts == 1)
-        // the last one gave the lane back: whoever comes again has nothing to do there
+        // the last step released the lane: a late worker has nothing to do
         #expect(try await stage.settle(again, .status(201, #"{"id":3}"#), by: worker).isLost)
         let lane = try await stage.lane()
         #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.inFlight == nil && lane.leaseOwner == nil)

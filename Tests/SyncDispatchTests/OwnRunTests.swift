@@ -8,14 +8,14 @@ import Testing
 
 @testable import SyncStore
 
-/// Mutations of one entity that run one right after the other: each sees what the outcome of the one before it made of
-/// the entity, also where that outcome is written in the very transaction that sends the next.
+/// Mutations of one entity that run directly after each other: each sees the entity as changed by its predecessor's
+/// outcome, even if the transaction that writes this outcome also sends the next.
 @Suite struct OwnRunTests {
-    /// What a mutation says of the state that it was made on.
+    /// How a mutation specifies the state on which it is based.
     enum Basis: String, CaseIterable {
         case nothing, version, ifMatch
 
-        /// The members of an entry made when the entity was at its first version.
+        /// The members of an entry based on the entity's first version.
         var members: [String: String] {
             switch self {
             case .nothing: [:]
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    /// An entity at its first version, made in a push of its own.
+    /// An entity at its first version, created in a separate push.
     private func made(_ stage: Stage) async throws -> UUID {
         let contact = UUID()
         let create = stage.create(local: contact)
@@ -67,7 +67,7 @@ import Testing
         let before = stage.upstream.requests.count
         try await stage.phone.push(entries)
         for entry in entries {
-            // where one has not succeeded, the others wait for it
+            // if one has not succeeded, the others wait for it
             guard try await stage.settled(entry.id, .succeeded).status == "succeeded" else { break }
         }
         return stage.upstream.requests.dropFirst(before).map(\.condition)
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: Basis.allCases)
-    func `a whole life in one push does not conflict with itself`(_ basis: Basis) async throws {
+    func `a create, update and delete in one push do not conflict`(_ basis: Basis) async throws {
         let stage = try await Stage(upstream: Self.upstream())
         let contact = UUID()
         let entries =
@@ -105,9 +105,9 @@ import Testing
         #expect(stage.upstream.requests.map(\.line) == ["POST /contacts", "PATCH /contacts/1", "DELETE /contacts/1"])
     }
 
-    /// Where the upstream has no ETags, only the gateway can tell.
+    /// If the upstream has no ETags, only the gateway can detect this.
     @Test(arguments: ["update", "delete"])
-    func `what another device of the lane has just written is not overwritten`(_ operation: String) async throws {
+    func `does not overwrite a write that another device of the lane has just made`(_ operation: String) async throws {
         let stage = try await Stage(upstream: Self.upstream(hasETags: false), isRunning: false)
         let other = Phone(stage.gateway, stage.organization, user: stage.phone.user)
         let create = stage.create()
@@ -137,12 +137,12 @@ import Testing
 }
 
 extension UpstreamRequest {
-    /// The If-Match that goes out.
+    /// The If-Match of the request.
     fileprivate var condition: String? { ifMatch ?? headers["if-match"] }
 }
 
 extension Stage {
-    /// Waits until nothing more happens to a mutation by itself, which is then as it should be.
+    /// Waits until a mutation has reached a stable status, and checks it.
     @discardableResult
     fileprivate func settled(_ id: UUID, _ status: MutationStatus) async throws -> JSONValue {
         let ends = ["succeeded", "discarded", "failed", "conflict", "rejected"]

@@ -15,9 +15,9 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// Pollers whose clock the test moves, and upstreams that answer as the test says.
+/// Pollers on a test clock, and upstreams with scripted answers.
 @Suite struct PollerTests {
-    /// An upstream that lists what it is told to.
+    /// An upstream with scripted lists.
     private final class Lists: UpstreamReader {
         typealias Script = @Sendable (UpstreamFetch, _ number: Int) async -> FetchAnswer
 
@@ -82,7 +82,7 @@ import Testing
     private func organization(_ gateway: Gateway, hasUpstream: Bool = true) async throws -> Organization {
         let organization = try await gateway.organization()
         if hasUpstream { try await Stage.setUpstream(organization.id, gateway, 4, "/id") }
-        // everybody's: of a user's own the items would have to say whose they are
+        // of the whole organization: private items would require an owner
         let connection = try await gateway.database.connect()
         try await connection.execute(
             script: """
@@ -125,9 +125,9 @@ import Testing
         try await waitUntil("\(key.name): \(what)") { holds(try await row(gateway, key)) }
     }
 
-    // MARK: - Usual
+    // MARK: - Normal operation
 
-    @Test func `what an API lists is in the feed, and asked for again after the interval`() async throws {
+    @Test func `an API's list is in the feed, and requested again after the interval`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -144,12 +144,12 @@ import Testing
         try await settled(gateway, running)
         #expect(lists.requests.count == 1)
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("it is asked again") { lists.requests.count == 2 }
+        try await waitUntil("it is requested again") { lists.requests.count == 2 }
         #expect(lists.requests[1].etag == #""1""#)
         await running.end()
     }
 
-    @Test func `nothing is written where nothing has changed`() async throws {
+    @Test func `writes nothing without a change`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -157,7 +157,7 @@ import Testing
             request.isConditional ? .response(FetchedResponse(status: 304)) : .list("[\(Self.item(1))]", etag: "\"a\"")
         }
         let running = poller(gateway, lists)
-        try await waitUntil("it was asked") { try await row(gateway, key).lastSuccessAt != nil }
+        try await waitUntil("it was requested") { try await row(gateway, key).lastSuccessAt != nil }
         let state = try await row(gateway, key).state
         let eventAt = try await row(gateway, key).lastEventAt
         gateway.clock.advance(seconds: 60)
@@ -168,7 +168,7 @@ import Testing
         await running.end()
     }
 
-    @Test func `a refused item is named and holds up no other`() async throws {
+    @Test func `reports a refused item and applies the others`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -184,7 +184,7 @@ import Testing
         await running.end()
     }
 
-    @Test func `a long page is taken in several batches, and an error of a late one names its place`() async throws {
+    @Test func `a long page is applied in several batches, and an error in a late one has its pointer`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -196,7 +196,7 @@ import Testing
         await running.end()
     }
 
-    @Test func `an item that the database refuses is named, and the others are taken`() async throws {
+    @Test func `reports an item that the database refuses, and applies the others`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let connection = try await gateway.database.connect()
@@ -216,7 +216,7 @@ import Testing
         connection.close()
     }
 
-    @Test func `items that the feed cannot take for now fail the run, and are taken later`() async throws {
+    @Test func `items that the feed cannot accept now fail the run, and are applied later`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let connection = try await gateway.database.connect()
@@ -243,7 +243,7 @@ import Testing
 
     // MARK: - Failures
 
-    @Test func `what fails is asked ever less often, until it answers`() async throws {
+    @Test func `backs off from a failing upstream until it answers`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -268,7 +268,7 @@ import Testing
         await running.end()
     }
 
-    @Test func `an upstream that wants to be left alone is`() async throws {
+    @Test func `a poller respects Retry-After`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -280,13 +280,13 @@ import Testing
         try await waitFor(gateway, key, "failed") { $0.failureCount == 1 }
         #expect(try await row(gateway, key).nextRunAt == clock.now.adding(seconds: 5_000))
         #expect(try await row(gateway, key).lastError == "the upstream answered 429")
-        // an operator's run goes before
+        // an operator's run takes precedence
         _ = try await gateway.store.sourceAdministration.run(key, from: .goingOn)
-        try await waitUntil("it is asked") { lists.requests.count == 2 }
+        try await waitUntil("it is requested") { lists.requests.count == 2 }
         await running.end()
     }
 
-    @Test func `an organization without an upstream, and one that is suspended, keep their sources waiting`()
+    @Test func `sources wait without an upstream or while their organization is suspended`()
         async throws
     {
         let gateway = try await Gateway()
@@ -307,7 +307,7 @@ import Testing
 
     // MARK: - Pages and turns
 
-    @Test func `a list without end takes its turns and keeps nobody waiting`() async throws {
+    @Test func `an endless list takes turns and does not block others`() async throws {
         let gateway = try await Gateway()
         let (endless, other) = (try await organization(gateway), try await organization(gateway))
         let key = try await source(gateway, endless, "endless", #""paging": {"page": {"parameter": "p"}}"#)
@@ -328,7 +328,7 @@ import Testing
         await running.end()
     }
 
-    @Test func `a pass that breaks off goes on at its page, by whichever worker`() async throws {
+    @Test func `any worker resumes an interrupted pass at its page`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(
@@ -364,7 +364,7 @@ import Testing
 
     // MARK: - Leases
 
-    @Test func `a source is one worker's, and another's once that is lost; what the late one brings changes nothing`()
+    @Test func `a lost worker's source passes to another, and the late result changes nothing`()
         async throws
     {
         let gateway = try await Gateway()
@@ -377,14 +377,14 @@ import Testing
             return .list("[\(Self.item(1))]", etag: "\"late\"")
         }
         let fast = Lists { _, _ in .list("[\(Self.item(1)),\(Self.item(2))]", etag: "\"soon\"") }
-        // no word from the first: it is as good as stopped
+        // the first sends no renewal, as if it had stopped
         let first = poller(gateway, slow) { $0.renewInterval = 3_600 }
-        try await waitUntil("the first is at work") { slow.requests.count == 1 }
+        try await waitUntil("the first is running") { slow.requests.count == 1 }
         let second = poller(replica, fast)
         try await settled(replica, second)
         #expect(fast.requests.isEmpty)
         replica.clock.advance(seconds: 61)
-        try await waitUntil("the second has it") { try await row(gateway, key).lastSuccessAt != nil }
+        try await waitUntil("the second holds it") { try await row(gateway, key).lastSuccessAt != nil }
         let state = try await row(gateway, key).state
         gate.open()
         await first.end()
@@ -393,7 +393,7 @@ import Testing
         await second.end()
     }
 
-    @Test func `a source that an operator changes or removes is let go of`() async throws {
+    @Test func `a worker releases a source that an operator changes or removes`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -403,17 +403,17 @@ import Testing
             return .list("[\(Self.item(number))]")
         }
         let running = poller(gateway, lists) { $0.renewInterval = 0.02 }
-        try await waitUntil("it is at work") { lists.requests.count == 1 }
+        try await waitUntil("it is running") { lists.requests.count == 1 }
         _ = try await source(gateway, organization, "crm", #""interval_seconds": 70"#)
-        try await waitUntil("the new settings are in force") { lists.requests.count == 2 }
+        try await waitUntil("the new settings are in use") { lists.requests.count == 2 }
         try await waitFor(gateway, key, "has had success") { $0.lastSuccessAt != nil }
         #expect(try await row(gateway, key).nextRunAt == gateway.clock.now.adding(seconds: 70))
-        #expect(try await entities(gateway, organization) == ["2"], "what the old settings brought was not taken")
+        #expect(try await entities(gateway, organization) == ["2"], "the old settings' result was not applied")
         #expect(try await gateway.store.sourceAdministration.delete(key))
         await running.end()
     }
 
-    @Test func `a shutdown gives requests up and sources back`() async throws {
+    @Test func `a shutdown abandons requests and releases sources`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -423,7 +423,7 @@ import Testing
             return Task.isCancelled ? .none("cancelled") : .list("[]")
         }
         let running = poller(gateway, lists)
-        try await waitUntil("it is at work") { lists.requests.count == 1 }
+        try await waitUntil("it is running") { lists.requests.count == 1 }
         await running.group.triggerGracefulShutdown()
         await running.run.value
         let row = try await row(gateway, key)
@@ -433,7 +433,7 @@ import Testing
 
     // MARK: - Fairness
 
-    @Test func `places go to organizations in turn, and those that wait longest come first`() async throws {
+    @Test func `places go to organizations in turn, longest waiting first`() async throws {
         let gateway = try await Gateway()
         let clock = gateway.clock
         var configuration = Poller.Configuration(now: { clock.now })
@@ -450,12 +450,12 @@ import Testing
         let few = [SourceKey(organization: small, name: "s")]
         let chosen = poller.choose(many + few)
         #expect(chosen.filter { $0.organization == large }.map(\.name) == ["s0", "s1"] && chosen.count == 3)
-        #expect(poller.choose(many + few).isEmpty, "who has its part, and what runs already, gets no more")
+        #expect(poller.choose(many + few).isEmpty, "an organization at its share, and running sources, get no more")
         let others = (0..<5).map { SourceKey(organization: UUID(), name: "s\($0)") }
         #expect(poller.choose(others).count == 2, "all places are taken")
     }
 
-    @Test func `hosts that hang leave places for another organization`() async throws {
+    @Test func `hanging hosts leave places for another organization`() async throws {
         let gateway = try await Gateway()
         let (gate, answered) = (Gate(), Shared<UUID?>(nil))
         let lists = Lists { request, _ in
@@ -464,8 +464,8 @@ import Testing
         }
         let running = poller(gateway, lists) { ($0.places, $0.placesOfOrganization) = (2, 1) }
         for _ in 0..<4 { _ = try await source(gateway, try await organization(gateway)) }
-        try await waitUntil("four hang") { lists.requests.count == 4 }
-        try await waitUntil("none of them has a place") { running.poller.awaiting == 4 }
+        try await waitUntil("four requests hang") { lists.requests.count == 4 }
+        try await waitUntil("they occupy no places") { running.poller.awaiting == 4 }
         let other = try await organization(gateway)
         answered.value = other.id
         let key = try await source(gateway, other)
@@ -476,7 +476,7 @@ import Testing
         await running.run.value
     }
 
-    @Test func `a poll that fails and the forwarding to the same upstream have nothing to do with each other`()
+    @Test func `polling and forwarding to the same upstream fail independently`()
         async throws
     {
         let gateway = try await Gateway()
@@ -494,10 +494,10 @@ import Testing
         await stage.shutDown()
     }
 
-    // MARK: - Looking
+    // MARK: - Polling
 
     private func settled(_ gateway: Gateway, _ running: Running) async throws {
-        // a source that is added now is found by a look that would have found the others
+        // a poll that finds a newly added source would have found the others
         let organization = try await organization(gateway, hasUpstream: false)
         let probe = try await source(gateway, organization, "probe")
         try await waitFor(gateway, probe, "was looked at") { $0.failureCount > 0 }

@@ -10,9 +10,9 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// Mutations reach the upstream in causal order, with ids in place, and what it answers is what the user reads.
+/// Mutations reach the upstream in causal order, with resolved ids, and its answers are what the user reads.
 @Suite struct ReplayTests {
-    @Test func `a create is sent and its mapping resolved to the answer's ID`() async throws {
+    @Test func `sends a create and resolves its mapping to the answer's ID`() async throws {
         let stage = try await Stage()
         let contact = UUID()
         let create = stage.create(local: contact, payload: #"{"name":"Kari"}"#)
@@ -36,7 +36,7 @@ import Testing
         #expect(mappings.first?.serverID == ServerID(text: "1", isInteger: true))
     }
 
-    @Test func `ids are rewritten in paths and payloads in their own kind`() async throws {
+    @Test func `rewrites ids in paths and payloads, in their form`() async throws {
         let stage = try await Stage()
         let (contact, activity) = (UUID(), UUID())
         let text = contact.lowercased
@@ -64,7 +64,7 @@ import Testing
         #expect(stage.upstream.requests[2].text == #"{"me":2}"#)
     }
 
-    @Test func `built in and forwarded types of one lane keep their order`() async throws {
+    @Test func `built-in and forwarded types of one lane keep their order`() async throws {
         let stage = try await Stage()
         let body = #"{"id_space":"mapped","visibility":"organization"}"#
         _ = try await stage.gateway.store.administration.putEntityType(
@@ -102,7 +102,7 @@ import Testing
         #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.leaseOwner == nil && lane.readyAt == nil)
     }
 
-    @Test func `what the upstream answers enters the feed of the user`() async throws {
+    @Test func `the upstream's answers enter the user's feed`() async throws {
         let upstream = FakeUpstream { request, _ in
             switch request.method {
             case "POST": .status(201, #"{"id":"c-7","name":"Kari","stars":5}"#, etag: #""v1""#)

@@ -11,7 +11,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// What SQL changes in an organization's own database is in the feed, once.
+/// SQL changes in an organization's own database appear in the feed, once.
 @Suite struct ReplicationTests {
     private static let nulls = #""data":null,"big":null"#
 
@@ -31,14 +31,14 @@ import Testing
         ])
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
-        // on a slow machine it may just be between two turns
+        // on a slow machine it may be between two turns
         try await waitUntil("it is followed") { try await follower.row.activity == .running }
         #expect(try await follower.row.lastError == nil)
         await running.stop()
         #expect(try await follower.row.activity == .waiting)
     }
 
-    @Test func `a large value that was not changed is kept, and other members are replaced whole`() async throws {
+    @Test func `keeps a large unchanged value, and replaces other members as a whole`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         try await database.run("ALTER TABLE contact ALTER big SET STORAGE EXTERNAL")
@@ -47,21 +47,21 @@ import Testing
         let big = String(repeating: "b", count: 20_000)
         try await database.run(#"INSERT INTO contact VALUES (1, 'n', '{"a": 1, "b": 2}', '\#(big)')"#)
         try await database.run(#"UPDATE contact SET name = NULL, data = '{"a": 1}'"#)
-        try await waitUntil("phones see it") {
+        try await waitUntil("phones have it") {
             let text = try await follower.entities["1"]
             return text?.contains(#""name":null"#) == true
         }
         let text = try #require(try await follower.entities["1"])
         #expect(text.contains(big) && text.contains(#""data":{"a": 1}"#))
-        // and goes along when the row gets another id
+        // and moves with the row to another id
         try await database.run("UPDATE contact SET id = 2, name = 'm'")
-        try await waitUntil("phones see it") { try await follower.entities["1"] == "gone" }
+        try await waitUntil("phones have it") { try await follower.entities["1"] == "gone" }
         let moved = try #require(try await follower.entities["2"])
         #expect(moved == text.replacing(#""id":1"#, with: #""id":2"#).replacing(#""name":null"#, with: #""name":"m""#))
         await running.stop()
     }
 
-    @Test func `values are as they are in SQL`() async throws {
+    @Test func `values are the same as in SQL`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(
             """
@@ -99,7 +99,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `hostile names of tables, columns and publications are followed like others`() async throws {
+    @Test func `follows hostile names of tables, columns and publications`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(
             #"""
@@ -121,13 +121,13 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a transaction of ten thousand rows comes whole, in bounded parts`() async throws {
+    @Test func `a transaction of ten thousand rows arrives complete, in bounded parts`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         let running = follower.work()
         try await database.run("INSERT INTO contact (id, name) SELECT g, 'n' || g FROM generate_series(1, 10000) g")
-        try await waitUntil("all are there", every: .milliseconds(100)) {
+        try await waitUntil("all exist", every: .milliseconds(100)) {
             try await gateway.count("entities", of: follower.key.organization) == 10_000
         }
         try await database.run("UPDATE contact SET name = 'x' WHERE id % 2 = 0; DELETE FROM contact WHERE id % 2 = 1")
@@ -141,7 +141,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `COPY's rows share a place in the log, and none is taken for another`() async throws {
+    @Test func `COPY's rows share a log position, and remain distinct`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
@@ -149,16 +149,15 @@ import Testing
         try await database.run(
             "COPY contact (id, name) FROM PROGRAM 'seq 1 300 | sed ''s/$/,x/''' WITH (FORMAT csv)"
         )
-        try await waitUntil("all are there", every: .milliseconds(50)) {
+        try await waitUntil("all exist", every: .milliseconds(50)) {
             try await gateway.count("entities", of: follower.key.organization) == 300
         }
         await running.stop()
     }
 
-    // MARK: - Ends
+    // MARK: - Interruptions
 
-    @Test func `a worker that dies between commit and confirmation leaves nothing out and nothing twice`() async throws
-    {
+    @Test func `a worker that dies between commit and confirmation omits and repeats nothing`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
@@ -173,7 +172,7 @@ import Testing
         try await follower.waitFor(expected)
         let before = try await follower.phone.pull().map { $0["version"]?.int64 }
         let unconfirmed = try #require(try await database.confirmed)
-        // as if it were dead: the lease is over, and what it says after that counts for nothing
+        // as if it were dead: the lease has expired, and later writes have no effect
         gateway.clock.advance(seconds: SourceStore.leaseSeconds + 1)
         let claim = try #require(try await gateway.store.sources.claim(follower.key, .postgres))
         first.task.cancel()
@@ -188,7 +187,7 @@ import Testing
         await second.stop()
     }
 
-    @Test func `a server that restarts, or crashes, is followed again`() async throws {
+    @Test func `follows a server again after a restart or crash`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(on: try await FollowedDatabase.server())
         let follower = try await Follower(gateway, database)
@@ -197,16 +196,16 @@ import Testing
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
         for (isImmediate, name) in [(false, "b"), (true, "c")] {
             try await database.cluster.stop(immediate: isImmediate)
-            try await waitUntil("it is told") { try await follower.row.failureCount > 0 }
+            try await waitUntil("the failure is reported") { try await follower.row.failureCount > 0 }
             #expect(try await follower.row.lastError != nil)
             try await database.cluster.start()
             try await database.runAnew("UPDATE contact SET name = '\(name)'")
-            try await waitUntil("phones see it", every: .milliseconds(20)) {
-                // the pause is the clock's
+            try await waitUntil("phones have it", every: .milliseconds(20)) {
+                // the pause follows the test clock
                 gateway.clock.advance(seconds: 5)
                 return try await follower.entities == ["1": #"{"id":1,"name":"\#(name)",\#(Self.nulls)}"#]
             }
-            try await waitUntil("it is well again") { try await follower.row.failureCount == 0 }
+            try await waitUntil("it has recovered") { try await follower.row.failureCount == 0 }
         }
         await running.stop()
     }
@@ -217,7 +216,7 @@ import Testing
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         let first = follower.work()
-        try await waitUntil("the first has it") { first.worker.current == 1 }
+        try await waitUntil("the first holds it") { first.worker.current == 1 }
         let second = follower.work(through: other)
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
@@ -225,13 +224,13 @@ import Testing
         await first.stop()
         other.clock.advance(seconds: 1)
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("the second has it") { second.worker.current == 1 }
+        try await waitUntil("the second holds it") { second.worker.current == 1 }
         try await database.run("UPDATE contact SET name = 'b'")
         try await follower.waitFor(["1": #"{"id":1,"name":"b",\#(Self.nulls)}"#])
         await second.stop()
     }
 
-    @Test func `what operators change is followed at once, and a disabled source is left`() async throws {
+    @Test func `applies operators' changes immediately, and releases a disabled source`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
@@ -241,7 +240,7 @@ import Testing
         try await follower.put(
             database.settings(#"{"table":"public.contact","entity_type":"contact","id":"id","columns":{"name":"n"}}"#)
         )
-        // the worker notices when it says that it is there
+        // the worker notices at its next heartbeat
         try await waitUntil("the new settings are in use", every: .milliseconds(50)) {
             try await database.run("UPDATE contact SET name = 'b'")
             return try await follower.entities["1"] == #"{"n":"b"}"#
@@ -249,9 +248,9 @@ import Testing
         await running.stop()
     }
 
-    // MARK: - Tenants
+    // MARK: - Organizations
 
-    @Test func `two organizations follow one database, and neither sees the other's`() async throws {
+    @Test func `two organizations follow one database, and neither sees the other's rows`() async throws {
         let gateway = try await Gateway()
         let (one, two) = (try await FollowedDatabase(), try await FollowedDatabase())
         let followers = [try await Follower(gateway, one), try await Follower(gateway, two)]
@@ -294,7 +293,7 @@ import Testing
         #expect(worker.choose(many).isEmpty)
     }
 
-    @Test func `an organization with more than an equal part gives places to others at once`() async throws {
+    @Test func `an organization beyond its share releases places immediately`() async throws {
         let gateway = try await Gateway()
         let door = ReplicationDoor { _ throws(SourceTrouble) in throw SourceTrouble("nowhere") }
         var logger = Logger(label: "test")
@@ -314,7 +313,7 @@ import Testing
 
     // MARK: - Echoes
 
-    @Test func `what the gateway's own request wrote is known by its key or its content`() async throws {
+    @Test func `recognizes rows of the gateway's own requests by key or content`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(
             """
@@ -354,7 +353,7 @@ import Testing
             parameters
         )
         try await database.run("UPDATE contact SET name = 'phone''s', request = '\(key.uuidString.lowercased())'")
-        // a colleague edits behind it, and the key stays in the row
+        // another user edits afterwards, and the key stays in the row
         try await database.run("UPDATE contact SET name = 'theirs'")
         try await follower.waitFor(["1": #"{"name":"theirs"}"#])
         let rows = try await gateway.read("SELECT result::text FROM ingested_events ORDER BY event_id")
@@ -362,9 +361,9 @@ import Testing
         await running.stop()
     }
 
-    // MARK: - What is wrong
+    // MARK: - Errors
 
-    @Test func `what is wrong is told with what to do, and goes on once it is mended`() async throws {
+    @Test func `reports an error with its remedy, and continues once it is fixed`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase("CREATE TABLE contact (id int8, name text)", makesSlot: false)
         let follower = try await Follower(gateway, database)
@@ -388,8 +387,8 @@ import Testing
         try await again()
         try await database.run("INSERT INTO contact VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a"}"#])
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
-        // a column that the settings name goes
+        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
+        // a configured column disappears
         try await follower.put(
             database.settings(
                 #"{"table":"public.contact","entity_type":"contact","id":"id","columns":{"nick":"nick"}}"#
@@ -399,7 +398,7 @@ import Testing
         await running.stop()
     }
 
-    // MARK: - Columns that are renamed
+    // MARK: - Renamed columns
 
     /// `renamed`: as in settings.
     private static func settings(_ database: FollowedDatabase, named column: String, renamed: String = "{}") -> String {
@@ -412,7 +411,7 @@ import Testing
         "ALTER TABLE contact RENAME \(old) TO \(new); \(sql)"
     }
 
-    /// What is said where the log has no such column.
+    /// The error if the log has no such column.
     private static func stop(at column: String) -> String {
         "has no column '\(column)', which the settings name as columns, where the log goes on"
     }
@@ -431,26 +430,26 @@ import Testing
         return (database, follower, running)
     }
 
-    @Test func `a column that is renamed and back stops the source in between, until the settings know the name`()
+    @Test func `a column renamed and back stops the source until the settings have the name`()
         async throws
     {
         let (database, follower, running) = try await Self.reading()
-        // at once: the catalog never lacks it for long
+        // immediately: the column is missing from the catalog only for a moment
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
         try await database.run(Self.rename("label", "name", and: "INSERT INTO contact (id, name) VALUES (3, 'c')"))
         try await follower.waitForError(Self.stop(at: "name"))
         #expect(try await follower.row.lastError?.contains("'id', 'label', 'data', 'big'") == true)
-        // nothing is passed over, however often it is tried
+        // no change is skipped, for any number of attempts
         let failures = try await follower.row.failureCount
-        try await waitUntil("it is tried again", every: .milliseconds(20)) {
+        try await waitUntil("it is retried", every: .milliseconds(20)) {
             follower.gateway.clock.advance(seconds: 5)
             return try await follower.row.failureCount > failures
         }
         #expect(try await follower.entities == ["1": Self.document(1, "a")])
         try await follower.put(Self.settings(database, named: "name", renamed: #"{"label":"name"}"#))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")])
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
-        // and what helped is not needed any more
+        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
+        // and the entry in the settings is not needed any more
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
         try await follower.put(Self.settings(database, named: "name"))
@@ -459,7 +458,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a column that was renamed meanwhile is read under each name where the log has it`() async throws {
+    @Test func `reads a renamed column under each name that the log has`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
@@ -469,15 +468,15 @@ import Testing
         await running.stop()
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
-        // the catalog has none of that name any more: what the log has is read all the same
+        // the catalog no longer has that name: the log is still read
         running = follower.work()
         try await follower.waitFor(["1": Self.document(1, "a")])
         try await follower.waitForError(Self.stop(at: "name"))
         try await follower.put(Self.settings(database, named: "label"))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b")])
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
         await running.stop()
-        // once more, and the settings are changed before that is read
+        // again, and the settings change before it is read
         try await database.run("INSERT INTO contact (id, label) VALUES (3, 'c')")
         try await database.run(Self.rename("label", "title", and: "INSERT INTO contact (id, title) VALUES (4, 'd')"))
         try await follower.put(Self.settings(database, named: "title"))
@@ -492,7 +491,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a column that is renamed for good is followed under its new name, also within a transaction`()
+    @Test func `follows a permanently renamed column under its new name, also within a transaction`()
         async throws
     {
         let (database, follower, running) = try await Self.reading()
@@ -505,19 +504,19 @@ import Testing
             """
         )
         try await follower.waitForError(Self.stop(at: "name"))
-        // what was before it is taken
+        // earlier changes are applied
         #expect(try await follower.entities == ["1": Self.document(1, "a"), "2": Self.document(2, "b")])
         try await follower.put(Self.settings(database, named: "label"))
         try await follower.waitForError(Self.stop(at: "label"))
         try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label"}"#))
         let expected = ["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")]
         try await follower.waitFor(expected)
-        // a rename that the settings were told of before stops nothing
+        // a rename that the settings already contain stops nothing
         try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label","title":"label"}"#))
         try await database.run("ALTER TABLE contact RENAME label TO title; UPDATE contact SET title = 'd' WHERE id = 3")
         try await follower.waitFor(expected.merging(["3": Self.document(3, "d")]) { $1 })
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
-        // once all is read, what the table has not is told, without a change that would show it
+        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
+        // once the log is read, a missing column is reported, without a change that would reveal it
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
         try await follower.put(Self.settings(database, named: "label"))
@@ -525,7 +524,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a slot is made where that is wished, and one that was lost is told and not made again`() async throws {
+    @Test func `creates a slot on request, and reports a lost one without creating it again`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(makesSlot: false)
         let follower = try await Follower(
@@ -548,7 +547,7 @@ import Testing
         running = follower.work()
         try await follower.waitForError("is gone")
         #expect(try await database.confirmed == nil)
-        // the operator knows, and begins anew
+        // the operator starts from the beginning
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
         try await waitUntil("it is followed") { try await follower.state != nil }
         try await database.run("UPDATE contact SET name = 'b'")
@@ -556,7 +555,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a slot that the server gave up is told`() async throws {
+    @Test func `reports a slot that the server invalidated`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(on: try await FollowedDatabase.server())
         let follower = try await Follower(gateway, database)
@@ -574,7 +573,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a server without a logical log says what it needs`() async throws {
+    @Test func `reports the requirements of a server without logical decoding`() async throws {
         let gateway = try await Gateway()
         let cluster = try await TestCluster.dedicated()
         let follower = try await Follower(gateway, try await FollowedDatabase())
@@ -585,7 +584,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func `a role without the right is told`() async throws {
+    @Test func `reports a role without the right`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         try await database.run("CREATE ROLE \"\(database.name)\" LOGIN")
@@ -603,31 +602,31 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a row that is refused is told and passed over, and a truncation is told`() async throws {
+    @Test func `reports a refused row and skips it, and reports a truncation`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         let running = follower.work { $0.limits.payloadBytes = 1_000 }
         try await database.run("INSERT INTO contact (id, name) VALUES (1, repeat('x', 2000)), (2, 'b')")
         try await follower.waitFor(["2": #"{"id":2,"name":"b",\#(Self.nulls)}"#])
-        try await waitUntil("it is told") { try await follower.state?.refused == 1 }
+        try await waitUntil("the refusal is reported") { try await follower.state?.refused == 1 }
         #expect(try await follower.state?.lastRefusal?.hasPrefix("public.contact") == true)
         try await database.run("TRUNCATE contact")
-        try await waitUntil("it is told") { try await follower.state?.lastTruncation != nil }
+        try await waitUntil("the truncation is reported") { try await follower.state?.lastTruncation != nil }
         #expect(try await follower.state?.lastTruncation?.hasPrefix("public.contact") == true)
-        // it is not followed
+        // truncations are not applied
         #expect(try await follower.entities["2"] != "gone")
         await running.stop()
     }
 
-    @Test func `how far a slot is behind is told`() async throws {
+    @Test func `reports the lag of a slot`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         try await database.run("CREATE TABLE filler (t text)")
         try await database.run("INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 5000)")
         let running = follower.work()
-        try await waitUntil("it is told") { !running.worker.reports.isEmpty }
+        try await waitUntil("the lag is reported") { !running.worker.reports.isEmpty }
         #expect(running.worker.reports.allSatisfy { $0.walStatus == "reserved" })
         try await waitUntil("it is in the source's row") { try await follower.state?.report != nil }
         try await waitUntil("it catches up") { try await (follower.state?.report?.lagBytes ?? .max) < 100_000 }
@@ -636,7 +635,7 @@ import Testing
 
     // MARK: - The door
 
-    @Test func `no database is connected to that the operator has not allowed`() async throws {
+    @Test func `connects only to databases that the operator allows`() async throws {
         let uri = try DatabaseURI("postgresql://u:p@db.example.org/d?sslmode=require")
         func door(_ addresses: String...) -> ReplicationDoor {
             ReplicationDoor(policy: AddressPolicy(), authorities: "/cas") { _ in addresses.compactMap { IPAddress($0) }
@@ -652,7 +651,7 @@ import Testing
         }
     }
 
-    @Test func `pauses grow, and are longer where somebody has to do something`() {
+    @Test func `pauses grow, and are longer if an operator has to act`() {
         #expect(
             (0...8).map { ReplicationWorker.pause(failures: $0, isFatal: false) } == [1, 2, 4, 8, 16, 32, 60, 60, 60]
         )

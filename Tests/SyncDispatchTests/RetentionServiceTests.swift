@@ -12,7 +12,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct RetentionServiceTests {
-    /// - Parameter lookInterval: so long that nothing but a request makes a second run.
+    /// - Parameter lookInterval: long enough that only a request starts a second run.
     private static func service(
         _ gateway: Gateway,
         interval: Double = 3_600,
@@ -31,7 +31,7 @@ import Testing
         )
     }
 
-    @Test func `it works when it is due and not before`() async throws {
+    @Test func `runs when it is due and not before`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let service = Self.service(gateway)
@@ -54,7 +54,7 @@ import Testing
         #expect(!service.state.isRunning)
     }
 
-    @Test func `a shorter interval holds at once`() async throws {
+    @Test func `a shorter interval applies immediately`() async throws {
         let gateway = try await Gateway()
         await Self.service(gateway, interval: 7 * 86_400).look()
         let first = gateway.clock.now
@@ -68,7 +68,7 @@ import Testing
         #expect(service.state.finishedAt == second)
     }
 
-    @Test func `of two replicas one works and both know of it`() async throws {
+    @Test func `one of two replicas runs, and both have its result`() async throws {
         let gateway = try await Gateway()
         let other = try await Gateway(replicaOf: gateway)
         let services = [Self.service(gateway), Self.service(other)]
@@ -81,9 +81,9 @@ import Testing
         #expect(try runs.int64(0, 0) == 1)
     }
 
-    /// A clock that goes on between the end of a run and the next look, as clocks do.
-    @Test(.onOneServer("a session's patience with locks, which is its role's on a cluster's workers"))
-    func `what was left is tellable until a run has done it`() async throws {
+    /// A clock that advances between the end of a run and the next poll, as real clocks do.
+    @Test(.onOneServer("a session's lock time-out, which is its role's on a cluster's workers"))
+    func `reports skipped work until a run has done it`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let service = Self.service(gateway)
@@ -104,7 +104,7 @@ import Testing
         #expect(service.state.overdue == 0)
     }
 
-    @Test func `it runs when it is asked and ends with its group`() async throws {
+    @Test func `runs on request and stops with its service group`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         var logger = Logger(label: "test")

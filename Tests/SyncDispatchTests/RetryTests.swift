@@ -7,9 +7,9 @@ import Testing
 
 @testable import SyncStore
 
-/// Failed attempts are tried again, at the time that the rules say and not before.
+/// Failed attempts are retried at the time that the rules specify, and not before.
 @Suite struct RetryTests {
-    @Test func `an attempt is repeated once its back off is over`() async throws {
+    @Test func `a failed attempt is retried after its back-off`() async throws {
         let stage = try await Stage(
             upstream: FakeUpstream { _, seen in seen == 0 ? .status(503, #"{"oops":1}"#) : nil }
         )
@@ -22,7 +22,7 @@ import Testing
         let due = try #require(held.nextRetryAt)
         let pause = Double(due.microseconds - stage.gateway.clock.now.microseconds) / 1_000_000
         #expect(pause > 3.998 && pause <= 4.8)
-        // it holds the lane: what comes behind it has not run, and nobody finds anything to run
+        // it holds the lane: the mutation behind it has not run, and no poll finds work
         let lane = try await stage.lane()
         #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.queuedCount == 2)
         let readyAt = try #require(lane.readyAt)
@@ -44,7 +44,7 @@ import Testing
         #expect(mutation.lastError == nil && mutation["last_error_code"]?.int64 == nil)
     }
 
-    @Test func `pauses grow up to their cap and a mapping fails above ten tries until success resolves it`()
+    @Test func `pauses grow up to their cap, and a mapping is failed after ten attempts until a success`()
         async throws
     {
         let isUp = Shared(false)
@@ -76,7 +76,7 @@ import Testing
         #expect(stage.upstream.effects.count == 1)
     }
 
-    @Test func `nothing is sent before the upstream said`() async throws {
+    @Test func `sends nothing before the upstream's Retry-After`() async throws {
         let clock = Shared<Timestamp?>(nil)
         let stage = try await Stage(
             upstream: FakeUpstream { _, seen in
@@ -92,7 +92,7 @@ import Testing
         try await stage.mutation(create.id, is: .succeeded)
     }
 
-    @Test func `a mutation that is out of attempts fails`() async throws {
+    @Test func `a mutation without remaining attempts fails`() async throws {
         let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(500) })
         let create = stage.create(extra: ["max_attempts": "2"])
         try await stage.phone.push([create])
@@ -105,8 +105,8 @@ import Testing
         #expect(lane.queuedCount == 0 && lane.openCount == 1 && lane.readyAt == nil && lane.leaseOwner == nil)
     }
 
-    /// The create is there, and its answer was too large, or no JSON, or without an id: a person's retry asks for it again, and
-    /// makes no second one.
+    /// The entity exists, and its create's answer was too large, or no JSON, or without an id. A person's retry
+    /// requests it again, and creates no second entity.
     @Test func `a create that took effect is retried under its key`() async throws {
         let stage = try await Stage(
             upstream: FakeUpstream { _, seen in seen == 0 ? .status(201) : .status(201, #"{"id":7}"#) }
@@ -132,7 +132,7 @@ import Testing
         #expect(Set(stage.upstream.requests.map(\.idempotencyKey)).count == 1)
     }
 
-    @Test func `a clock that steps loses nothing and doubles nothing`() async throws {
+    @Test func `a clock that jumps loses and repeats nothing`() async throws {
         let gate = Gate()
         let stage = try await Stage(
             upstream: FakeUpstream { request, _ in
@@ -158,8 +158,8 @@ import Testing
         #expect(stage.upstream.requests.count == 5 && stage.upstream.effects.count == 5)
     }
 
-    /// A lease that was taken before the clock went back ends when one that is taken now would.
-    @Test func `a lease from the future is renewed to its length`() async throws {
+    /// A lease claimed before the clock was set back expires when a lease claimed now would.
+    @Test func `a lease in the future is shortened to its length`() async throws {
         let stage = try await Stage(isRunning: false)
         try await stage.phone.push([stage.create(), stage.create()])
         let worker = UUID()

@@ -9,10 +9,10 @@ import Testing
 
 @testable import SyncStore
 
-/// A worker that put server ids in the place of client ids, or of a device's numbers, sends the same mutation, whatever
-/// kind of ids its organization's API has (product rule 5).
+/// A worker that replaced client ids or device numbers with server ids sends the same mutation, for every kind of ids
+/// of the organization's API (product rule 5).
 @Suite struct RewrittenIDTests {
-    /// Names what it creates by integers, by strings, by strings that have to be encoded, or by UUIDs.
+    /// Assigns ids that are integers, strings, strings that have to be encoded, or UUIDs.
     enum Kind: String, CaseIterable {
         case integer, string, encoded, uuid
 
@@ -85,9 +85,9 @@ import Testing
         #expect(stage.upstream.requests.count == sent)
     }
 
-    /// The worker knew the server id first, and names the entity by its client id later.
+    /// The worker first has the server id, and references the entity by its client id later.
     @Test(arguments: Kind.allCases)
-    func `a client ID may stand where the servers did`(_ kind: Kind) async throws {
+    func `a client ID may replace the server's`(_ kind: Kind) async throws {
         let stage = try await Stage(upstream: kind.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
@@ -111,14 +111,14 @@ import Testing
         #expect(try await stage.phone.push([update]).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func `a mapping is its users own`() async throws {
+    @Test func `a mapping belongs to one user`() async throws {
         let stage = try await Stage(upstream: Kind.integer.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
         let other = stage.newPhone()
         try await stage.phone.push([create])
         try await stage.mutation(create.id, is: .succeeded)
-        // to another user this is a UUID like any other
+        // for another user this is a UUID like any other
         var note = other.entry(
             "create",
             "note",
@@ -132,8 +132,8 @@ import Testing
         #expect(try await other.push([note]).results[0].code == "idempotency_key_reused")
     }
 
-    /// What a gateway of the version before has stored.
-    @Test func `rows from before places were noted are compared as they were`() async throws {
+    /// A row stored by a gateway of the previous version.
+    @Test func `rows without recorded places are compared as before`() async throws {
         let stage = try await Stage(upstream: Kind.uuid.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
@@ -148,7 +148,7 @@ import Testing
         #expect(try await stage.phone.push([note]).results[0].code == "idempotency_key_reused")
     }
 
-    // MARK: - Ids of devices
+    // MARK: - Device ids
 
     @Test(arguments: [Kind.integer, .string, .uuid])
     func `a relation's number may be rewritten`(_ kind: Kind) async throws {
@@ -165,12 +165,12 @@ import Testing
         change.extra["local_id"] = nil
         change.server = kind.json(5)
         #expect(try await stage.phone.push([change]).results[0].isReplayed == true)
-        // both names, where they are one entity's
+        // both names, if they refer to one entity
         change.extra["local_id"] = "47"
         #expect(try await stage.phone.push([change]).results[0].isReplayed == true)
         change.server = kind.json(7)
         #expect(try await stage.phone.push([change]).results[0].code == "idempotency_key_reused")
-        // from a new device id, too: the number stands for what it stood for
+        // from a new device id, too: the number keeps its meaning
         let restored = Phone(stage.gateway, stage.organization, user: stage.phone.user)
         change.server = kind.json(5)
         #expect(try await restored.push([change]).results[0].isReplayed == true)
@@ -189,8 +189,8 @@ import Testing
 
     // MARK: - Types that share a client id
 
-    /// The issue's case: a mutation failed, another type took the client id, and a person retried the mutation.
-    @Test func `a reference means the type it meant also after a retry`() async throws {
+    /// The original failure: a mutation failed, another type reused the client id, and a person retried the mutation.
+    @Test func `a reference keeps its type after a retry`() async throws {
         let upstream = FakeUpstream { request, _ in
             if request.text.contains("bad") { return .status(422, "{}") }
             return request.method == "POST" ? .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#) : nil
@@ -209,7 +209,7 @@ import Testing
             $0.status == "failed" && $0["revision"]?.int64 == 2
         }
         #expect(stage.upstream.requests.last?.text == #"{"of":"contacts-1","x":"bad"}"#)
-        // of a row that does not say, nothing is guessed
+        // a row without the type is ambiguous
         try await stage.execute("UPDATE mutations SET reference_types = NULL")
         await #expect(throws: Problem.self) { try await stage.retry(activity.id, "{}") }
         try await stage.retry(activity.id, #"{"payload":{"of":"contacts-1"}}"#)
@@ -217,7 +217,7 @@ import Testing
     }
 
     /// Both creates wait; the other type's is resolved first.
-    @Test func `a reference waits for the type it means`() async throws {
+    @Test func `a reference waits for its own type`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.text.contains("bad")
                 ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
@@ -237,8 +237,9 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"of":"contacts-1"}"#)
     }
 
-    /// What depends on a discarded create, and names the other type's entity of that client id, needs nothing of it.
-    @Test func `a discard takes nothing from who means another type`() async throws {
+    /// A dependent of a discarded create that references the other type's entity of the same client id does not need
+    /// the create.
+    @Test func `a discard does not affect references to another type`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.text.contains("bad")
                 ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
@@ -271,8 +272,9 @@ import Testing
         #expect(stage.upstream.requests.last?.text == #"{"of":"contacts-1"}"#)
     }
 
-    /// A colleague's entity, of a type that each sees their own of: its validator is not sent for anybody else.
-    @Test func `the validator of a colleague's entity is not sent`() async throws {
+    /// Another user's entity, of a type whose entities only their owners see: its validator is sent for its owner
+    /// alone.
+    @Test func `does not send the validator of another user's entity`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.method == "POST" ? .status(201, #"{"id":7}"#, etag: #""secret""#) : .status(200, #"{"id":7}"#)
         }

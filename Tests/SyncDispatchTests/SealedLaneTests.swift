@@ -13,7 +13,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// Encryption at rest, of what lanes store.
+/// Encryption at rest of the content that lanes store.
 @Suite struct SealedLaneTests {
     static let marker = "geheimnis"
 
@@ -21,7 +21,7 @@ import Testing
         try await Stage(gateway: Gateway(masterKeys: TestKeys.first), upstream: upstream, isRunning: isRunning)
     }
 
-    @Test func `answers errors and what is sent in their place are sealed`() async throws {
+    @Test func `seals answers, errors and overriding payloads`() async throws {
         let upstream = FakeUpstream { request, seen in
             if request.text.contains("reject") { return .status(422, #"{"why":"geheimnis"}"#) }
             if request.text.contains("retry"), seen == 0 { return .status(503, #"{"why":"geheimnis"}"#) }
@@ -41,7 +41,7 @@ import Testing
         let rejected = try await stage.mutation(reject.id, is: .failed)
         #expect(rejected.value(at: "/response/body/why")?.string == Self.marker)
         #expect(rejected["last_error"]?.string == #"the upstream answered 422: {"why":"geheimnis"}"#)
-        // an answer that looks sealed is one like any other
+        // an answer that looks sealed is a normal one
         let spoofed = try await stage.mutation(spoof.id, is: .failed)
         #expect(spoofed.value(at: "/response/body")?.string == "sluice-sealed:1:1:geheimnis")
         try await stage.mutation(retry.id, becomes: "tried") { $0["next_retry_at"]?.string != nil }
@@ -65,7 +65,7 @@ import Testing
         #expect(try await stage.gateway.database.mentions(of: Self.marker) == [:])
     }
 
-    @Test func `an answer that looks sealed is no secret without a key`() async throws {
+    @Test func `returns an answer that looks sealed without a key`() async throws {
         let upstream = FakeUpstream { _, _ in .status(201, #""sluice-sealed:1:1:AAAA""#) }
         let keys = "-\n" + TestKeys.second
         let stage = try await Stage(gateway: Gateway(masterKeys: keys), upstream: upstream)
@@ -75,8 +75,8 @@ import Testing
         #expect(mutation.value(at: "/response/body")?.string == "sluice-sealed:1:1:AAAA")
     }
 
-    /// Two dispatchers on one database, of which one has lost its key: it leaves the lane alone, nothing is counted as an
-    /// attempt, and the other runs it.
+    /// Two dispatchers on one database, of which one has lost its key: it does not claim the lane, no attempt is
+    /// counted, and the other runs it.
     @Test func `a dispatcher without the key leaves lanes alone`() async throws {
         let stage = try await stage(isRunning: false)
         let entry = stage.create(payload: #"{"title":"geheimnis"}"#)
@@ -104,9 +104,9 @@ import Testing
         #expect(dispatch.mutation.id == entry.id)
     }
 
-    /// One user's head was damaged: what came of the request before it is written, it fails for a person to look at, and
-    /// what stands behind it goes on. Sent again with another payload, it runs.
-    @Test func `a head that was damaged fails and harms nobody`() async throws {
+    /// One user's head was damaged: the outcome of the request before it is written, the head fails and waits for a
+    /// person, and later mutations continue. Retried with another payload, it runs.
+    @Test func `a damaged head fails and affects no other mutation`() async throws {
         let stage = try await stage(isRunning: false)
         let entries = [#"{"a":1}"#, #"{"b":1}"#, #"{"c":1}"#].map { stage.create(payload: $0) }
         try await stage.phone.push(entries)
@@ -147,8 +147,9 @@ import Testing
         #expect(mended["payload"]?.text == #"{"b":2}"# && mended["unreadable"] == nil)
     }
 
-    /// Its worker was lost, and what it had in hand was damaged meanwhile: it fails, and the lane is claimed as any other.
-    @Test func `a mutation in flight that was damaged fails`() async throws {
+    /// Its worker was lost, and its mutation in flight was damaged since: it fails, and the lane is claimed like any
+    /// other.
+    @Test func `a damaged mutation in flight fails`() async throws {
         let stage = try await stage(isRunning: false)
         let entry = stage.create(payload: #"{"a":1}"#)
         try await stage.phone.push([entry])
@@ -171,9 +172,9 @@ import Testing
         guard case .run = try await fine else { return #expect(Bool(false), "the other lane does not run") }
     }
 
-    /// A head under a data key that is there, and whose master key is not: a matter of configuration, so it waits. One
-    /// under a key that is nowhere waits while that may have been made a moment ago.
-    @Test func `a head that another configuration opens waits`() async throws {
+    /// A head under an existing data key with a missing master key waits, because this is a configuration error. A head
+    /// under a missing data key waits while the key may have just been created.
+    @Test func `a head that another configuration can open waits`() async throws {
         let stage = try await stage(isRunning: false)
         let (known, nowhere) = (stage.create(payload: #"{"a":1}"#), stage.create(payload: #"{"b":1}"#))
         try await stage.phone.push([known])
@@ -206,12 +207,12 @@ import Testing
         #expect(try await stage.mutation(nowhere.id, of: other).status == "failed")
     }
 
-    // MARK: - What looks sealed
+    // MARK: - Values that look sealed
 
-    /// Whatever a client or an upstream sends that looks like a sealed value is a value like any other: on every way in,
-    /// whether the gateway seals, only opens, or has no key.
+    /// A value from a client or an upstream that looks sealed is a normal value: on every path, for a gateway that
+    /// seals, only opens, or has no key.
     @Test(arguments: [nil, "-\n" + TestKeys.second, TestKeys.first])
-    func `what looks sealed is a value like any other`(_ keys: String?) async throws {
+    func `a value that looks sealed is a normal value`(_ keys: String?) async throws {
         let spoof = #""sluice-sealed:1:1:AAAA""#
         let upstream = FakeUpstream { request, _ in
             switch request.method {
@@ -249,7 +250,7 @@ import Testing
         #expect(conflict["payload"]?.text == spoof)
         #expect(Set(stage.upstream.requests.map(\.text)) == [spoof, #""\u0073luice-sealed:1:1:AAAA""#])
 
-        // a person's ways: resolve, retry with another payload, discard; and everybody's: list, replay, pull
+        // settling by a person: resolve, retry with another payload, discard; and reading: list, replay, pull
         let settling = stage.gateway.store.settling
         let (organization, user) = (stage.organization, stage.phone.user)
         let limits = IntakeLimits()
@@ -292,7 +293,7 @@ import Testing
 }
 
 extension Stage {
-    /// Puts something else where a mutation's payload lies sealed.
+    /// Replaces a mutation's sealed payload.
     fileprivate func change(payloadOf id: UUID, _ change: (String) -> String) async throws {
         let sealed = try await read("SELECT payload #>> '{}' FROM mutations WHERE id = '\(id)'").string(0, 0)
         try await execute("UPDATE mutations SET payload = '\"\(change(sealed))\"' WHERE id = '\(id)'")

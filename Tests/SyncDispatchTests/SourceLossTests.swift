@@ -12,7 +12,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// A source takes every change, or stops with an error that states what to do.
+/// A source applies every change, or stops with an error that states what to do.
 @Suite struct SourceLossTests {
     private static let nulls = #""data":null,"big":null"#
 
@@ -35,7 +35,7 @@ import Testing
 
     // MARK: - Large documents
 
-    @Test func `an update of 500 rows with unchanged large values is taken, and the slot is confirmed`() async throws {
+    @Test func `applies an update of 500 rows with unchanged large values, and confirms the slot`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         try await database.run("ALTER TABLE contact ALTER big SET STORAGE EXTERNAL")
@@ -58,7 +58,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `batches are bounded in events, bytes and patches`() throws {
+    @Test func `batches are limited in events, bytes and patches`() throws {
         let entry = { (operation: IngestOperation, bytes: Int) in
             let document = [UInt8](repeating: 0x20, count: bytes)
             let event = IngestEvent(
@@ -79,7 +79,7 @@ import Testing
         #expect(batch([IngestRequest.Entry](repeating: entry(.patch, 10), count: 5)) == 0..<2)
     }
 
-    @Test func `an event that the database refuses is named, the others are taken, and failures are counted`()
+    @Test func `reports an event that the database refuses, applies the others, and counts failures`()
         async throws
     {
         let gateway = try await Gateway()
@@ -99,7 +99,7 @@ import Testing
         #expect(try await follower.row.failureCount > 0)
         #expect(try await follower.row.activity == .retrying)
         #expect(try await follower.entities.count == 12)
-        // a run without a success changes nothing of that
+        // a run without a success does not change this
         let failures = try await follower.row.failureCount
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
         #expect(try await follower.row.failureCount >= failures)
@@ -107,15 +107,15 @@ import Testing
         try await connection.execute(script: "DROP TRIGGER refuse ON entities")
         connection.close()
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
-        try await waitUntil("all are taken") { try await follower.entities.count == 20 }
-        try await waitUntil("it works") { try await follower.row.failureCount == 0 }
+        try await waitUntil("all are applied") { try await follower.entities.count == 20 }
+        try await waitUntil("it runs") { try await follower.row.failureCount == 0 }
         #expect(try await follower.row.lastError == nil)
         await running.stop()
     }
 
     // MARK: - Positions
 
-    /// A source that has read a row, stopped, and is set back to an earlier state, as by a restore.
+    /// A source that has read a row, stopped, and is reset to an earlier state, as by a restore.
     private static func restored(
         _ change: (String) -> String = { $0 }
     ) async throws -> (FollowedDatabase, Follower) {
@@ -139,7 +139,7 @@ import Testing
         return (database, follower)
     }
 
-    @Test func `a slot that is ahead of the stored position stops the source until it is run from null`() async throws {
+    @Test func `a slot ahead of the stored position stops the source until it is run from null`() async throws {
         let (database, follower) = try await Self.restored()
         let running = follower.work()
         try await follower.waitForError("ahead of the source's position")
@@ -169,7 +169,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a state of an older gateway, which may be behind the slot, is continued`() async throws {
+    @Test func `continues from an older gateway's state, which may be behind the slot`() async throws {
         let (database, follower) = try await Self.restored { text in
             text.replacing(/,"timeline":[0-9]+/) { _ in "" }
         }
@@ -180,7 +180,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `the slot of a database that changes only other tables is confirmed, and never ahead of the state`()
+    @Test func `confirms the slot of a database with changes in other tables, never ahead of the state`()
         async throws
     {
         let gateway = try await Gateway()
@@ -209,7 +209,7 @@ import Testing
             settings: database.settings().replacing(#""tables""#, with: #""create_slot":true,"tables""#)
         )
         var running = follower.work { ($0.proof, $0.watchInterval) = (.seconds(600), .seconds(600)) }
-        try await waitUntil("the slot is made") { try await follower.state != nil }
+        try await waitUntil("the slot is created") { try await follower.state != nil }
         await running.stop()
         try await Self.waitUntilFree(database)
         try await database.run("SELECT pg_drop_replication_slot('\(database.slot)')")
@@ -270,7 +270,7 @@ import Testing
         try await follower.waitFor(["1": #"{"name":"a"}"#, "2": #"{"name":"b"}"#])
         try await database.run("UPDATE contact SET id = 3 - id")
         try await follower.waitFor(["1": #"{"name":"b"}"#, "2": #"{"name":"a"}"#])
-        // and the versions go on from there
+        // and the versions continue from there
         try await database.run("UPDATE contact SET name = 'A', rev = 6 WHERE id = 2")
         try await follower.waitFor(["1": #"{"name":"b"}"#, "2": #"{"name":"A"}"#])
         await running.stop()
@@ -282,7 +282,7 @@ import Testing
         let follower = try await Follower(gateway, database)
         let running = follower.work()
         try await database.run("INSERT INTO contact SELECT g, 'x' FROM generate_series(1, 1300) g")
-        try await waitUntil("all are there", every: .milliseconds(100)) {
+        try await waitUntil("all exist", every: .milliseconds(100)) {
             try await gateway.count("entities", of: follower.key.organization) == 1_300
         }
         try await database.run("UPDATE contact SET id = id + 1; DELETE FROM contact WHERE id = 700")
@@ -293,7 +293,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a deferrable constraint needs whole old rows`() async throws {
+    @Test func `a deferrable constraint requires whole old rows`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(
             """
@@ -308,7 +308,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a row that is inserted again with a lower version is there again`() async throws {
+    @Test func `a row inserted again with a lower version exists again`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(
             "CREATE TABLE contact (id int8 PRIMARY KEY, rev int); CREATE PUBLICATION sluice FOR TABLE contact;"
@@ -413,7 +413,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `a column list without a column that the settings name stops the source at its start`() async throws {
+    @Test func `a column list without a configured column stops the source at its start`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(
             """
@@ -435,7 +435,7 @@ import Testing
 
     // MARK: - Disabled sources
 
-    @Test func `a disabled source of a quiet database takes nothing, and leaves the slot`() async throws {
+    @Test func `a disabled source of a quiet database applies nothing, and releases the slot`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)

@@ -13,7 +13,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// An organization with an upstream, a phone, and a dispatcher that runs its lanes, with a clock that the test moves.
+/// An organization with an upstream, a phone, and a dispatcher that runs its lanes on a test clock.
 final class Stage: Sendable {
     let gateway: Gateway
     let organization: Organization
@@ -69,7 +69,7 @@ final class Stage: Sendable {
         return (dispatcher, ServiceGroup(services: [dispatcher], logger: logger))
     }
 
-    /// Ends the dispatcher as SIGTERM does, and returns when it is done.
+    /// Stops the dispatcher as SIGTERM does, and returns when it has stopped.
     func shutDown() async {
         await group.triggerGracefulShutdown()
         await service.value
@@ -127,9 +127,9 @@ final class Stage: Sendable {
         )
     }
 
-    // MARK: - Looking
+    // MARK: - Reading
 
-    /// A mutation as it is answered.
+    /// A mutation as the API returns it.
     func mutation(_ id: UUID, of other: Phone? = nil) async throws -> JSONValue {
         let phone = other ?? phone
         let found = try await gateway.store.mutations.mutation(
@@ -141,7 +141,7 @@ final class Stage: Sendable {
         return try JSONTree(parsing: #require(found).json()).root
     }
 
-    /// Waits until a mutation is as it should be; looks at what every change of the lane left.
+    /// Waits until a mutation reaches a state; checks after every change of the lane.
     @discardableResult
     func mutation(
         _ id: UUID,
@@ -169,10 +169,10 @@ final class Stage: Sendable {
         try await mutation(id, of: other, becomes: status.rawValue) { $0.status == status.rawValue }
     }
 
-    /// A lane as its row says.
-    /// The lane once no worker holds it: one that found an outcome by itself gives the lane back in a step of its own.
+    /// A lane as stored in its row, once no worker holds it: a lane that finds an outcome by itself is released in a
+    /// separate step.
     func restingLane(of other: Phone? = nil) async throws -> LaneState {
-        try await waitUntil("the lane is given back") { try await lane(of: other).leaseOwner == nil }
+        try await waitUntil("the lane is released") { try await lane(of: other).leaseOwner == nil }
         return try await lane(of: other)
     }
 

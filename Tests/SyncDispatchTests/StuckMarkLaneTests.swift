@@ -10,7 +10,8 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// Why a mutation stands still, as its row says beside the problem; and what the next gateway tells of one that died.
+/// The reason why a mutation is stuck, in its row in addition to the problem; and the next gateway's record of one that
+/// died.
 @Suite struct StuckMarkLaneTests {
     /// The rows of a mutation, the first attempt first.
     private static func attempts(_ stage: Stage, _ id: UUID) async throws -> [String] {
@@ -44,7 +45,7 @@ import Testing
         #expect(try await Self.mark(stage, entries[0].id) == "- - -")
     }
 
-    @Test func `a retry of a person's goes on counting and lifts the mark`() async throws {
+    @Test func `a person's retry continues the count and removes the mark`() async throws {
         let stage = try await Stage(
             upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }
         )
@@ -64,7 +65,7 @@ import Testing
         #expect(try await Self.mark(stage, create.id) == "- - -")
     }
 
-    @Test func `a conflict is told and marked`() async throws {
+    @Test func `records and marks a conflict`() async throws {
         let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(409, #"{"id":7,"secret":"s3cret"}"#) })
         let update = stage.change("update", server: "7", payload: #"{"title":"x"}"#)
         try await stage.phone.push([update])
@@ -73,7 +74,7 @@ import Testing
         #expect(try await Self.mark(stage, update.id) == "conflict 409 since then")
     }
 
-    @Test func `a gateway that died is told of by the one that goes on`() async throws {
+    @Test func `the next gateway records the attempt of one that died`() async throws {
         let gate = Gate()
         let stage = try await Stage(
             upstream: FakeUpstream { _, seen in

@@ -11,7 +11,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// Keeps those who come to it until it is opened, or their task is cancelled.
+/// Holds tasks that arrive until it is opened, or the task is cancelled.
 final class Gate: Sendable {
     private struct State {
         var isOpen = false
@@ -22,7 +22,7 @@ final class Gate: Sendable {
 
     private let state = Mutex(State())
 
-    /// Comes to the gate and waits.
+    /// Arrives at the gate and waits.
     func pass() async {
         let id = UUID()
         await withTaskCancellationHandler {
@@ -52,7 +52,7 @@ final class Gate: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Waits until so many have come.
+    /// Waits until this many have arrived.
     func arrivals(_ count: Int) async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in
@@ -65,7 +65,7 @@ final class Gate: Sendable {
     }
 }
 
-/// A further dispatcher, on a gateway of its own or another's.
+/// Another dispatcher, on a new gateway or another's.
 final class Helper: Sendable {
     let dispatcher: Dispatcher
     private let group: ServiceGroup
@@ -85,7 +85,7 @@ final class Helper: Sendable {
     }
 }
 
-/// What is under way, by a key, and the most that ever was at the same time.
+/// Concurrent entries, by a key, and their maximum.
 final class Traffic<Key: Hashable & Sendable>: Sendable {
     private let state = Mutex((now: [Key: Int](), most: [Key: Int]()))
 
@@ -144,13 +144,13 @@ extension Stage {
             .int64(0, 0)
     }
 
-    /// Waits until something holds; looks again whenever the phone's lane changes, and ten times a second.
+    /// Waits until a condition holds; checks it whenever the phone's lane changes, and ten times a second.
     func until(_ description: String, _ isSo: () async throws -> Bool) async throws {
         let deadline = ContinuousClock.now + Waiting.limit
         try await gateway.store.notifier.watching(lane: key) { watch in
             while try await !isSo() {
                 guard .now < deadline else {
-                    Issue.record("it never came to this: \(description)")
+                    Issue.record("the condition was never true: \(description)")
                     return
                 }
                 _ = await watch.news(within: .milliseconds(100))
@@ -175,7 +175,7 @@ extension Stage {
         )
     }
 
-    /// Makes a type one of the built-in store.
+    /// Makes a type built-in.
     func makeBuiltIn(_ type: String) async throws {
         try await execute(
             """

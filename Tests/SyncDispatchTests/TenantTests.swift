@@ -9,9 +9,9 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// Nobody's ids are put in place in anybody else's requests.
+/// A user's ids are never inserted into another user's requests.
 @Suite struct TenantTests {
-    @Test func `ids of others are just data`() async throws {
+    @Test func `ids of other users are data`() async throws {
         let stage = try await Stage()
         let contact = UUID()
         let create = stage.create(local: contact)
@@ -51,24 +51,24 @@ import Testing
     }
 }
 
-/// What becomes of lanes whose organization is suspended.
+/// Lanes of suspended organizations.
 @Suite struct SuspendedLaneTests {
     private static func put(_ stage: Stage, _ status: String) async throws {
         let body = Array(#"{"status":"\#(status)"}"#.utf8)
         _ = try await stage.gateway.store.administration.put(stage.organization.id, OrganizationUpdate(body: body))
     }
 
-    @Test func `nothing is sent for a suspended organization and it goes on once it is active`() async throws {
+    @Test func `sends nothing for a suspended organization and continues once it is active`() async throws {
         let stage = try await Stage(upstream: FakeUpstream { _, seen in seen == 0 ? .status(503) : nil })
         let create = stage.create()
         try await stage.phone.push([create])
         try await stage.mutation(create.id, becomes: "held") { $0.nextRetryAt != nil }
         #expect(stage.upstream.requests.count == 1)
         try await Self.put(stage, "suspended")
-        // due again and again, and put off each time
+        // due repeatedly, and postponed each time
         for _ in 0..<3 {
             stage.gateway.clock.advance(seconds: 60)
-            try await waitUntil("it is put off") {
+            try await waitUntil("it is postponed") {
                 try await stage.lane().readyAt.map { $0 > stage.gateway.clock.now } ?? false
             }
         }
@@ -80,8 +80,8 @@ import Testing
         #expect(stage.upstream.requests.count == 2)
     }
 
-    /// What is on its way when it is suspended cannot be called back; what came of it is kept.
-    @Test func `the outcome of a request under way is kept and the next is not sent`() async throws {
+    /// A request in flight at the suspension cannot be recalled; its outcome is stored.
+    @Test func `stores the outcome of a request in flight and does not send the next`() async throws {
         let gate = Gate()
         let stage = try await Stage(
             upstream: FakeUpstream { _, _ in

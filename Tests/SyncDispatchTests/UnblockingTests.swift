@@ -7,9 +7,9 @@ import Testing
 
 @testable import SyncStore
 
-/// Many wait for one: all are released, some thousand at a time, whatever happens in between.
+/// Many mutations wait for one: all are released, about a thousand at a time, despite interruptions.
 @Suite struct UnblockingTests {
-    /// Creates, and so many mutations that wait for each of them.
+    /// Creates, and a number of mutations that wait for each of them.
     private func fill(_ stage: Stage, creates: Int, waiters: Int) async throws -> [UUID] {
         let contacts = (0..<creates).map { _ in UUID() }
         let entries =
@@ -28,7 +28,7 @@ import Testing
         return entries.map(\.id)
     }
 
-    @Test func `thousands that wait for one are all released and run in order`() async throws {
+    @Test func `releases thousands that wait for one, and runs them in order`() async throws {
         let stage = try await Stage(isRunning: false)
         let ids = try await fill(stage, creates: 1, waiters: 2_500)
         let worker = UUID()
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func `what a lost worker left blocked is released by the next`() async throws {
+    @Test func `the next worker releases the waiters of a lost one`() async throws {
         let stage = try await Stage(isRunning: false)
         let ids = try await fill(stage, creates: 2, waiters: 2_100)
         let lost = UUID()
@@ -75,8 +75,8 @@ import Testing
         #expect(try await stage.lane().queuedCount == 4_200)
     }
 
-    /// Many wait for many: each step releases a bounded number, and each blocker is looked at once.
-    @Test func `waiters of many are released in bounded steps one blocker after the other`() async throws {
+    /// Many wait for many: each step releases a limited number, and each blocker is examined once.
+    @Test func `releases waiters of many in limited steps, one blocker at a time`() async throws {
         let (creates, waiters) = (40, 700)
         let stage = try await Stage(isRunning: false)
         let contacts = (0..<creates).map { _ in stage.create() }
@@ -112,10 +112,10 @@ import Testing
             #expect(try await stage.count("blocked_on = '\(next)'") == Int64(waiters))
             if number % 13 == 0 {
                 let shown = try await stage.mutation(entries[number].id).blockedBy
-                #expect(shown == contacts[(number + 1)...].map(\.id), "what is done is not shown")
+                #expect(shown == contacts[(number + 1)...].map(\.id), "finished ones are omitted")
             }
         }
-        // a waiter of forty counts as fifty look-ups, so some three hundred go at a time
+        // a waiter of forty counts as fifty look-ups, so about three hundred are released at a time
         #expect((2 * creates...4 * creates).contains(steps), "\(steps)")
         #expect(try await stage.count("status = 'blocked'") == 0)
         #expect(turn.dispatch?.mutation.id == entries[0].id)

@@ -11,11 +11,11 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// Lanes of users with data keys of their own.
+/// Lanes of users with their own data keys.
 @Suite struct UserKeyLaneTests {
     private static let settings = #"{"user_keys":true}"#
 
-    @Test func `answers are sealed with the key of whose lane it is`() async throws {
+    @Test func `seals answers with the key of the lane's user`() async throws {
         let upstream = FakeUpstream { _, _ in .status(201, #"{"id":1,"title":"geheimnis"}"#) }
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let stage = try await Stage(settings: Self.settings, gateway: gateway, upstream: upstream)
@@ -28,8 +28,8 @@ import Testing
         #expect(try await gateway.database.mentions(of: beginning).keys.contains("mutations"))
     }
 
-    /// As after a restore: the rows are there, and the key is not.
-    @Test func `a head whose key was destroyed fails and the lane goes on`() async throws {
+    /// As after a restore: the rows exist, and the key does not.
+    @Test func `a head whose key was destroyed fails and the lane continues`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let stage = try await Stage(settings: Self.settings, gateway: gateway, isRunning: false)
         let (lost, next) = (stage.create(), stage.create(payload: #"{"title":"next"}"#))

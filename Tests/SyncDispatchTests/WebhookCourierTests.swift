@@ -15,9 +15,9 @@ import Testing
 @testable import SyncStore
 @testable import WebhooksFeature
 
-/// Deliveries by couriers whose clock the test moves, to endpoints that do what the test says.
+/// Deliveries by couriers on a test clock, to endpoints with scripted answers.
 @Suite struct WebhookCourierTests {
-    /// Endpoints, and what they were sent.
+    /// Endpoints, and the messages sent to them.
     private final class Receiver: Sendable {
         private let received = Mutex([(endpoint: WebhookKey, delivery: WebhookDelivery)]())
         private let answer: @Sendable (WebhookKey, WebhookDelivery, _ number: Int) async -> WebhookAnswer
@@ -90,7 +90,7 @@ import Testing
         Phone(gateway, try await gateway.organization(#"{"on_failure":"continue"}"#))
     }
 
-    @Test func `receivers that hang leave places for another organization`() async throws {
+    @Test func `hanging receivers leave places for another organization`() async throws {
         let gateway = try await Gateway()
         let (gate, answered) = (Gate(), Shared<UUID?>(nil))
         let receiver = Receiver { endpoint, _, _ in
@@ -103,8 +103,8 @@ import Testing
             _ = try await endpoint(gateway, phone.organization)
             try await fail(phone)
         }
-        try await waitUntil("four hang") { receiver.deliveries.count == 4 }
-        try await waitUntil("none of them has a place") { running.courier.awaiting == 4 }
+        try await waitUntil("four requests hang") { receiver.deliveries.count == 4 }
+        try await waitUntil("they occupy no places") { running.courier.awaiting == 4 }
         let other = try await phone(gateway)
         answered.value = other.organization.id
         let endpoint = try await endpoint(gateway, other.organization)
@@ -123,8 +123,8 @@ import Testing
         case delete, disable, change, suspend, erase
     }
 
-    /// All that a worker had in hand was sent, however long that took.
-    @Test(arguments: Act.allCases) private func `what was changed meanwhile holds for messages in hand`(_ act: Act)
+    /// A worker used to send all its claimed messages, however long that took.
+    @Test(arguments: Act.allCases) private func `changes during deliveries apply to claimed messages`(_ act: Act)
         async throws
     {
         let gateway = try await Gateway()
@@ -137,7 +137,7 @@ import Testing
             return .status(200, retryAt: nil)
         }
         let running = courier(gateway, receiver) { $0.lookInterval = 0 }
-        try await waitUntil("four are under way") { receiver.deliveries.count == 4 }
+        try await waitUntil("four are in flight") { receiver.deliveries.count == 4 }
         gateway.clock.advance(seconds: 1)
         let (webhooks, organization) = (gateway.store.webhookAdministration, phone.organization.id)
         switch act {
@@ -161,12 +161,12 @@ import Testing
         }
         gate.open()
         if act == .change {
-            // under the new address
+            // to the new address
             try await waitUntil("all are delivered") {
                 try await rows(gateway, endpoint).allSatisfy { $0.settledAt != nil }
             }
         } else {
-            try await waitUntil("nobody works on it") { running.courier.current == 0 }
+            try await waitUntil("no worker holds it") { running.courier.current == 0 }
             #expect(receiver.deliveries.count == 4)
         }
         await running.group.triggerGracefulShutdown()
@@ -178,7 +178,7 @@ import Testing
             .deliveries(of: endpoint, nil, limit: 1_000, after: nil)?.deliveries ?? []
     }
 
-    @Test func `what happens is delivered once, in numbers without gaps`() async throws {
+    @Test func `each event is delivered once, with numbers without gaps`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
@@ -194,7 +194,7 @@ import Testing
         await running.run.value
     }
 
-    @Test func `a failure is tried again until it is delivered, under the same id and number`() async throws {
+    @Test func `a failed delivery is retried under the same id and number`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
@@ -214,7 +214,7 @@ import Testing
         running.run.cancel()
     }
 
-    @Test func `after five failures one at a time is tried, and all of them go once it is back`() async throws {
+    @Test func `after five failures attempts one delivery at a time until the endpoint recovers`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
@@ -288,7 +288,7 @@ import Testing
         await running.run.value
     }
 
-    @Test func `what waited for three days is given up, and an operator has it tried again`() async throws {
+    @Test func `a message expires after three days, and an operator can retry it`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
@@ -311,7 +311,7 @@ import Testing
         running.run.cancel()
     }
 
-    @Test func `an endpoint that hangs keeps nobody else waiting`() async throws {
+    @Test func `a hanging endpoint does not delay others`() async throws {
         let gateway = try await Gateway()
         let slow = try await phone(gateway)
         let other = try await phone(gateway)
@@ -329,7 +329,7 @@ import Testing
             $0.placesOfOrganization = 2
         }
         try await fail(slow, 10)
-        try await waitUntil("two hang") { running.courier.current == 2 }
+        try await waitUntil("two requests hang") { running.courier.current == 2 }
         try await fail(other, 3)
         try await waitUntil("the other's are delivered") {
             try await rows(gateway, good).filter { $0.status == .delivered }.count == 3
@@ -344,7 +344,7 @@ import Testing
         running.run.cancel()
     }
 
-    @Test func `a shutdown finishes what is under way and gives the endpoint back`() async throws {
+    @Test func `a shutdown finishes deliveries in flight and releases the endpoint`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
@@ -363,7 +363,7 @@ import Testing
         #expect(try await gateway.store.webhooks.claim(endpoint) != nil, "no lease is left")
     }
 
-    @Test func `a shutdown with nothing in flight does not wait for the grace`() async throws {
+    @Test func `a shutdown with nothing in flight does not wait for the grace period`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
@@ -384,7 +384,7 @@ import Testing
         #expect(try await gateway.store.webhooks.claim(endpoint) != nil, "no lease is left")
     }
 
-    @Test func `a shutdown cancels a message that outlasts the grace and repeats it under its id`() async throws {
+    @Test func `a shutdown cancels a message that exceeds the grace period and repeats it under its id`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
@@ -402,7 +402,7 @@ import Testing
         #expect(try await gateway.store.webhooks.claim(endpoint) != nil, "no lease is left")
     }
 
-    @Test func `what an upstream's requests come to is told once each time it changes`() async throws {
+    @Test func `announces each change of an upstream's health once`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         try await Stage.setUpstream(organization.id, gateway, 4, "/id")
@@ -411,7 +411,7 @@ import Testing
         for isDown in [false, true, true, false, false] {
             running.courier.note(upstream: organization.id, isDown: isDown, reason: isDown ? "unreachable" : nil)
         }
-        try await waitUntil("both are told") { try await rows(gateway, endpoint).count == 2 }
+        try await waitUntil("both are recorded") { try await rows(gateway, endpoint).count == 2 }
         #expect(Set(try await rows(gateway, endpoint).map(\.event)) == [.upstreamDown, .upstreamUp])
         running.run.cancel()
     }
@@ -433,7 +433,7 @@ import Testing
         let few = [WebhookKey(organization: small, id: UUID())]
         let chosen = courier.choose(many + few)
         #expect(chosen.count == 3 && chosen.filter { $0.organization == large }.count == 2)
-        #expect(courier.choose(many + few).isEmpty, "who has its part, and what runs already, gets no more")
+        #expect(courier.choose(many + few).isEmpty, "an organization at its share, and running deliveries, get no more")
         let others = (0..<5).map { _ in WebhookKey(organization: UUID(), id: UUID()) }
         #expect(courier.choose(others).count == 2, "all places are taken")
     }

@@ -10,7 +10,7 @@ import Testing
 @testable import SyncStore
 @testable import WebhooksFeature
 
-/// What endpoints are told of mutations that lanes run.
+/// Webhook messages about mutations that lanes run.
 @Suite struct WebhookLaneTests {
     private func endpoint(_ stage: Stage) async throws -> WebhookKey {
         let row = try await stage.gateway.store.webhookAdministration.add(
@@ -28,7 +28,7 @@ import Testing
         return (page?.deliveries ?? []).reversed()
     }
 
-    @Test func `what an upstream refuses is told with the outcome, and the halt behind it`() async throws {
+    @Test func `announces an upstream's refusal with its outcome, and the following halt`() async throws {
         let stage = try await Stage(
             settings: #"{"on_failure":"halt"}"#,
             upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }
@@ -46,8 +46,8 @@ import Testing
         #expect(!String(decoding: told[0].data, as: UTF8.self).contains("bad"))
     }
 
-    /// Nobody may look at the tables just now, and nobody does.
-    @Test func `what an upstream takes does not look whether anybody is to be told`() async throws {
+    /// The tables are locked, so a read of them would hang.
+    @Test func `a mutation that the upstream accepts looks up no endpoints`() async throws {
         let stage = try await Stage()
         _ = try await endpoint(stage)
         let closed = try await stage.gateway.database.connect()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncModel
 
-/// Which of a mutation's headers are taken, and which go out.
+/// Which of a mutation's headers are accepted, and which are sent.
 @Suite struct AllowedHeaderTests {
     private static let reserved = [
         "connection", "host", "content-length", "authorization", "cookie", "idempotency-key", "traceparent",
@@ -19,12 +19,12 @@ import Testing
         return HeaderRules.refused(root, by: upstream, pointer: "/mutations/3/headers")
     }
 
-    @Test func `those that all may carry are taken without an upstream`() throws {
+    @Test func `accepts the common headers without an upstream`() throws {
         let names = ["Accept", "accept-language", "Content-Language", "If-Match", "if-none-match", "PREFER"]
         #expect(try refused(names, nil) == [])
     }
 
-    @Test func `what is not listed is refused with a pointer to each`() throws {
+    @Test func `refuses unlisted headers with a pointer to each`() throws {
         let found = try refused(["x-app", "accept", "content-type", "accept_language"], nil)
         let names = ["x-app", "content-type", "accept_language"]
         #expect(found.map(\.pointer) == names.map { "/mutations/3/headers/\($0)" })
@@ -35,21 +35,21 @@ import Testing
     }
 
     @Test(arguments: reserved)
-    func `what is obeyed or believed nobody can list`(_ name: String) throws {
+    func `refuses to list headers that upstreams obey or trust`(_ name: String) throws {
         let spellings = [
             name, name.uppercased(), name.replacingOccurrences(of: "-", with: "_"),
             name.replacingOccurrences(of: "-", with: "."), name.capitalized,
         ]
         for spelling in spellings {
             #expect(UpstreamSettings.allowedHeaderProblem(spelling) != nil, "\(spelling)")
-            // a row that somebody wrote all the same
+            // a row that was written directly nevertheless
             let upstream = UpstreamSettings(baseURL: "http://a", allowedHeaders: [spelling.lowercased()])
             #expect(try refused([spelling], upstream).count == 1, "\(spelling)")
             #expect(!upstream.allows(spelling), "\(spelling)")
         }
     }
 
-    @Test func `what is ours is nobody elses in any spelling`() {
+    @Test func `reserves the gateway's own headers in every spelling`() {
         for name in ["X_Sluice_User", "x-sluice_organization", "Idempotency_Key", "content_length", "X.Sluice.User"] {
             for isCredential in [false, true] {
                 let problem = UpstreamSettings.headerProblem(name: name, value: "x", isCredential: isCredential)
@@ -58,8 +58,8 @@ import Testing
         }
     }
 
-    /// Of one that was taken before there was a list, what is not on it stays here; the preview shows what is sent.
-    @Test func `what is not on the list is not sent`() throws {
+    /// For a mutation accepted before the list existed, unlisted headers are not sent; the preview shows the sent ones.
+    @Test func `does not send unlisted headers`() throws {
         var sample = Sample()
         sample.headers = #"{"X-App":"1","Accept-Language":"nb","X-HTTP-Method-Override":"DELETE","x_sluice_user":"me"}"#
         #expect(try #require(sample.request).headers == ["accept-language": "nb"])

@@ -4,7 +4,7 @@ import Testing
 @testable import SyncModel
 
 @Suite struct CursorTests {
-    @Test func `cursors of events come back as they were`() {
+    @Test func `encoded cursors of events decode to themselves`() {
         for _ in 0..<500 {
             let last: [LanePlace.Last?] = [
                 nil, .mutation(position: Int64.random(in: 0...Int64.max)),

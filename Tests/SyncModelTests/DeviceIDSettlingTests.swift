@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncModel
 
-/// A device's own ids in what a person settles (seed 002).
+/// A device's own ids in a person's settling calls (seed 002).
 @Suite struct DeviceIDSettlingTests {
     private static let device = UUID(uuid: (3, 3, 3, 3, 3, 3, 0x43, 3, 0x83, 3, 3, 3, 3, 3, 3, 3))
     private static let create = UUID(uuid: (6, 6, 6, 6, 6, 6, 0x46, 6, 0x86, 6, 6, 6, 6, 6, 6, 6))
@@ -91,7 +91,7 @@ import Testing
 
     private let nine = ServerID(text: "9", isInteger: true)
 
-    @Test func `what is looked up are the numbers of the payload and the own`() throws {
+    @Test func `looks up the numbers of the payload and the mutation's own`() throws {
         let edit = try retry(#"{"payload":{"folderId":24,"related":[1,47,"x",null],"n":5}}"#).edit
         let content = SettledContent(subject(.failed), edit)
         #expect(
@@ -105,7 +105,7 @@ import Testing
         #expect(SettledContent(subject(.failed), ContentEdit()).localIDs.map(\.number) == [23, 47])
     }
 
-    @Test func `a retry finds what its numbers lead to`() throws {
+    @Test func `a retry resolves its numbers`() throws {
         let known = knowledge(("folder", 23, nine), ("task", 47, ServerID(text: "7", isInteger: true)))
         let plain = try RestartPlanner.retry(subject(.failed), retry("{}"), known).restart
         #expect(plain.status == .pending && plain.references == nil)
@@ -116,7 +116,7 @@ import Testing
         #expect(edited.payload == Array(#"{"folderId":23,"a":1}"#.utf8))
     }
 
-    @Test func `an edit waits for a create that is still to come`() throws {
+    @Test func `an edit waits for a create that is still open`() throws {
         let restart = try RestartPlanner.retry(
             subject(.failed),
             retry(#"{"payload":{"folderId":24}}"#),
@@ -126,7 +126,7 @@ import Testing
         #expect(restart.references?.map(\.clientID).contains(Self.client("folder", 24)) == true)
     }
 
-    @Test func `a number that nobody knows is refused where it stands`() throws {
+    @Test func `refuses an unknown number with its pointer`() throws {
         for (isEdited, pointer) in [(true, "/payload/related/1"), (false, "")] {
             let payload = #"{"folderId":23,"related":[1,2]}"#
             let known = knowledge(("folder", 23, nine), ("task", 1, nine), ("task", 47, nine))
@@ -141,11 +141,11 @@ import Testing
         }
     }
 
-    @Test func `an entity that leads nowhere cannot be changed`() throws {
+    @Test func `an entity without a resolvable id cannot be changed`() throws {
         let lost = subject(.failed, serverID: nil, payload: "{}")
         let problem = refusal { _ = try RestartPlanner.retry(lost, retry("{}"), knowledge()) }
         #expect(problem?.code == .validationFailed && problem?.detail.contains("local id 47 in 'task'") == true)
-        // one whose server id is known needs nothing
+        // an entity with a known server id needs no look-up
         #expect(
             refusal { _ = try RestartPlanner.retry(subject(.failed, payload: "{}"), retry("{}"), knowledge()) } == nil
         )
@@ -162,8 +162,8 @@ import Testing
         )
     }
 
-    /// A merged document holds server ids: a number that is not resolved yet would look like one.
-    @Test func `the client's way is sent in server IDs`() throws {
+    /// A merged document contains server ids: an unresolved number would look like one.
+    @Test func `client_wins sends server IDs`() throws {
         let conflict = subject(
             .conflict,
             error: #"{"current":{"id":7,"document":{"folderId":1,"related":[23],"a":2}}}"#
@@ -187,7 +187,7 @@ import Testing
         )
     }
 
-    @Test func `adoption and discard say what becomes of the number`() throws {
+    @Test func `adoption and discard decide the number's mapping`() throws {
         let lane = LaneState(openCount: 2)
         let conflict = subject(
             .conflict,

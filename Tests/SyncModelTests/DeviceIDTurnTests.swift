@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Testing
 
-/// A device's own ids when the turn of a mutation comes that names them (seed 002).
+/// A device's own ids when a mutation that references them runs (seed 002).
 @Suite struct DeviceIDTurnTests {
     private static let folder = LocalID(entityType: "folder", number: 23).clientID(on: Sample.device)
     private static let relations = [
@@ -13,7 +13,7 @@ import Testing
         Relation(member: "owner", entityType: "person", idSpace: .mapped),
     ]
 
-    /// A create by the number 47, or a change of what that is.
+    /// A create by the number 47, or a change of its entity.
     private func sample(_ operation: SyncModel.Operation, _ payload: String) -> Sample {
         var sample = Sample.of(operation)
         sample.client = LocalID(entityType: "contact", number: 47).name(on: Sample.device)
@@ -42,7 +42,7 @@ import Testing
         (ServerID(text: "9", isInteger: true), "9"), (ServerID(text: "9", isInteger: false), #""9""#),
         (ServerID(text: "fold/1", isInteger: false), #""fold/1""#),
     ])
-    func `numbers in relations become server IDs in their own kind`(_ id: ServerID, _ json: String) {
+    func `numbers in relations become server IDs in their form`(_ id: ServerID, _ json: String) {
         var sample = sample(
             .create,
             #"{ "text":"Broccoli", "folderId":23, "n":23, "tags":[1,null,"given",2], "x":{"folderId":23}, "owner":23 }"#
@@ -57,11 +57,11 @@ import Testing
         )
     }
 
-    @Test func `null leads nowhere`() {
+    @Test func `null references nothing`() {
         #expect(body(sample(.create, #"{"folderId":null,"tags":[]}"#)) == #"{"folderId":null,"tags":[]}"#)
     }
 
-    @Test func `the UUIDs of other types are replaced beside`() {
+    @Test func `also replaces the UUIDs of other types`() {
         let person = UUID(uuid: (9, 9, 9, 9, 9, 9, 0x49, 9, 0x89, 9, 9, 9, 9, 9, 9, 9))
         var sample = sample(.create, #"{"owner":"\#(person.uuidString)","folderId":23,"also":"\#(person.uuidString)"}"#)
         know("folder", 23, ServerID(text: "1", isInteger: true), in: &sample)
@@ -72,7 +72,7 @@ import Testing
         #expect(body(sample) == #"{"owner":"p","folderId":1,"also":"p"}"#)
     }
 
-    @Test func `a number without a server ID never goes out or is kept`() throws {
+    @Test func `a number without a server ID is neither sent nor stored`() throws {
         for isForwarded in [true, false] {
             var sample = sample(.create, #"{"tags":[1,2]}"#)
             sample.isForwarded = isForwarded
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test func `an entity may lead to itself`() throws {
+    @Test func `an entity may reference itself`() throws {
         var change = sample(.update, #"{"parent":47}"#)
         #expect(body(change) == #"{"parent":7}"#)
         change.isForwarded = false
@@ -98,16 +98,16 @@ import Testing
             return
         }
         #expect(payload == Array(#"{"parent":7}"#.utf8))
-        // an upstream gives the id when it is too late for that
+        // an upstream assigns the id too late for that
         let create = sample(.create, #"{"parent":47}"#)
         let found = try #require(refusal(create))
         #expect(found.code == "dependency_rejected" && found.pointer == "/payload/parent")
     }
 
-    @Test func `the built in store keeps what a create says of itself`() throws {
+    @Test func `the built-in store keeps a create's reference to itself`() throws {
         var create = sample(.create, #"{"parent":47,"folderId":23}"#)
         create.isForwarded = false
-        // a server id that looks like one of the device's
+        // a server id that equals one of the device's numbers
         know("folder", 23, ServerID(text: "47", isInteger: true), in: &create)
         let dispatch = try #require(create.dispatch)
         guard case .builtIn(let payload) = dispatch.destination else {
@@ -123,7 +123,7 @@ import Testing
         #expect(stored.clientID == nil)
     }
 
-    @Test func `what an upstream creates has no client ID for others`() throws {
+    @Test func `an entity created by an upstream has no client ID for others`() throws {
         let create = sample(.create, #"{"text":"x"}"#)
         var outcome = try #require(create.outcome(201, #"{"id":5}"#))
         var entities = EntityTable()
@@ -132,7 +132,7 @@ import Testing
         #expect(stored.clientID == nil && stored.document == Array(#"{"id":5}"#.utf8))
     }
 
-    @Test func `the number stands in the endpoint until there is a server ID`() {
+    @Test func `the endpoint contains the number until there is a server ID`() {
         var create = sample(.create, "{}")
         create.endpoint = "/contacts/{local_id}"
         #expect(create.request?.path == "/contacts/47")
@@ -144,23 +144,23 @@ import Testing
         #expect(change.request?.path == "/contacts/c%2F7")
     }
 
-    @Test func `a change of what leads nowhere fails`() throws {
+    @Test func `a change of an unresolvable entity fails`() throws {
         var change = sample(.update, "{}")
         change.serverID = nil
         #expect(try #require(refusal(change)).code == "dependency_rejected")
     }
 
-    @Test func `a create that has its way knows its ID`() {
+    @Test func `a create resolved with client_wins has its ID`() {
         var create = sample(.create, #"{"parent":47}"#)
         create.serverID = ServerID(text: "8", isInteger: true)
-        // not even one that met an entity before, unless it goes over it
+        // not even a create that met an existing entity, unless it overwrites that one
         #expect(refusal(create) != nil)
         create.override = SentRequest(method: "PUT", endpoint: "/contacts/8")
         #expect(body(create) == #"{"parent":8}"#)
     }
 
-    /// In a merged document stand server ids, too: only what stands for a number is replaced.
-    @Test func `what a person lets win is sent with the IDs that were still missing`() throws {
+    /// A merged document also contains server ids: only placeholders of numbers are replaced.
+    @Test func `client_wins sends a document with the IDs that were missing before`() throws {
         var change = sample(.update, #"{"folderId":23,"tags":[2]}"#)
         know("folder", 23, ServerID(text: "9", isInteger: true), in: &change)
         know("tag", 2, ServerID(text: "2", isInteger: true), in: &change)

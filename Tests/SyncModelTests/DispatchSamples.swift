@@ -3,7 +3,7 @@ import JSONText
 
 @testable import SyncModel
 
-/// Mutations that are to be sent, and what surrounds them.
+/// Mutations to send, and their context.
 struct Sample {
     static let now = Timestamp(microseconds: 1_795_000_000_000_000)
     static let id = UUID(uuid: (1, 1, 1, 1, 1, 1, 0x41, 1, 0x81, 1, 1, 1, 1, 1, 1, 1))
@@ -150,7 +150,7 @@ struct Sample {
         return outcome(.response(response), othersSucceeded: othersSucceeded)
     }
 
-    /// What a mutation looks like once an outcome of it was stored.
+    /// The mutation after one of its outcomes was stored.
     func after(_ outcome: Outcome) -> Sample {
         var next = self
         next.revision = outcome.revision
@@ -167,7 +167,7 @@ struct Sample {
 }
 
 extension EntityState {
-    /// An entity as the feed knows it.
+    /// An entity as the feed has it.
     static func known(
         etag: String?,
         owner: UUID,
@@ -207,7 +207,7 @@ extension Outcome {
     var feedVersion: Int64? {
         error.flatMap { try? JSONTree(parsing: $0).root["current"]?["feed_version"]?.int64 }
     }
-    /// Seconds until the next try.
+    /// Seconds until the next attempt.
     var pause: Double? {
         nextRetryAt.map { Double($0.microseconds - Sample.now.microseconds) / 1_000_000 }
     }
@@ -217,7 +217,7 @@ extension Outcome {
     var patch: String? {
         if case .patch(let bytes, _) = entity { String(decoding: bytes, as: UTF8.self) } else { nil }
     }
-    /// The validator that the feed learns.
+    /// The validator that is stored in the feed.
     var feedETag: String? {
         switch entity {
         case .document(_, let etag), .patch(_, let etag): etag

@@ -6,10 +6,10 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// Texts are their bytes: no rule takes two texts of different bytes for one.
+/// Texts are compared by bytes: no rule treats two texts of different bytes as equal.
 @Suite struct ExactTextTests {
     @Test(arguments: TextPair.all)
-    func `tells apart texts of different bytes`(_ pair: TextPair) {
+    func `distinguishes texts of different bytes`(_ pair: TextPair) {
         let (left, right) = (ExactText(pair.left), ExactText(pair.right))
         #expect(left != right && left == ExactText(pair.left))
         #expect(Set([left, right]).count == 2)
@@ -28,14 +28,14 @@ import Testing
         }
     }
 
-    /// The lint lets code compare external texts with literals in lower-case ASCII by Swift's own equality.
-    @Test func `three characters beside ASCII are equivalent to ASCII`() {
+    /// The lint permits comparisons of external texts with lower-case ASCII literals by Swift's own equality.
+    @Test func `three non-ASCII characters are equivalent to ASCII`() {
         let ascii = Set((0..<128).map { String(Unicode.Scalar(UInt8($0))) })
         let found = (UInt32(128)...0x10_ffff).compactMap(Unicode.Scalar.init).filter { ascii.contains(String($0)) }
         #expect(found.map(\.value) == [0x37e, 0x1fef, 0x212a])
     }
 
-    @Test func `keeps apart ids and names in every key`() {
+    @Test func `distinguishes ids and names in every key`() {
         let seed = Seed()
         var random = seed.generator
         for _ in 0..<2_000 {
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func `keeps apart JSON members`() throws {
+    @Test func `distinguishes JSON members`() throws {
         let seed = Seed()
         var random = seed.generator
         for _ in 0..<1_000 {
@@ -158,7 +158,7 @@ import Testing
         #expect(known.entries.count == 1 && unknown.entries.isEmpty && unknown.ignored == 1)
     }
 
-    @Test func `makes two entities of two items of a page`() throws {
+    @Test func `creates two entities for two items of a page`() throws {
         let items = ["K1", #"\u212a1"#].map {
             #"{"id":"\#($0)","version":1,"updated_at":"2026-11-20T07:00:00Z","document":{}}"#
         }
@@ -190,7 +190,7 @@ import Testing
         #expect(entities.count == 2)
     }
 
-    @Test func `ignores the case of ASCII alone`() {
+    @Test func `ignores the case of ASCII letters only`() {
         #expect(HeaderField.folded("Idempotency-\u{212a}ey") != HeaderField.folded("idempotency-key"))
         #expect(!HeaderField.isReserved("Idempotency-\u{212a}ey") && !HeaderField.isName("Idempotency-\u{212a}ey"))
     }

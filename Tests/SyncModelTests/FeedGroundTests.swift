@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Testing
 
-/// What the feed takes from an upstream's answer: what it says about the mutation's entity, and nothing else.
+/// What the feed adopts from an upstream's answer: only statements about the mutation's entity.
 @Suite struct FeedGroundTests {
     private static let key = EntityKey(type: "contact", id: "7")
     private static let colleague = Writer(user: UUID(), device: UUID())
@@ -36,9 +36,9 @@ import Testing
     }
 
     private struct Effect: Equatable {
-        /// What the answer to the client says.
+        /// The version in the answer to the client.
         var version: Int64?
-        /// What the feed has of contact 7 afterwards: version and document, `-` for a tombstone; nil for nothing.
+        /// Contact 7 in the feed afterwards: version and document, `-` for a tombstone; nil if it is absent.
         var feed: String?
         var etag: String?
     }
@@ -69,14 +69,14 @@ import Testing
 
     private static let theirs = #"3 {"id":7,"n":"theirs"}"#
 
-    // MARK: - In which order answers come
+    // MARK: - Order of answers
 
-    /// Another user's lane wrote behind this request, and its answer was there first.
+    /// Another user's lane wrote after this request, and its answer arrived first.
     @Test(arguments: [
         ("e3", #"5 {"id":7,"n":"theirs","name":"Kari"}"#), ("e4", #"5 {"id":7,"n":"theirs","name":"Kari"}"#),
         ("e5", #"4 {"id":7,"n":"theirs"}"#), (nil, #"5 {"id":7,"n":"theirs","name":"Kari"}"#), ("gone", "4 -"),
     ])
-    func `an answer that comes late takes nothing back`(_ etag: String?, _ expected: String) throws {
+    func `a late answer does not undo a newer write`(_ etag: String?, _ expected: String) throws {
         for document in [nil, #"{"id":7,"n":"theirs","name":"Kari"}"#] {
             var sample = shared(.update, endpoint: "/contacts/7")
             sample.baseVersion = 3
@@ -91,21 +91,21 @@ import Testing
             let (late, outcome) = try effect(sample, table, 200, document, etag: "e4")
             #expect(outcome.status == .succeeded && late.feed == expected)
             #expect(late.version == (expected.hasPrefix("4") ? 4 : 5))
-            // of a request that demanded nothing it is unknown when it took effect
+            // if a request had no precondition, it is unknown when it took effect
             sample.baseVersion = nil
             let unconditional = try effect(sample, table, 200, document, etag: "e4").0
             #expect(etag == "gone" || unconditional.version == 5)
         }
     }
 
-    // MARK: - Which answers are about the entity
+    // MARK: - Which answers refer to the entity
 
     @Test(arguments: [
         ("/contacts/{local_id}", true), ("/contacts/7", true), ("/contacts/7/phone?x=1", true), ("/a/%37", true),
         ("/contacts/77", false), ("/contacts/7a", false), ("/contacts?id=7", false), ("/contacts", false),
         ("/contacts/(7)", false), ("/x/7;v=1", false),
     ])
-    func `a request is about the entity that its path names`(_ endpoint: String, _ isNamed: Bool) throws {
+    func `a request refers to the entity in its path`(_ endpoint: String, _ isNamed: Bool) throws {
         let table = Self.stored(by: Self.colleague)
         for answer in [nil, "{}", #"{"id":8,"n":"x"}"#] {
             let (patched, outcome) = try effect(shared(.update, endpoint: endpoint), table, 200, answer, etag: "e4")
@@ -119,7 +119,7 @@ import Testing
             #expect(deleted.feed == (isNamed ? "4 -" : Self.theirs))
             #expect(deleted.version == (isNamed ? 4 : nil))
         }
-        // a document that bears the id speaks for itself; the validator is that of what was asked for
+        // a document that contains the id identifies itself; the validator belongs to the requested resource
         let (shown, outcome) = try effect(
             shared(.update, endpoint: endpoint),
             table,
@@ -131,7 +131,7 @@ import Testing
         #expect(shown.etag == (isNamed ? "e4" : nil))
     }
 
-    @Test func `a UUID in a path is the same in either case`() throws {
+    @Test func `a UUID in a path is equal in upper and lower case`() throws {
         let id = UUID()
         var sample = Sample.of(.update)
         sample.serverID = ServerID(id)
@@ -141,7 +141,7 @@ import Testing
         #expect(sample.outcome(204)?.patch == nil)
     }
 
-    @Test func `a request that had its way is about what its own path names`() throws {
+    @Test func `a request sent with client_wins refers to the entity in its own path`() throws {
         var sample = shared(.update, endpoint: "/contacts")
         sample.resolution = .clientWins
         sample.override = SentRequest(method: "PUT", payload: Array(#"{"id":7,"n":"mine"}"#.utf8))
@@ -151,9 +151,9 @@ import Testing
         #expect(try effect(sample, table, 204).0.feed == #"4 {"id":7,"n":"mine"}"#)
     }
 
-    // MARK: - What is missing
+    // MARK: - Missing entities
 
-    @Test(arguments: [404, 410]) func `what is missing is a tombstone of what the caller wrote last`(_ status: Int)
+    @Test(arguments: [404, 410]) func `a missing entity becomes a tombstone if the caller wrote it last`(_ status: Int)
         throws
     {
         let delete = shared(.delete)
@@ -163,13 +163,13 @@ import Testing
         #expect(mine == Effect(version: 4, feed: "4 -"))
         let tablet = Writer(user: Sample.lane.user, device: UUID())
         #expect(try effect(delete, Self.stored(by: tablet), status).0.feed == "4 -")
-        // what has been deleted before is what the mutation came to
+        // the mutation's result is the earlier deletion
         let (gone, _) = try effect(delete, Self.stored(by: Self.colleague, document: nil), status)
         #expect(gone == Effect(version: 3, feed: "3 -", etag: "e3"))
-        // nobody's tombstone
+        // a tombstone without a writer
         #expect(try effect(delete, EntityTable(), status).0 == Effect())
         #expect(try effect(shared(.delete, endpoint: "/x"), Self.stored(by: Sample.writer), status).0.version == nil)
-        // what is private is its creator's alone, whoever showed it last
+        // a private entity belongs to its creator, even if another user wrote it last
         var hers = delete
         hers.visibility = .user
         let adopted = Self.stored(by: Self.colleague, owner: Sample.lane.user)
@@ -178,7 +178,7 @@ import Testing
 
     // MARK: - Creates
 
-    @Test func `a create that names anothers entity leaves it alone`() throws {
+    @Test func `a create does not change another user's entity that it names`() throws {
         var create = Sample()
         create.visibility = .organization
         let forged = #"{"id":7,"n":"forged"}"#
@@ -187,22 +187,22 @@ import Testing
             #expect(outcome.status == .succeeded && outcome.serverID?.text == "7")
             #expect(theirs == Effect(version: 3, feed: Self.theirs, etag: "e3"))
         }
-        // what the caller wrote last it may show again, and an id may be used again
+        // the caller may create its own last write again, and an id may be reused
         #expect(try effect(create, Self.stored(by: Sample.writer), 201, forged).0.feed == "4 " + forged)
         let gone = Self.stored(by: Self.colleague, document: nil)
         #expect(try effect(create, gone, 201, forged).0.feed == "4 " + forged)
         let (new, _) = try effect(create, EntityTable(), 201, forged, etag: "e1")
         #expect(new == Effect(version: 1, feed: "1 " + forged, etag: "e1"))
-        // the same where it gave way
+        // the same if it lost the conflict
         create.strategy = .serverWins
         let (adopted, outcome) = try effect(create, Self.stored(by: Self.colleague), 409, forged)
         #expect(outcome.status == .discarded && adopted == Effect(version: 3, feed: Self.theirs, etag: "e3"))
         #expect(outcome.current == #"{"id":7,"n":"theirs"}"#)
     }
 
-    // MARK: - What was adopted
+    // MARK: - Adoption
 
-    @Test func `what was adopted is nobodys write and does not go over what came meanwhile`() throws {
+    @Test func `an adopted document has no writer and does not overwrite later writes`() throws {
         var sample = shared(.update)
         sample.strategy = .serverWins
         sample.entity = EntityState.known(
@@ -217,14 +217,14 @@ import Testing
         #expect(outcome.status == .discarded)
         #expect(adopted == Effect(version: 4, feed: "4 " + answer, etag: "e9"))
         #expect(outcome.currentVersion == 4 && outcome.current == answer)
-        // somebody wrote while the request was under way
+        // another user wrote while the request was in flight
         let (late, told) = try effect(sample, Self.stored(by: Self.colleague, version: 5), 412, answer)
         #expect(late == Effect(version: 5, feed: #"5 {"id":7,"n":"theirs"}"#, etag: "e3"))
         #expect(told.currentVersion == 5 && told.current == #"{"id":7,"n":"theirs"}"#)
-        // what stands there already is no news
+        // a document that the feed already has is no new version
         let same = try effect(sample, Self.stored(by: Self.colleague), 412, #"{"id":7,"n":"theirs"}"#)
         #expect(same.0.version == 3)
-        // an edit that was made before it was seen conflicts with it
+        // an edit made before the document was seen conflicts with it
         var table = Self.stored(by: Self.colleague)
         var outcomeOfFirst = try #require(sample.outcome(412, answer))
         _ = outcomeOfFirst.enterFeed(of: try #require(sample.dispatch), &table)
@@ -239,12 +239,12 @@ import Testing
             runBase: state.runBase
         )
         guard case .conflict = second.decision() else {
-            Issue.record("sent over what it has not seen")
+            Issue.record("overwrites a version that it has not seen")
             return
         }
     }
 
-    @Test func `a conflict without a document shows what the feed knows`() throws {
+    @Test func `a conflict without a document shows the feed's document`() throws {
         var sample = shared(.update)
         sample.strategy = .serverWins
         let (effect, outcome) = try effect(sample, Self.stored(by: Self.colleague), 409, nil)
@@ -253,16 +253,16 @@ import Testing
         #expect(outcome.code == "conflict")
     }
 
-    // MARK: - What is private
+    // MARK: - Private entities
 
-    /// What of an outcome is told to the client, as text.
+    /// The part of an outcome that the client receives, as text.
     private func told(_ effect: Effect, _ outcome: Outcome) -> String {
         let error = outcome.error.map { String(decoding: $0, as: UTF8.self) } ?? "-"
         let version = effect.version.map(String.init) ?? "-"
         return "\(outcome.status) \(version) \(outcome.etag ?? "-") \(outcome.resolution?.rawValue ?? "-") \(error)"
     }
 
-    @Test func `another user's private entity is answered like an ID that never was`() throws {
+    @Test func `another user's private entity is answered like an ID that never existed`() throws {
         let answers: [(Int, String?)] = [
             (200, nil), (200, #"{"id":7,"n":"x"}"#), (204, nil), (404, nil), (410, nil), (409, nil),
             (409, #"{"id":7,"n":"x"}"#), (412, #"{"id":7}"#), (403, "{}"),
@@ -278,7 +278,7 @@ import Testing
                         let (never, second) = try effect(sample, EntityTable(), status, json, etag: "e")
                         #expect(told(theirs, first) == told(never, second), "\(operation) \(strategy) \(status)")
                         #expect(theirs.feed == (tombstone ? "3 -" : Self.theirs), "\(operation) \(strategy) \(status)")
-                        // only a create makes somebody the owner of what is private
+                        // only a create makes a user the owner of a private entity
                         #expect(never.feed == nil || operation == .create, "\(operation) \(strategy) \(status)")
                     }
                 }

@@ -37,51 +37,51 @@ import Testing
         LaneHold(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
     }
 
-    @Test func `a head that is due is not held`() {
+    @Test func `a head that is due has no hold`() {
         #expect(Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now)) == nil)
         #expect(Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now.adding(seconds: -60))) == nil)
         #expect(Self.hold(Self.head(.pending, nextRetryAt: Self.now), Self.lane(readyAt: Self.now)) == nil)
         #expect(Self.hold(Self.head(.pending), Self.lane()) == nil)
     }
 
-    @Test func `what a worker has is not held`() {
+    @Test func `a mutation that a worker processes has no hold`() {
         let leased = Self.lane(readyAt: Self.later, isLeased: true)
         #expect(Self.hold(Self.head(.inFlight), leased) == nil)
         #expect(Self.hold(Self.head(.pending), leased) == nil)
         #expect(Self.hold(Self.head(.inFlight), leased, hasUpstream: false) == nil)
     }
 
-    @Test func `a back off lasts until the next try`() {
+    @Test func `a back-off lasts until the next attempt`() {
         let due = Self.now.adding(seconds: 5)
         let head = Self.head(.pending, nextRetryAt: due)
         #expect(Self.hold(head, Self.lane(readyAt: due)) == LaneHold(.backOff, until: due))
         #expect(Self.hold(head, Self.lane(readyAt: due), hasUpstream: false) == LaneHold(.backOff, until: due))
     }
 
-    @Test func `a due head of a lane that waits is held by the upstream`() {
+    @Test func `an open circuit holds the due head of a waiting lane`() {
         let waiting = Self.lane(readyAt: Self.later)
         #expect(Self.hold(Self.head(.pending), waiting) == LaneHold(.circuitOpen, until: Self.later))
         let triedBefore = Self.head(.pending, nextRetryAt: Self.now)
         #expect(Self.hold(triedBefore, waiting) == LaneHold(.circuitOpen, until: Self.later))
         #expect(
             Self.hold(Self.head(.pending), waiting, isForwarded: false) == LaneHold(.circuitOpen, until: Self.later),
-            "the dispatcher puts all lanes of the organization off"
+            "the dispatcher postpones all lanes of the organization"
         )
     }
 
-    @Test func `without an upstream a forwarded head is held whether or not it is looked at`() {
+    @Test func `a forwarded head without an upstream is held, whether its lane is due or not`() {
         let waiting = Self.hold(Self.head(.pending), Self.lane(readyAt: Self.later), hasUpstream: false)
         #expect(waiting == LaneHold(.noUpstream, until: Self.later))
         let due = Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now), hasUpstream: false)
         #expect(due == LaneHold(.noUpstream))
     }
 
-    @Test func `a built in head needs no upstream`() {
+    @Test func `a built-in head needs no upstream`() {
         let lane = Self.lane(readyAt: Self.later)
         #expect(Self.hold(Self.head(.pending), lane, isForwarded: false, hasUpstream: false) == nil)
     }
 
-    @Test func `what a person or another mutation holds names the mutations`() {
+    @Test func `a hold by a person or another mutation names the mutations`() {
         let (conflict, failed) = (Self.head(.conflict), Self.head(.failed))
         #expect(Self.hold(conflict, Self.lane()) == LaneHold(.conflict, mutationIDs: [conflict.id]))
         #expect(Self.hold(failed, Self.lane()) == LaneHold(.failure, mutationIDs: [failed.id]))

@@ -10,10 +10,10 @@ import Testing
         LanePlace(change: 7, last: .mapping(clientID: id, entityType: "task")),
         LanePlace(change: 7, last: .mapping(clientID: id, entityType: "a-b_c-0")),
     ])
-    func `it is read as it was written`(_ place: LanePlace) {
+    func `an encoded cursor decodes to itself`(_ place: LanePlace) {
         for (epoch, filter) in [(Int64(0), UInt64(0)), (.max, .max), (-5, 77)] {
             let cursor = MappingCursor(epoch: epoch, filter: filter, place: place)
-            // a negative epoch is none of ours
+            // Sluice writes no negative epoch
             #expect(MappingCursor(cursor.text) == (epoch < 0 ? nil : cursor), "\(cursor.text)")
         }
     }
@@ -25,7 +25,7 @@ import Testing
         "i1-1-0-0-i-0102030405060708090a0b0c0d0e0f-task", "i1-1-0-0-i-0102030405060708090a0b0c0d0e0fgg-task",
         "i1-1-0-zzzzzzzzzzzzzzzzzz", "i1-1-zzzzzzzzzzzzzzzzzz-0", "i1-1-0-0 ", "i1-1-0-\u{661}",
     ])
-    func `nothing else is a cursor`(_ text: String) {
+    func `refuses other texts as cursors`(_ text: String) {
         #expect(MappingCursor(text) == nil)
     }
 }

@@ -25,11 +25,11 @@ import Testing
         #expect(NearestName.of(name, among: MutationMember.names) == meant)
     }
 
-    @Test func `suggests no word that several names begin with`() {
+    @Test func `suggests nothing if several names begin with the word`() {
         #expect(NearestName.of("retention", among: ["retention_days", "retention_hours"]) == nil)
     }
 
-    @Test func `an unknown member is reported with the one that was meant`() {
+    @Test func `reports an unknown member with the likely name`() {
         let what = "a push: device_id, after_sequence, mutations"
         #expect(
             UnknownMember.detail("deviceId", of: what) == "'deviceId' is not a member of \(what); is 'device_id' meant?"

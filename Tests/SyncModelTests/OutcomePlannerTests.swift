@@ -6,7 +6,7 @@ import Testing
 @Suite struct OutcomePlannerTests {
     // MARK: - The table of product rules 7, 11 and 12
 
-    /// One row of the table: what is known, and what comes next.
+    /// One row of the table: the known state, and the answer.
     struct Case: CustomStringConvertible {
         let status: Int
         let operation: SyncModel.Operation
@@ -44,7 +44,7 @@ import Testing
             + [502, 503, 504, 505, 507, 511, 520, 599]
     }
 
-    /// What is promised about a case, in the words of the rules.
+    /// The promise for a case, in the terms of the rules.
     enum Promise: Equatable {
         case done, unnamed, refused, operatorsTrouble, again, outOfAttempts, forAPerson, serversWay, clientsWay
     }
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test(arguments: SyncModel.Operation.allCases) func `what an answer means is as promised`(
+    @Test(arguments: SyncModel.Operation.allCases) func `interprets answers as documented`(
         _ operation: SyncModel.Operation
     )
         throws
@@ -110,7 +110,7 @@ import Testing
         case .again:
             #expect(outcome.status == .pending && outcome.attemptCount == sent, "\(a)")
             #expect(outcome.pause == (a.hasRetryAfter ? 600 : 8), "\(a)")
-            // only definitive outcomes are kept as final
+            // only definitive outcomes are stored as final
             #expect(outcome.responseStatus == nil && outcome.error == nil, "\(a)")
             #expect(outcome.isOutcomeUnknown == (a.status >= 500 || a.wasUnknown), "\(a)")
             #expect(outcome.conflictRetries == (a.status == 409 ? 1 : 0), "\(a)")
@@ -135,9 +135,9 @@ import Testing
         }
     }
 
-    // MARK: - The operator's trouble, or its own
+    // MARK: - The operator's problem, or the mutation's own
 
-    @Test func `what may be the operator's trouble is tried for ever`() throws {
+    @Test func `retries without limit if the operator may have to fix the cause`() throws {
         var sample = Sample(attempts: 4)
         var pauses: [Double] = []
         for count in 1...10 {
@@ -151,7 +151,7 @@ import Testing
         #expect(sample.outcome(401)?.hold?.count == .max)
     }
 
-    @Test func `what others are not answered is its own`() throws {
+    @Test func `an error that other mutations do not get is the mutation's own`() throws {
         let held = Sample(attempts: 1, hold: MutationHold(count: 2, since: Sample.now))
         for wasUnknown in [false, true] {
             var sample = held
@@ -162,12 +162,12 @@ import Testing
             #expect(outcome.status == .failed && outcome.kind == .rejected && outcome.code == "upstream_rejected")
             #expect(outcome.attemptCount == 2 && outcome.hold == nil && outcome.nextRetryAt == nil)
             #expect(outcome.responseStatus == 301 && outcome.lastErrorCode == 301)
-            // an answer that need not come from what takes requests tells nothing of an earlier attempt
+            // an answer that may come from an intermediary is no evidence about an earlier attempt
             #expect(outcome.isOutcomeUnknown == wasUnknown)
             #expect(outcome.detail?.hasPrefix("the upstream answered 301 (Location: https://host/contacts/),") == true)
             #expect(outcome.lastError == "the upstream answered 301 (Location: https://host/contacts/)")
         }
-        // what is no such answer is not changed by that
+        // other answers are not affected
         #expect(held.outcome(503, othersSucceeded: true)?.status == .pending)
         #expect(held.outcome(201, #"{"id":1}"#, othersSucceeded: true)?.status == .succeeded)
     }
@@ -185,7 +185,7 @@ import Testing
             (401, nil, nil, ""), (404, "/elsewhere", "Bearer", ""),
         ] as [(Int, String?, String?, String)]
     )
-    func `a redirect's place and a challenge's scheme are named`(
+    func `names a redirect's location and a challenge's scheme`(
         _ status: Int,
         _ location: String?,
         _ challenge: String?,
@@ -196,7 +196,7 @@ import Testing
         #expect(outcome.lastError == "the upstream answered \(status)" + words)
     }
 
-    @Test func `a hold outlives what says nothing of it and nothing else`() throws {
+    @Test func `a hold survives only answers that do not affect it`() throws {
         let hold = MutationHold(count: 2, since: Sample.now)
         let sample = Sample.of(.update, .clientWins)
         var held = sample
@@ -208,9 +208,9 @@ import Testing
         for status in [200, 404, 409, 429, 503] { #expect(held.outcome(status)?.hold == nil, "\(status)") }
     }
 
-    // MARK: - Without an answer
+    // MARK: - No answer
 
-    @Test func `what was not sent is known to have had no effect`() throws {
+    @Test func `a request that was not sent had no effect`() throws {
         let outcome = try #require(Sample().outcome(.notSent("connection refused")))
         #expect(outcome.status == .pending && outcome.kind == .unreachable && !outcome.isOutcomeUnknown)
         #expect(outcome.attemptCount == 1 && outcome.pause == 4)
@@ -218,7 +218,7 @@ import Testing
         #expect(try #require(Sample(isOutcomeUnknown: true).outcome(.notSent("x"))).isOutcomeUnknown)
     }
 
-    @Test func `what was not answered may have taken effect`() throws {
+    @Test func `a request without an answer may have taken effect`() throws {
         let outcome = try #require(Sample().outcome(.unknown("timed out")))
         #expect(outcome.status == .pending && outcome.kind == .unreachable && outcome.isOutcomeUnknown)
         let last = try #require(Sample(attempts: 4).outcome(.unknown("timed out")))
@@ -226,7 +226,7 @@ import Testing
         #expect(last.lastError != nil)
     }
 
-    @Test func `what the gateway gave up comes again unless it was the last attempt`() throws {
+    @Test func `an abandoned request is retried unless it was the last attempt`() throws {
         let planner = OutcomePlanner(policy: RetryPolicy())
         let first = planner.abandoned(try #require(Sample().dispatch))
         #expect(first.status == .pending && first.isOutcomeUnknown && first.attemptCount == 1)
@@ -235,7 +235,7 @@ import Testing
         #expect(last.status == .failed && last.code == "max_attempts_reached" && last.isOutcomeUnknown)
     }
 
-    @Test func `a lost mutation comes again unless it was the last attempt`() throws {
+    @Test func `a lost mutation is retried unless it was the last attempt`() throws {
         // its attempt was counted before it was sent
         let first = Outcome(ofLost: Sample(attempts: 4).mutation, wasSent: true)
         #expect(first.status == .pending && first.isOutcomeUnknown && first.attemptCount == 4)
@@ -259,7 +259,7 @@ import Testing
         ("/data/0/id", #"{"data":[{"id":-4}]}"#, "-4", true),
         ("/a~1b", #"{"a/b":"y"}"#, "y", false),
     ])
-    func `a create's ID is what the upstream says it is`(
+    func `a create's ID is the one that the upstream returns`(
         _ pointer: String,
         _ json: String,
         _ text: String,
@@ -273,7 +273,7 @@ import Testing
         #expect(outcome.serverID == ServerID(text: text, isInteger: isInteger))
     }
 
-    @Test func `the document is the object that the ID stands in`() throws {
+    @Test func `the document is the object that contains the ID`() throws {
         var sample = Sample()
         sample.upstream?.idPointer = "/data/id"
         #expect(sample.outcome(201, #"{"data":{"id":"x","n":1},"ok":true}"#)?.document == #"{"id":"x","n":1}"#)
@@ -287,7 +287,7 @@ import Testing
         ("//UPSTREAM.invalid/contacts/3", "3", true),
         ("/contacts/AAAAAAAA-0000-4000-8000-00000000000F", "aaaaaaaa-0000-4000-8000-00000000000f", false),
     ])
-    func `a create's ID may stand in location`(_ location: String, _ text: String, _ isInteger: Bool) {
+    func `a create's ID may be in the Location header`(_ location: String, _ text: String, _ isInteger: Bool) {
         #expect(Sample().outcome(201, nil, location: location)?.serverID == ServerID(text: text, isInteger: isInteger))
         #expect(Sample().outcome(201, #"{"name":"x"}"#, location: location)?.serverID?.text == text)
     }
@@ -301,15 +301,15 @@ import Testing
             (nil, "/contacts/%00"), (nil, "/contacts/" + String(repeating: "x", count: 201)),
         ] as [(String?, String?)]
     )
-    func `a create whose answer names no ID fails`(_ json: String?, _ location: String?) throws {
+    func `a create whose answer contains no ID fails`(_ json: String?, _ location: String?) throws {
         let outcome = try #require(Sample().outcome(201, json, location: location))
         #expect(outcome.status == .failed && outcome.code == "upstream_answer_unusable")
         #expect(outcome.detail?.contains("does not name the new entity") == true)
         #expect(outcome.lastError != nil && outcome.responseStatus == 201)
     }
 
-    /// The head of a success says that the request took effect, whatever became of the rest.
-    @Test func `a success that broke off is one`() throws {
+    /// The head of a success proves that the request took effect, even if the body is incomplete.
+    @Test func `a truncated success is a success`() throws {
         let broken = UpstreamResponse(status: 200, etag: "e", isCutOff: true)
         for operation in [SyncModel.Operation.update, .replace, .delete] {
             let outcome = try #require(Sample.of(operation).outcome(.response(broken)))
@@ -318,7 +318,7 @@ import Testing
         #expect(Sample.of(.update).outcome(.response(broken))?.patch == #"{"name":"Kari"}"#)
         let named = UpstreamResponse(status: 201, location: "/contacts/7", isCutOff: true)
         #expect(Sample().outcome(.response(named))?.serverID?.text == "7")
-        // without an id it is asked once more, under the same key
+        // without an id it is sent again, under the same key
         let unnamed = UpstreamResponse(status: 201, isCutOff: true)
         let again = try #require(Sample().outcome(.response(unnamed)))
         #expect(again.status == .pending && again.isOutcomeUnknown && again.revision == 1 && again.pause == 4)
@@ -326,7 +326,7 @@ import Testing
         #expect(last.status == .failed && last.isOutcomeUnknown && last.code == "max_attempts_reached")
     }
 
-    @Test func `an update's answer counts as the entity only if it bears its ID`() {
+    @Test func `an update's answer is the entity only if it contains its ID`() {
         let update = Sample.of(.update)
         #expect(update.outcome(200, #"{"id":7,"n":1}"#, etag: "e")?.document == #"{"id":7,"n":1}"#)
         #expect(update.outcome(200, #"{"id":"7","n":1}"#)?.document == #"{"id":"7","n":1}"#)
@@ -339,7 +339,7 @@ import Testing
 
     // MARK: - Conflicts
 
-    @Test func `an echo is taken for one twice at most`() throws {
+    @Test func `treats an echo as one twice at most`() throws {
         var sample = Sample(strategy: .manual, isOutcomeUnknown: true)
         for count in 1...2 {
             let outcome = try #require(sample.outcome(409))
@@ -351,7 +351,7 @@ import Testing
     }
 
     @Test(arguments: SyncModel.Operation.allCases)
-    func `a revision that had its way once and conflicts again is for a person`(_ operation: SyncModel.Operation) throws
+    func `a revision that conflicts again after client_wins waits for a person`(_ operation: SyncModel.Operation) throws
     {
         for strategy in ConflictResolution.allCases {
             var sample = Sample.of(operation, strategy)
@@ -362,7 +362,7 @@ import Testing
         }
     }
 
-    @Test func `what had its way keeps it over further attempts`() throws {
+    @Test func `a client_wins resolution holds for further attempts`() throws {
         let first = Sample.of(.replace, .clientWins)
         let overridden = first.after(try #require(first.outcome(412)))
         for answer in [UpstreamAnswer.notSent("x"), .unknown("x"), .response(UpstreamResponse(status: 503))] {
@@ -373,23 +373,23 @@ import Testing
         #expect(overridden.outcome(401)?.override == overridden.override)
     }
 
-    @Test func `a create that had its way is the entity that it wrote over`() throws {
+    @Test func `a create resolved with client_wins is the entity that it overwrote`() throws {
         let create = Sample.of(.create, .clientWins)
         let conflict = try #require(create.outcome(409, #"{"id":7,"name":"Ola"}"#))
         #expect(conflict.override?.line == "PUT /contacts/7 -")
         let overridden = create.after(conflict)
         #expect(overridden.request?.path == "/contacts/7")
-        // many an API answers a PUT with nothing
+        // many APIs answer a PUT without a body
         let outcome = try #require(overridden.outcome(204))
         #expect(outcome.status == .succeeded)
         #expect(outcome.serverID == ServerID(text: "7", isInteger: true))
         #expect(outcome.document == #"{"name":"Kari"}"#)
-        // sent once more as a create it is another entity
+        // sent again as a create it is another entity
         let again = try #require(overridden.outcome(412, #"{"id":7}"#))
         #expect(overridden.after(again).outcome(201, #"{"id":9}"#)?.serverID?.text == "9")
     }
 
-    @Test func `a create without an ID in the answer is for a person`() {
+    @Test func `a create without an ID in the answer waits for a person`() {
         for strategy in ConflictResolution.allCases {
             for json in [nil, "{}", #"{"error":"exists"}"#] {
                 let outcome = Sample.of(.create, strategy).outcome(409, json)
@@ -411,7 +411,7 @@ import Testing
         #expect(Sample.of(.update, .serverWins).outcome(412, #"{"id":8}"#)?.document == nil)
     }
 
-    @Test func `a conflict says what the feed knew when the upstream was asked`() throws {
+    @Test func `a conflict records the feed's version at the time of the request`() throws {
         for (known, expected) in [(nil, Int64(0)), (Int64(3), 3)] {
             var sample = Sample.of(.update)
             sample.entity = known.map {
@@ -428,12 +428,12 @@ import Testing
         #expect(Sample.of(.create).outcome(409, #"{"id":7}"#)?.feedVersion == nil)
     }
 
-    @Test func `last error holds the answer up to a bound`() {
+    @Test func `last_error contains the answer up to a limit`() {
         let long = #"{"error":"\#(String(repeating: "å", count: 5_000))"}"#
         let outcome = Sample().outcome(422, long)
         #expect(outcome?.lastError?.hasPrefix(#"the upstream answered 422: {"error":"å"#) == true)
         #expect((outcome?.lastError?.utf8.count ?? 0) < 1_100)
-        // the problem is without the upstream's words, whatever JSON they are
+        // the problem omits the upstream's text, for every kind of JSON
         for json in [#""secret""#, #"{"a":"secret"}"#, #"["secret"]"#] {
             #expect(
                 Sample(attempts: 4).outcome(503, json)?.detail == "given up after 5 attempts; the upstream answered 503"
@@ -461,19 +461,19 @@ import Testing
         )?.line
     }
 
-    @Test func `replaces and deletes are sent whatever is there`() {
+    @Test func `sends replaces and deletes independent of the current state`() {
         for current in [nil, #"{"id":7,"b":1}"#] {
             #expect(plan(.replace, current: current) == "PUT - -")
             #expect(plan(.delete, current: current, payload: nil) == "DELETE - -")
         }
     }
 
-    @Test func `an update is merged into the server's document`() {
+    @Test func `merges an update into the server's document`() {
         #expect(plan(.update, current: #"{"id":7,"b":1,"c":3}"#) == #"PUT - {"id":7,"c":3,"a":2}"#)
         #expect(plan(.update) == "PATCH - -")
     }
 
-    @Test func `a create goes to the entity that is there`() {
+    @Test func `a create is sent to the existing entity`() {
         #expect(plan(.create, endpoint: "/contacts?full=1") == "PUT /contacts/7?full=1 -")
         #expect(
             plan(.create, serverID: ServerID(text: "a/b", isInteger: false), endpoint: "/contacts/")
@@ -483,13 +483,13 @@ import Testing
         #expect(plan(.create, idSpace: .shared) == nil)
     }
 
-    @Test func `what the gateway itself refuses fails at once and spends no attempt`() throws {
+    @Test func `a request that the gateway refuses fails immediately and costs no attempt`() throws {
         for (attempts, isUnknown) in [(Int16(0), false), (3, true)] {
             var sample = Sample.of(.update)
             (sample.attempts, sample.isOutcomeUnknown) = (attempts, isUnknown)
             let outcome = try #require(sample.outcome(.refused("the path has a '.' or '..' segment")))
             #expect(outcome.status == .failed && outcome.kind == .refused && outcome.attemptCount == attempts)
-            #expect(outcome.isOutcomeUnknown == isUnknown, "nothing was learned of an earlier attempt")
+            #expect(outcome.isOutcomeUnknown == isUnknown, "there is no evidence about an earlier attempt")
             #expect(outcome.nextRetryAt == nil && outcome.revision == 1)
             let problem = try JSONTree(parsing: #require(outcome.error)).root
             #expect(problem["code"]?.string == "validation_failed")
@@ -497,7 +497,7 @@ import Testing
         }
     }
 
-    @Test func `what cannot be sent as the upstream is set up waits and spends no attempt`() throws {
+    @Test func `a request that the configuration does not allow waits and costs no attempt`() throws {
         let outcome = try #require(
             Sample(attempts: 4, maxAttempts: 5).outcome(.unready("no signing key is configured"))
         )

@@ -5,7 +5,7 @@ import SyncModel
 import Synchronization
 import Testing
 
-/// A push as a preview sees it: entries, and what is known.
+/// A push for a preview: entries, and the stored state.
 private struct Draft {
     static let company = UUID(uuid: (6, 6, 6, 6, 6, 6, 0x46, 6, 0x86, 6, 6, 6, 6, 6, 6, 6))
 
@@ -25,7 +25,7 @@ private struct Draft {
     /// Types that are forwarded; all others are in the built-in store.
     var forwarded: Set<String> = ["contact", "company"]
     var visibility: Visibility = .user
-    /// Every id that was made.
+    /// Every generated id.
     let made = Made()
 
     final class Made: Sendable {
@@ -130,7 +130,7 @@ private struct Draft {
         return root["results"]?.elements.map(Array.init) ?? []
     }
 
-    /// The requests, each as `METHOD path body [unresolved]`; `-` for none.
+    /// The requests, each as `METHOD path body [unresolved]`; `-` for no request.
     func requests() throws -> [String] { try results().map(\.request) }
 }
 
@@ -157,7 +157,7 @@ extension UUID {
 }
 
 @Suite struct PreviewPlannerTests {
-    @Test func `what is not resolved stays and is listed`() throws {
+    @Test func `unresolved ids stay and are listed`() throws {
         var draft = Draft()
         let (local, company) = (Sample.local, Draft.company)
         draft.map(company, "company", nil)
@@ -176,7 +176,7 @@ extension UUID {
         #expect(try draft.results().map { $0["status"]?.string } == ["pending", "blocked", "blocked"])
     }
 
-    @Test func `what is resolved stands in place in its own kind`() throws {
+    @Test func `replaces resolved ids in place, in their form`() throws {
         var draft = Draft()
         draft.map(Sample.local, "contact", ServerID(text: "17", isInteger: true))
         draft.map(Draft.company, "company", ServerID(text: "a b", isInteger: false))
@@ -192,7 +192,7 @@ extension UUID {
         #expect(try draft.results()[0]["server_id"]?.int64 == 17)
     }
 
-    @Test func `a create's own ID is sent as it is`() throws {
+    @Test func `sends a create's own ID unchanged`() throws {
         var draft = Draft()
         let payload = #"{"ref":\#(Sample.local.quoted)}"#
         draft.add(
@@ -203,8 +203,8 @@ extension UUID {
         #expect(try draft.requests() == ["POST /contacts/\(Sample.local.text) \(payload) []"])
     }
 
-    /// Made-up ids pass through results, documents and conflicts; `text()` looks for each of them.
-    @Test func `ids that only a push makes are never shown`() throws {
+    /// Temporary ids pass through results, documents and conflicts; `text()` searches for each of them.
+    @Test func `never shows ids that only a push creates`() throws {
         var draft = Draft()
         let (task, other) = (UUID(), UUID())
         let stranger = Writer(user: UUID(), device: UUID())
@@ -213,7 +213,7 @@ extension UUID {
         draft.add("create", "task", ["local_id": other.quoted, "payload": "{}"])
         draft.add("create", "task", me.merging(["payload": #"{"self":\#(task.quoted),"of":\#(other.quoted)}"#]) { $1 })
         draft.add("update", "task", me.merging(["payload": #"{"b":\#(other.quoted)}"#]) { $1 })
-        // from here on: another's entity with a reference in it, then a conflict that shows it
+        // from here on: another user's entity with a reference in it, then a conflict that shows it
         let known = ["server_id": #""known""#, "payload": #"{"of":\#(other.quoted)}"#]
         draft.add("update", "task", known)
         for strategy in ["server_wins", "client_wins"] {
@@ -230,14 +230,14 @@ extension UUID {
         #expect(draft.made.all.count >= 2)
         for index in [0, 1, 2, 6, 7] { #expect(results[index]["server_id"]?.isNull == true) }
         #expect(results.map { $0["version"]?.int64 } == [1, 1, 2, 6, 6, 7, 3, nil])
-        #expect(results[4].value(at: "/error/current/document/of")?.uuid == other, "in the client's own words")
+        #expect(results[4].value(at: "/error/current/document/of")?.uuid == other, "in the client's own form")
         #expect(results[5].value(at: "/error/current_at")?.string == "/results/4/error/current")
         #expect(results[7].value(at: "/error/current/id")?.uuid == task)
         #expect(results[7].value(at: "/error/current/deleted")?.bool == true)
         #expect(try draft.text().hasSuffix(#""id_mappings":[]}"#))
     }
 
-    @Test func `what refers to a built in create of the batch names it by its client ID`() throws {
+    @Test func `a reference to a built-in create of the batch is its client ID`() throws {
         var draft = Draft()
         let task = UUID()
         draft.add("create", "task", ["local_id": task.quoted, "payload": "{}"])
@@ -254,7 +254,7 @@ extension UUID {
         #expect(try draft.results().map { $0["status"]?.string } == ["succeeded", "pending"])
     }
 
-    @Test func `headers are the mutations and ours`() throws {
+    @Test func `headers are the mutation's and the gateway's`() throws {
         var draft = Draft()
         let headers = #"{"Accept-Language":"nb","X-Own":"1","Content-Type":"text/x"}"#
         let endpoint = #""/contacts/{local_id}""#
@@ -282,7 +282,7 @@ extension UUID {
         }
     }
 
-    @Test func `if match is ours before the mutations and of what the caller may see`() throws {
+    @Test func `the gateway's If-Match overrides the mutation's and uses only visible entities`() throws {
         let update = [
             "server_id": "7", "endpoint": #""/contacts/7""#, "payload": "{}", "base_version": "4",
             "headers": #"{"If-Match":"theirs"}"#,
@@ -297,10 +297,10 @@ extension UUID {
         }
         #expect(try ifMatch(owner: Sample.lane.user) == ["if-match: e4"])
         #expect(try ifMatch(owner: UUID(), .organization) == ["if-match: e4"])
-        #expect(try ifMatch(owner: UUID()) == ["if-match: theirs"], "another's state is not told")
+        #expect(try ifMatch(owner: UUID()) == ["if-match: theirs"], "another user's state is not revealed")
     }
 
-    @Test func `a preview tells the conflict that a forwarded mutation would meet`() throws {
+    @Test func `a preview returns the conflict that a forwarded mutation would meet`() throws {
         let colleague = Writer(user: UUID(), device: UUID())
         func results(_ strategy: String, base: Int, _ visibility: Visibility = .organization) throws -> [JSONValue] {
             var draft = Draft()
@@ -321,7 +321,7 @@ extension UUID {
         for base in [1, 9] {
             for strategy in ["manual", "server_wins", "client_wins"] {
                 let result = try results(strategy, base: base)[0]
-                #expect(result["status"]?.string == "pending", "as a push is answered")
+                #expect(result["status"]?.string == "pending", "as in the answer to a push")
                 #expect(result.value(at: "/conflict/code")?.string == "conflict")
                 #expect(result.value(at: "/conflict/current/version")?.int64 == 4)
                 #expect(result.value(at: "/conflict/current/etag")?.string == "e4")
@@ -329,11 +329,11 @@ extension UUID {
                 #expect(result.request == (strategy == "client_wins" ? #"PATCH /contacts/7 {"n":1} []"# : "-"))
                 #expect(!result.headers.contains { $0.hasPrefix("if-match") })
             }
-            // what waits for another write of the entity is judged when that is done
+            // a mutation that waits for another write of the entity is evaluated after it
             let waiting = try results("manual", base: base)[1]
             #expect(waiting["status"]?.string == "blocked" && waiting["conflict"]?.isNull == true)
             #expect(waiting.request == #"PATCH /contacts/7 {"n":1} []"#)
-            // what is private is nobody else's conflict
+            // a private entity causes no conflict for other users
             let stranger = try results("manual", base: base, .user)[0]
             #expect(stranger["conflict"]?.isNull == true && stranger.request == #"PATCH /contacts/7 {"n":1} []"#)
         }
@@ -341,7 +341,7 @@ extension UUID {
         #expect(fits["conflict"]?.isNull == true && fits.headers.contains("if-match: e4"))
     }
 
-    @Test func `what is not to be sent has no request`() throws {
+    @Test func `a mutation that is not sent has no request`() throws {
         var draft = Draft()
         let endpoint = ["endpoint": #""/contacts""#]
         draft.add("create", "task", ["local_id": UUID().quoted, "payload": "{}"])
@@ -365,7 +365,7 @@ extension UUID {
         #expect(results.map { $0["status"]?.string } == statuses)
         #expect(results.map { $0["replayed"]?.bool } == [false, false, false, false, false, true])
         draft.upstream = nil
-        #expect(try draft.requests() == Array(repeating: "-", count: 6), "nowhere to go")
+        #expect(try draft.requests() == Array(repeating: "-", count: 6), "no destination")
     }
 
     @Test func `the key is the one that will be sent`() throws {

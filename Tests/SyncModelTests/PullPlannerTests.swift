@@ -2,7 +2,7 @@ import SyncModel
 import Testing
 
 @Suite struct FreeNumbersTests {
-    @Test func `what is in use is skipped`() {
+    @Test func `skips numbers in use`() {
         let free = FreeNumbers(from: 5, taken: [5, 7, 8, 20], highest: 20)
         #expect(free.first(0) == [])
         #expect(free.first(4) == [6, 9, 10, 11])
@@ -10,7 +10,7 @@ import Testing
         #expect(FreeNumbers(from: -2, taken: [-2, 0], highest: 0).first(3) == [-1, 1, 2])
     }
 
-    @Test func `where no counter is told it goes on behind the highest and never below one`() {
+    @Test func `without a counter, numbers continue after the highest and never below one`() {
         #expect(FreeNumbers(from: nil, highest: nil).first(2) == [1, 2])
         #expect(FreeNumbers(from: nil, highest: 41).first(2) == [42, 43])
         #expect(FreeNumbers(from: nil, highest: -7).first(2) == [1, 2])
@@ -18,15 +18,15 @@ import Testing
         #expect(FreeNumbers.next(after: .max) == nil)
     }
 
-    @Test func `what was not looked at is not guessed at`() {
-        // gaps first, then behind the highest
+    @Test func `does not assign numbers beyond the examined range`() {
+        // gaps first, then after the highest
         let free = FreeNumbers(from: 1, taken: [1, 3, 4], isWhole: false, highest: 900)
         #expect(free.first(1) == [2])
         #expect(free.first(3) == [2, 901, 902])
         #expect(FreeNumbers(from: 1, taken: [1], isWhole: false, highest: .max).first(1) == nil)
     }
 
-    @Test func `numbers end where 64 bits do`() {
+    @Test func `numbers end at the 64-bit limit`() {
         #expect(FreeNumbers(from: .max, highest: nil).first(1) == [.max])
         #expect(FreeNumbers(from: .max, highest: nil).first(2) == nil)
         #expect(FreeNumbers(from: .max - 1, taken: [.max], highest: .max).first(1) == [.max - 1])
@@ -54,7 +54,7 @@ import Testing
         planner.nextLocalIDs.map { "\($0.type) \($0.next.map(String.init) ?? "-")" }
     }
 
-    @Test func `changes get numbers in the feed's order and then what relations lead to`() throws {
+    @Test func `assigns numbers to changes in the feed's order, and then to relations`() throws {
         var planner = PullPlanner(counters: ["task": 7])
         let first = planner.name(Self.id("a"), of: "task")
         let folder = planner.name(Self.id("f"), of: "folder")
@@ -72,7 +72,7 @@ import Testing
         #expect(Self.answered(planner) == ["folder 2", "task 10"])
     }
 
-    @Test func `what the device has keeps its number and of several the lowest`() throws {
+    @Test func `a known entity keeps its number, and of several the lowest`() throws {
         var planner = PullPlanner(counters: [:])
         let known = planner.name(Self.id("a"), of: "task")
         planner.add(known, isDeleted: false)
@@ -86,10 +86,10 @@ import Testing
         try Self.assign(&planner, highest: ["task": 9])
         #expect([known, second, other].map { planner.number(of: $0) } == [4, 5, 3])
         #expect(planner.assignments.isEmpty)
-        #expect(Self.answered(planner) == ["folder 4", "task 10"], "behind the highest, not behind what is shown")
+        #expect(Self.answered(planner) == ["folder 4", "task 10"], "after the highest, not after the visible ones")
     }
 
-    @Test func `what was deleted before the device had it is not shown unless something leads there`() throws {
+    @Test func `omits entities deleted before the device received them unless a relation references them`() throws {
         var planner = PullPlanner(counters: ["task": 1])
         let gone = planner.name(Self.id("gone"), of: "task")
         let named = planner.name(Self.id("named"), of: "task")
@@ -106,7 +106,7 @@ import Testing
         #expect(planner.number(of: gone) == nil)
     }
 
-    @Test func `counters that were told are answered and never go back`() throws {
+    @Test func `returns the sent counters and never decreases them`() throws {
         var planner = PullPlanner(counters: ["task": 50, "note": -3, "other": nil, "folder": .max])
         let known = planner.name(Self.id("a"), of: "task")
         planner.add(known, isDeleted: false)
@@ -117,7 +117,7 @@ import Testing
         #expect(Self.answered(planner) == ["folder \(Int64.max)", "note -2", "other 12", "task 50"])
     }
 
-    @Test func `the last number is given and then there is none`() throws {
+    @Test func `assigns the last number, and then refuses further pulls`() throws {
         var planner = PullPlanner(counters: ["task": .max])
         planner.add(planner.name(Self.id("a"), of: "task"), isDeleted: false)
         try Self.assign(&planner)
@@ -130,7 +130,7 @@ import Testing
         #expect(problem?.errors.map(\.pointer) == ["/next_local_ids/task"])
     }
 
-    @Test func `a type of which nothing is shown needs nothing`() throws {
+    @Test func `a type without visible changes needs no numbers`() throws {
         var planner = PullPlanner(counters: [:])
         planner.add(planner.name(Self.id("gone"), of: "task"), isDeleted: true)
         planner.want()
@@ -141,14 +141,14 @@ import Testing
 }
 
 @Suite struct PageStandingTests {
-    @Test func `a page is confirmed once and old cursors go on`() {
+    @Test func `confirms a page once and accepts old cursors`() {
         let pages: [(page: Int64, isOutstanding: Bool)] = [(5, false), (7, true), (8, true)]
         #expect(PageStanding(of: 0, among: pages) == .done, "no page")
         #expect(PageStanding(of: 7, among: pages) == .outstanding)
         #expect(PageStanding(of: 5, among: pages) == .done)
         #expect(PageStanding(of: 2, among: pages) == .done, "restored from a backup")
-        #expect(PageStanding(of: 6, among: pages) == .lost, "too many others came")
-        #expect(PageStanding(of: 9, among: pages) == .lost, "of another life")
+        #expect(PageStanding(of: 6, among: pages) == .lost, "too many other pages came")
+        #expect(PageStanding(of: 9, among: pages) == .lost, "of another database")
         #expect(PageStanding(of: 1, among: []) == .lost)
     }
 }
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test func `everything may be left out`() throws {
+    @Test func `all members are optional`() throws {
         for body in ["", "{}", #"{"since":null,"next_local_ids":{}}"#] {
             let request = try PullRequest(body: Array(body.utf8), limit: 65_536)
             #expect(request.since == nil)
@@ -181,7 +181,7 @@ import Testing
         #expect(full.nextLocalIDs == ["task": .max, "a": .min, "b": nil])
     }
 
-    @Test func `what is wrong is named`() {
+    @Test func `names each defect`() {
         let cases = [
             ("{", ["invalid_json"]), ("[]", ["invalid_request", " member_type"]),
             (#"{"since":1}"#, ["invalid_request", "/since member_type"]),

@@ -33,7 +33,7 @@ import Testing
         try read(body, limits: limits).entries[0].refusal
     }
 
-    @Test func `every member is read`() throws {
+    @Test func `parses every member`() throws {
         let push = try Self.read(
             Self.body([
                 "endpoint": #""/api/v1/activities/{local_id}?x=1""#, "headers": #"{"accept-language":"nb"}"#,
@@ -96,20 +96,20 @@ import Testing
     }
 
     @Test(arguments: ["id", "idempotency_key", "sequence_number", "operation", "entity_type", "created_at"])
-    func `a missing member is named`(_ member: String) throws {
+    func `names a missing member`(_ member: String) throws {
         let problem = try #require(try Self.problem(Self.body([member: String?.none])))
         #expect(problem.errors.map(\.pointer) == ["/mutations/0/\(member)"])
         #expect(problem.errors.map(\.rule) == ["member_required"])
     }
 
-    @Test func `a duplicate member is named`() throws {
+    @Test func `names a duplicate member`() throws {
         let problem = try #require(try Self.problem(Self.body(raw: #","priority":1,"priority":2"#)))
         #expect(problem.errors.map(\.rule) == ["member_duplicate"])
         #expect(problem.errors[0].pointer.contains("priority") || problem.errors[0].detail.contains("priority"))
     }
 
-    /// However many defects the mutations have, those around them are found.
-    @Test func `a member of the envelope that is there twice is found behind many defects`() throws {
+    /// For any number of defects in the mutations, defects around them are found.
+    @Test func `finds a duplicate member of the envelope behind many defects`() throws {
         let doubles = (0..<70).map { #""a\#($0)":1,"a\#($0)":1"# }.joined(separator: ",")
         let device = #""device_id":"\#(Self.device)""#
         let error = #expect(throws: Problem.self) {
@@ -119,7 +119,7 @@ import Testing
         #expect(error?.errors.map(\.rule) == ["member_duplicate"])
     }
 
-    @Test func `everything that is wrong is told at once`() throws {
+    @Test func `reports all defects at once`() throws {
         let problem = try #require(try Self.problem(Self.body(["id": "1", "priority": "-1", "x": "1"])))
         #expect(problem.errors.count == 3)
     }
@@ -129,7 +129,7 @@ import Testing
         "/a%5cb",
         "/a%252fb", "/a;x=1/.b", "/%c3%a6?%c3%28&..", "/100%25/a", "/%25zz", "/a/b;..", "/a?b=%",
     ])
-    func `relative paths are taken`(_ path: String) throws {
+    func `accepts relative paths`(_ path: String) throws {
         let problem = try Self.problem(Self.body(["endpoint": #""\#(path)""#]))
         #expect((problem == nil) == !path.isEmpty)
     }
@@ -142,7 +142,7 @@ import Testing
         "/a%2f..%2fb", "/%2fhost/x", "/%5chost/x", "/%252fhost", "/..%2500/a", "/..%3fx", "/a/..%23", "/%c3%28",
         "/%c0%ae%c0%ae/x", "/%ff", "/a%7fb",
     ])
-    func `what could leave the base URL is refused`(_ path: String) throws {
+    func `refuses paths that could leave the base URL`(_ path: String) throws {
         let problem = try #require(try Self.problem(Self.body(["endpoint": #""\#(path)""#])))
         #expect(problem.errors.map(\.rule) == ["endpoint_must_be_relative_path"])
         #expect(problem.errors.map(\.pointer) == ["/mutations/0/endpoint"])
@@ -155,26 +155,26 @@ import Testing
         ("/a%0a", "endpoint has an encoded control character"),
         ("/%2fx", "endpoint names a host once it is decoded: '//'"),
     ])
-    func `a path is refused for the right reason`(_ path: String, _ detail: String) throws {
+    func `refuses a path for the correct reason`(_ path: String, _ detail: String) throws {
         let problem = try #require(try Self.problem(Self.body(["endpoint": #""\#(path)""#])))
         #expect(problem.errors.map(\.detail) == [detail])
     }
 
-    /// However often it was encoded, reading it takes one pass.
-    @Test func `a path of escapes is read in one pass`() {
+    /// For any depth of encoding, decoding takes one pass.
+    @Test func `decodes a path of escapes in one pass`() {
         let deep = "/%" + String(repeating: "25", count: 1_000) + "2e%2e"
         #expect(PathRules.problem(in: deep) == "has a '.' or '..' segment")
         #expect(PercentEncoding.fullyDecoded(deep.utf8) == Array("/..".utf8))
         #expect(PercentEncoding.fullyDecoded("%%32%65.%".utf8) == Array("..%".utf8))
     }
 
-    @Test func `a payload past its limits is its entrys problem`() throws {
+    @Test func `a payload beyond its limits is its entry's problem`() throws {
         var limits = IntakeLimits()
         limits.payloadBytes = 20
         #expect(try Self.problem(Self.body(["payload": #"{"a":"0123456789abcdef"}"#]), limits: limits) != nil)
         let deep = { (levels: Int) in String(repeating: "[", count: levels) + String(repeating: "]", count: levels) }
         #expect(try Self.problem(Self.body(["payload": deep(64)])) == nil)
-        // the last is as deep as a body may be at all
+        // the last one has the maximum depth of a body
         for levels in [65, 509] {
             let problem = try Self.problem(Self.body(["payload": deep(levels)]))
             #expect(problem?.errors.map(\.pointer) == ["/mutations/0/payload"])
@@ -206,7 +206,7 @@ import Testing
         #expect(#expect(throws: Problem.self) { try Self.read(Self.body(), limits: limits) }?.code == .payloadTooLarge)
     }
 
-    @Test func `bytes that are not UTF 8 are not JSON`() {
+    @Test func `bytes that are not UTF-8 are not JSON`() {
         let problem = #expect(throws: Problem.self) {
             try PushRequest(body: Array(#"{"device_id":""#.utf8) + [0xff, 0x22, 0x7d], limits: IntakeLimits())
         }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncModel
 
-/// One resolver puts server ids in place wherever that is done.
+/// One resolver replaces client ids with server ids everywhere.
 @Suite struct ReferenceResolverTests {
     private static let own = UUID()
     private static let other = UUID()
@@ -30,14 +30,14 @@ import Testing
         return resolved.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    @Test func `a path holds server IDs percent encoded and what is just data as it is`() throws {
+    @Test func `a path contains percent-encoded server IDs, and data unchanged`() throws {
         let path = try Endpoint("/tasks/{local_id}/\(Self.own)/\(Self.other)/\(Self.data)")
         let data = Self.data.uuidString
         #expect(resolver(Self.seven).path(path, own: Self.seven) == "/tasks/7/7/a%2Fb/\(data)")
         #expect(resolver(nil).path(path, own: nil) == "/tasks/{local_id}/\(Self.own.uuidString)/a%2Fb/\(data)")
     }
 
-    @Test func `an escaped delimiter stands beside an id as the delimiter itself does`() throws {
+    @Test func `an escaped delimiter separates ids like the delimiter itself`() throws {
         let (own, other) = (Self.own.uuidString, Self.other.uuidString)
         let path = try Endpoint("/tasks?ids=\(own)%2C\(other)&filter=id%20eq%20%28\(own)%29&x=%41\(own)&y=%2d\(own)")
         let expected = "/tasks?ids=7%2Ca%2Fb&filter=id%20eq%20%287%29&x=%41\(own)&y=%2d\(own)"
@@ -45,7 +45,7 @@ import Testing
         #expect(path.uuids == [Self.own, Self.other, Self.own])
     }
 
-    @Test func `a payload holds server IDs in their own kind`() throws {
+    @Test func `a payload contains server IDs in their form`() throws {
         let text = #"{"own":"\#(Self.own)","of":["\#(Self.other)",1],"folderIds":[23,24]}"#
         #expect(try payload(text, Self.seven) == #"{"own":7,"of":["a/b",1],"folderIds":[7,24]}"#)
         let standIn = Self.data.uuidString.lowercased()
@@ -55,7 +55,7 @@ import Testing
         #expect(try payload(#"{"n":23}"#, Self.seven) == nil)
     }
 
-    @Test func `what leads nowhere may refuse the payload`() throws {
+    @Test func `an unresolvable number may refuse the payload`() throws {
         struct Refused: Error {}
         let root = try JSONTree(parsing: Array(#"{"folderIds":[23,24]}"#.utf8)).root
         let related = Self.type.localReferences(in: root, on: Sample.device)
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func `a name is of one ID space`() {
+    @Test func `a name belongs to one ID space`() {
         let number = LocalID(entityType: "task", number: 47)
         let byNumber = EntityName(type: "task", client: number.name(on: Sample.device))
         let byID = EntityName(type: "task", client: .id(Self.own), serverID: Self.seven)

@@ -2,7 +2,7 @@ import SyncModel
 import Testing
 
 @Suite struct RetentionPaceTests {
-    @Test func `batches grow while they are quick and shrink when they are not`() {
+    @Test func `batches grow while they are fast and shrink otherwise`() {
         var pace = RetentionPace()
         let first = pace.limit
         for _ in 0..<40 { _ = pace.pause(after: RetentionPace.aim / 4, rows: pace.limit, waiting: 0) }
@@ -12,24 +12,24 @@ import Testing
         #expect(pace.limit == RetentionPace.limits.lowerBound)
     }
 
-    @Test func `a batch that was not full does not make them grow`() {
+    @Test func `a batch that was not full does not grow the limit`() {
         var pace = RetentionPace()
         let first = pace.limit
         _ = pace.pause(after: 0.001, rows: 3, waiting: 0)
         #expect(pace.limit == first)
     }
 
-    @Test func `half of the time belongs to others and under load nine tenths`() {
+    @Test func `retention uses half of the time, and one tenth under load`() {
         var pace = RetentionPace()
         #expect(pace.pause(after: 0.02, rows: 200, waiting: 0) == 0.02)
         #expect(abs(pace.pause(after: 0.02, rows: 200, waiting: 1) - 0.18) < 1e-9)
     }
 
-    @Test func `rows that have become dear say that others use the database`() {
+    @Test func `rising cost per row indicates other load on the database`() {
         var pace = RetentionPace()
         #expect(pace.pause(after: 0.01, rows: 200, waiting: 0) == 0.01)
         #expect(abs(pace.pause(after: 0.04, rows: 200, waiting: 0) - 0.36) < 1e-9)
-        // a few rows say nothing
+        // a few rows are no evidence
         #expect(pace.pause(after: 0.01, rows: 2, waiting: 0) == 0.01)
     }
 
@@ -39,7 +39,7 @@ import Testing
         #expect(pace.pause(after: 0, rows: 0, waiting: 0) == 0.001)
     }
 
-    @Test func `payloads go no later than their records`() {
+    @Test func `payloads are deleted no later than their records`() {
         let now = Timestamp(microseconds: 1_795_000_000_000_000)
         let cutoffs = RetentionPolicy(payloadDays: 90, days: 30).cutoffs(at: now)
         #expect(cutoffs.payloads == cutoffs.everything)

@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func `nothing is tried before the upstream said`() {
+    @Test func `no attempt is made before the upstream's Retry-After`() {
         let policy = RetryPolicy()
         let late = Self.now.adding(seconds: 3_600)
         #expect(policy.nextTry(after: 1, now: Self.now, notBefore: late, jitter: 1) == late)

@@ -26,7 +26,7 @@ import Testing
         Seal(of: organization ?? self.organization, keys, try masters())
     }
 
-    @Test func `what is sealed opens to the byte and shows nothing`() throws {
+    @Test func `sealed content opens unchanged and reveals nothing`() throws {
         let seal = try seal([wrapped()])
         let stored = try #require(try seal.seal(json: plain, as: place))
         let text = String(decoding: stored, as: UTF8.self)
@@ -34,7 +34,7 @@ import Testing
         #expect(!text.contains("title") && !text.contains("Frau"))
         #expect(try JSONSerialization.jsonObject(with: Data(stored), options: .fragmentsAllowed) is String)
         #expect(try seal.open(json: stored, as: place) == plain)
-        #expect(try seal.seal(json: plain, as: place) != stored, "every nonce is another")
+        #expect(try seal.seal(json: plain, as: place) != stored, "every nonce differs")
         #expect(try seal.seal(json: nil, as: place) == nil)
         #expect(try seal.open(json: nil, as: place) == nil)
         #expect(try seal.open(json: seal.seal(json: [], as: place), as: place) == [])
@@ -43,7 +43,7 @@ import Testing
         #expect(try seal.open(text: words, as: place) == "the upstream answered 500")
     }
 
-    @Test func `what was moved does not open`() throws {
+    @Test func `content moved to another place does not open`() throws {
         let key = try wrapped()
         let seal = try seal([key])
         let stored = try seal.seal(json: plain, as: place)
@@ -65,12 +65,12 @@ import Testing
         #expect(throws: SealError.self) { try seal.open(json: document, as: .document(type: "ab", id: "c")) }
     }
 
-    @Test func `what was changed in any byte does not open`() throws {
+    @Test func `content changed in any byte does not open`() throws {
         let seal = try seal([wrapped()])
         let stored = try #require(try seal.seal(json: plain, as: place))
         for index in stored.indices.dropFirst(1) {
             var changed = stored
-            // A is 000000 in base64 and Q 010000: in the last place the low bits say nothing, and B would be A
+            // A is 000000 in base64 and Q 010000: in the last place the low bits are ignored, and B would equal A
             changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "Q") : UInt8(ascii: "A")
             // before the number it is no sealed value any more, and no JSON object either
             guard index > 16 else { continue }
@@ -90,13 +90,13 @@ import Testing
         }
     }
 
-    @Test func `plain values that look sealed are written another way`() throws {
+    @Test func `plain values that look sealed are escaped`() throws {
         for spoof in [#""sluice-sealed:1:1:AAAABBBB""#, #" "sluice-sealed:1:1:AA""#, #"    "sluice-sealed:1:""#] {
             let stored = try #require(try Seal.plain.seal(json: Array(spoof.utf8), as: place))
             #expect(String(decoding: stored, as: UTF8.self) == " " + spoof)
             #expect(try Seal.plain.open(json: stored, as: place) == Array(spoof.utf8))
         }
-        // how it was escaped before: the same string
+        // its earlier escaped form: the same string
         let earlier = Array(#""\u0073luice-sealed:1:1:AAAABBBB""#.utf8)
         #expect(try Seal.plain.open(json: earlier, as: place) == earlier)
         let words = try Seal.plain.seal(text: "sluice-sealed:1:1:AAAA", as: place)
@@ -108,9 +108,9 @@ import Testing
         }
     }
 
-    /// Whatever goes in comes out, to the byte, whoever sealed it or did not, in every column.
+    /// Every value round-trips unchanged in every column, sealed or not, with any key.
     @Test(arguments: [UInt64.random(in: .min ... .max)])
-    func `what goes in comes out`(_ number: UInt64) throws {
+    func `sealed values open to the original bytes`(_ number: UInt64) throws {
         var random = SeededRandom(number)
         let places: [SealedPlace] =
             [.payload, .headers, .sentPayload, .responseBody, .error, .lastError].map {
@@ -124,7 +124,7 @@ import Testing
         let writers = [
             ("plain", Seal.plain, Seal.plain), ("opening only", Seal(of: organization, [], opening), Seal.plain),
             ("sealing", try seal([key]), try seal([key])),
-            // what was stored before there was a key
+            // values stored before there was a key
             ("since sealing", Seal.plain, try seal([key])),
             ("opening what is sealed", try seal([key]), Seal(of: organization, [key], opening)),
         ]
@@ -155,8 +155,8 @@ import Testing
         }
     }
 
-    /// A reader gets past a value that will never open, and says which; one that may open soon is an error.
-    @Test func `what stays closed is left out and named`() throws {
+    /// A reader skips a value that can never open, and reports it; a value that may open soon is an error.
+    @Test func `omits and names values that stay closed`() throws {
         let (one, two) = (try wrapped(1), try wrapped(2))
         let observed = Mutex<[String]>([])
         let observer: @Sendable (SealedPlace, SealError) -> Void = { place, _ in
@@ -174,7 +174,7 @@ import Testing
         #expect(try seal.read(text: "sluice-sealed:1:1:", as: words, &unreadable) == nil)
         #expect(try seal.read(json: plain, as: place, &unreadable) == plain)
         #expect(unreadable == ["payload", "response", "last_error"] && observed.withLock { $0 } == unreadable)
-        // an older key that another configuration opens: left out by whoever shows, waited for by whoever sends
+        // an older key that another configuration opens: omitted for display, and an error for sending
         let old = try self.seal([one]).seal(json: plain, as: place)
         let foreign = WrappedKey(number: 1, masterKey: "lost:00000000", bytes: one.bytes)
         let partial = Seal(of: organization, [foreign, two], try masters())
@@ -198,11 +198,11 @@ import Testing
         #expect(String(decoding: new, as: UTF8.self).hasPrefix(#""sluice-sealed:1:2:"#))
         #expect(throws: SealError.unknownKey(2)) { try before.open(json: new, as: place) }
         #expect(throws: SealError.unknownKey(2)) { try Seal.plain.open(json: new, as: place) }
-        // plain rows from before stay readable
+        // earlier plain rows stay readable
         #expect(try after.open(json: plain, as: place) == plain)
     }
 
-    @Test func `without its master key an organization is locked`() throws {
+    @Test func `an organization without its master key is locked`() throws {
         let key = try wrapped()
         for masters in [nil, try masters(Self.others), try masters("first:" + String(Self.others.dropFirst(7)))] {
             let seal = Seal(of: organization, [key], masters)
@@ -232,7 +232,7 @@ import Testing
 }
 
 @Suite struct MasterKeyTests {
-    @Test func `a file has a line a key`() throws {
+    @Test func `a file has one line per key`() throws {
         let text =
             "# of 2027\n\n  \(SealTests.others)  \r\n\(SealTests.keys.uppercased().replacing("FIRST", with: "first"))\n"
         let keys = try MasterKeys(parsing: text)
@@ -244,7 +244,7 @@ import Testing
         #expect(try MasterKeys(parsing: "-\n" + SealTests.keys)[first.label] != nil)
     }
 
-    @Test func `a new line is a good one`() throws {
+    @Test func `a new line is valid`() throws {
         let line = MasterKey.newLine(name: "main")
         #expect(try MasterKeys(parsing: line).wrapping?.name == "main")
         #expect(MasterKey.newLine(name: "main") != line)
@@ -257,7 +257,7 @@ import Testing
         ("zero:" + String(repeating: "0", count: 64), "random"), (SealTests.keys + "\n-", "line 2"),
         ("first:zz" + SealTests.keys.dropFirst(8), "64 hex digits"), (":" + SealTests.keys.dropFirst(6), "line 1"),
     ])
-    func `a bad file is refused without showing it`(_ text: String, _ words: String) throws {
+    func `refuses an invalid file without revealing it`(_ text: String, _ words: String) throws {
         let error = #expect(throws: MasterKeyError.self) { try MasterKeys(parsing: text) }
         let description = error?.description ?? ""
         #expect(description.contains(words), "\(description)")

@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `only what stands still is settled`() throws {
+    @Test func `settles only stuck mutations`() throws {
         for status in Self.statuses {
             let subject = subject(status, error: #"{"current":{"id":7}}"#)
             let retry = code { _ = try RestartPlanner.retry(subject, RetryRequest(), .init()) }
@@ -86,7 +86,7 @@ import Testing
         (true, #"{"payload":{},"force":true}"#, 4, false), (true, #"{"endpoint":"/x","force":true}"#, 4, false),
         (true, #"{"force":true}"#, 3, true),
     ])
-    func `a revision is raised exactly when it must be`(
+    func `raises a revision exactly when the rule requires it`(
         _ isUnknown: Bool,
         _ body: String,
         _ revision: Int32,
@@ -101,7 +101,7 @@ import Testing
         #expect(restart.status == .pending)
     }
 
-    @Test func `an edit after an unknown outcome needs force`() throws {
+    @Test func `an edit after an unknown outcome requires force`() throws {
         for subject in [subject(.failed, isOutcomeUnknown: true), subject(.failed, .create, answer: 201)] {
             for body in [#"{"payload":{}}"#, #"{"endpoint":"/x"}"#, #"{"payload":{},"force":false}"#] {
                 let request = try request(body)
@@ -111,19 +111,19 @@ import Testing
         }
     }
 
-    /// A create that is there, and nobody knows as what: under a new key it would be there twice.
+    /// A create whose entity exists under an unknown id: a new key would create it twice.
     @Test(arguments: [
         (Int16(200), "{}", Int32(3), true), (201, "{}", 3, true), (299, "{}", 3, true),
         (201, #"{"force":true}"#, 3, true), (201, #"{"payload":{},"force":true}"#, 4, false),
         (301, "{}", 4, false), (422, "{}", 4, false),
     ])
-    func `what took effect keeps its key`(_ answer: Int16, _ body: String, _ revision: Int32, _ stays: Bool) throws {
+    func `an applied create keeps its key`(_ answer: Int16, _ body: String, _ revision: Int32, _ stays: Bool) throws {
         let subject = subject(.failed, .create, answer: answer)
         let restart = try RestartPlanner.retry(subject, try request(body), .init()).restart
         #expect(restart.revision == revision && restart.isOutcomeUnknown == stays)
     }
 
-    @Test func `built in documents are objects`() throws {
+    @Test func `built-in documents are objects`() throws {
         for (operation, isForwarded, isTaken) in [
             (SyncModel.Operation.update, false, false), (.replace, false, false), (.delete, false, false),
             (.update, true, true), (.delete, true, false),
@@ -136,7 +136,7 @@ import Testing
     }
 
     /// Product rule 12.
-    @Test func `the client's way follows the operation`() throws {
+    @Test func `client_wins follows the operation`() throws {
         let patch = try JSONTree(parsing: Array(#"{"a":null,"b":2}"#.utf8)).root
         let list = try JSONTree(parsing: Array("[1]".utf8)).root
         let document = Array(#"{"a":1,"c":3}"#.utf8)
@@ -172,7 +172,7 @@ import Testing
         #expect(plan(.create, id: id, at: "/tasks/?a=b/") == SentRequest(method: "PUT", endpoint: "/tasks/x%20y?a=b/"))
     }
 
-    @Test func `a create is adopted only by an id that the server named`() throws {
+    @Test func `adopts a create only by an id that the server returned`() throws {
         for (error, response, id) in [
             (nil, nil, nil), (nil, #"{"id":9}"#, "9"), (#"{"current":{"id":"c"}}"#, nil, "c"),
             (#"{"current":{"id":"c"}}"#, #"{"id":9}"#, "9"), (nil, #"{"data":{"id":9}}"#, nil), (nil, "[]", nil),
@@ -198,7 +198,7 @@ import Testing
         )
     }
 
-    @Test func `what depends on a mutation comes behind all that it depends on`() {
+    @Test func `dependents come after all their dependencies`() {
         let ids = (0..<6).map { _ in UUID() }
         let graph = DependencyGraph([
             node(ids[1], on: [ids[0]], at: 1), node(ids[2], on: [ids[0], ids[3]], at: 2),
@@ -211,9 +211,9 @@ import Testing
         #expect(graph.all(of: [ids[5]]).isEmpty)
     }
 
-    /// Nobody's dependants are left behind, and none is looked at twice: a chain of which the last is needed drops out
-    /// from its end.
-    @Test func `what something depends on that stays is not unneeded`() {
+    /// No dependents remain without their dependencies, and each mutation is visited once: if the last of a chain is
+    /// required, the whole chain stays.
+    @Test func `a dependency of a remaining mutation is not unneeded`() {
         let ids = (0..<50_000).map { _ in UUID() }
         let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
         let graph = DependencyGraph(chain)
@@ -224,7 +224,7 @@ import Testing
         #expect(side.unneeded(among: Set(ids)) == Set(ids.dropFirst(21)))
     }
 
-    @Test func `a long chain and a circle end`() {
+    @Test func `traversing a long chain and a cycle ends`() {
         let ids = (0..<100_000).map { _ in UUID() }
         let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
         #expect(DependencyGraph(chain).all(of: [ids[0]]).map(\.id) == Array(ids[1...]))
@@ -232,7 +232,7 @@ import Testing
         #expect(circle.all(of: [ids[0]]).map(\.id) == [ids[1]])
     }
 
-    @Test func `a part of a discard leaves nothing that waits for what is gone`() throws {
+    @Test func `a partial discard leaves no mutation that waits for a discarded one`() throws {
         let subject = subject(.failed)
         let ids = [subject.record.id] + (0..<7).map { _ in UUID() }
         let graph = DependencyGraph((1..<8).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0 + 1)) })
@@ -247,7 +247,7 @@ import Testing
         #expect(plan.lane.changePosition == lane.changePosition + 1)
     }
 
-    @Test func `a bulk request says what it means`() throws {
+    @Test func `a bulk request specifies its mutations`() throws {
         let id = UUID().lowercased
         func request(_ body: String, _ move: BulkRequest.Move = .discard) throws -> BulkRequest {
             try BulkRequest(body: Array(body.utf8), limit: 65_536, for: move)
@@ -266,7 +266,7 @@ import Testing
         #expect(code { _ = try request(#"{"filter":{},"dependents":"keep"}"#, .retry) } == .invalidRequest)
     }
 
-    // MARK: - What client ids mean
+    // MARK: - Meaning of client ids
 
     private static let named = UUID()
 
@@ -292,8 +292,8 @@ import Testing
         )
     }
 
-    /// Two types share a client id: a retry waits for the one that was meant, and the client's way names that.
-    @Test func `what was decided at the push holds in a retry`() throws {
+    /// Two types share a client id: a retry waits for the intended one, and client_wins names it.
+    @Test func `a retry keeps the resolution of the push`() throws {
         let create = UUID()
         let both = RestartPlanner.Knowledge(mappings: [
             Self.named: [mapping("a_first", "wrong"), mapping("contact", nil, by: create)]
@@ -312,12 +312,12 @@ import Testing
             idPointer: "/id"
         ).restart.sent
         #expect(sent?.method == "PUT" && sent?.payload == Array(#"{"b":1,"a":"right"}"#.utf8))
-        // an edit of one part leaves the meaning of the other
+        // an edit of one part keeps the meaning of the other
         let edited = try RestartPlanner.retry(naming("contact"), request(#"{"payload":{"a":"\#(Self.named)"}}"#), both)
         #expect(edited.restart.references == [ClientReference(clientID: Self.named, entityType: "contact")])
     }
 
-    @Test func `what was not noted is not guessed at`() throws {
+    @Test func `a reference without a recorded type is ambiguous between two types`() throws {
         let known = RestartPlanner.Knowledge(mappings: [
             Self.named: [mapping("a_first", "x"), mapping("contact", "y")]
         ])
@@ -330,7 +330,7 @@ import Testing
         #expect(code { _ = try RestartPlanner.retry(naming("contact"), RetryRequest(), gone) } == .validationFailed)
     }
 
-    @Test func `what was data at the push is data in a retry`() throws {
+    @Test func `data at the push is data in a retry`() throws {
         let known = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", nil)]])
         let restart = try RestartPlanner.retry(naming(nil, isReference: false), RetryRequest(), known).restart
         #expect(restart.status == .pending && restart.references == nil)
@@ -342,8 +342,8 @@ import Testing
         #expect(edited.status == .blocked && edited.references?.map(\.entityType) == ["contact"])
     }
 
-    /// A document that was merged before its ids are known would go out with client ids in it.
-    @Test func `the client's way merges nothing that waits for IDs`() throws {
+    /// A document merged before its ids are known would be sent with client ids in it.
+    @Test func `client_wins merges no document that waits for IDs`() throws {
         let known = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", nil)]])
         let restart = try RestartPlanner.clientWins(
             naming("contact", status: .conflict),

@@ -4,12 +4,12 @@ import Testing
 @testable import SyncModel
 
 @Suite struct StrayIDsTests {
-    @Test func `the last ones are remembered`() throws {
+    @Test func `remembers the last ids`() throws {
         let ids = (0..<StrayIDs.limit + 5).map { _ in UUID() }
         let few = try #require(StrayIDs().adding(ids.prefix(3).reversed()))
         #expect(few.stored.count == 18 && ids.prefix(3).allSatisfy(few.contains) && !few.contains(ids[3]))
         #expect(StrayIDs(stored: few.stored) == few)
-        // what is known changes nothing
+        // known ids change nothing
         #expect(few.adding(ids.prefix(3)) == nil && StrayIDs().adding([]) == nil)
         let all = try #require(few.adding(ids.reversed()))
         #expect(all.stored.count == StrayIDs.limit * 6)
@@ -17,8 +17,8 @@ import Testing
         #expect(!all.contains(ids[0]) && !StrayIDs().contains(ids[0]))
     }
 
-    /// Ids that count differ in one byte, whichever it is.
-    @Test func `ids that count are told apart`() {
+    /// Sequential ids differ in one byte, at any position.
+    @Test func `distinguishes sequential ids`() {
         for place in 0..<16 {
             let ids = (0..<20).map { number in
                 var uuid = UUID().uuid

@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: [MutationStatus.failed, .conflict])
-    func `what waits for trouble is stuck directly and through others`(_ status: MutationStatus) {
+    func `a mutation is stuck if it waits for a stuck one directly or through others`(_ status: MutationStatus) {
         let (failed, first, second, other) = (UUID(), UUID(), UUID(), UUID())
         var search = StuckSearch([
             Self.record(second, .blocked, needs: [other, first]), Self.record(first, .blocked, needs: [failed]),
@@ -52,23 +52,23 @@ import Testing
     }
 
     @Test(arguments: [MutationStatus.pending, .inFlight, .succeeded, .discarded])
-    func `what waits for anything else is not`(_ status: MutationStatus) {
+    func `a mutation that waits for any other one is not stuck`(_ status: MutationStatus) {
         let (earlier, blocked) = (UUID(), UUID())
         var search = StuckSearch([Self.record(blocked, .blocked, needs: [earlier])])
         search.add([Self.step(earlier, status)])
         #expect(search.stuck.isEmpty && !search.isDecided)
     }
 
-    @Test func `only blocked ones are asked about and a circle ends`() {
+    @Test func `looks up only blocked mutations, and stops at a cycle`() {
         let (failed, a, b) = (UUID(), UUID(), UUID())
         var search = StuckSearch([Self.record(failed, .failed), Self.record(a, .blocked, needs: [b])])
         search.add([Self.step(b, .blocked, needs: [a, b])])
         #expect(search.stuck.isEmpty)
         search.add([Self.step(a, .failed)])
-        #expect(search.stuck.isEmpty, "what was known before stays")
+        #expect(search.stuck.isEmpty, "known mutations stay unchanged")
     }
 
-    @Test func `trouble of the entity tells where the way is too long`() {
+    @Test func `beyond the path limit, a stuck mutation of the entity decides`() {
         let (client, id, far) = (UUID(), UUID(), UUID())
         for (name, position, isStuck) in [
             (client, Int64(3), true), (client, 9, false), (UUID(), 3, false),
@@ -87,8 +87,8 @@ import Testing
         #expect(search.stuck == [id])
     }
 
-    /// Against the definition, on random graphs that are learned bit by bit.
-    @Test func `random graphs come to what the rule says`() {
+    /// Compared with the definition, on random graphs that are revealed step by step.
+    @Test func `the search agrees with the rule on random graphs`() {
         let seed = UInt64.random(in: 1 ... .max)
         var generator = SeededRandom(seed)
         let statuses: [MutationStatus] = [.blocked, .blocked, .blocked, .pending, .failed, .conflict, .succeeded]

@@ -26,7 +26,7 @@ import Testing
         "+2026-11-20T07:00:00Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+00:01",
         "9999-12-31T23:59:60Z",
     ])
-    func `refuses what is not RFC 3339`(_ text: String) {
+    func `refuses texts that are not RFC 3339`(_ text: String) {
         #expect(Timestamp(rfc3339: text) == nil)
     }
 }

@@ -4,12 +4,12 @@ import Testing
 
 @testable import SyncModel
 
-/// Quotas as buckets of tokens.
+/// Quotas as token buckets.
 @Suite struct TokenBucketTests {
     private static let start = Timestamp(microseconds: 1_795_000_000_000_000)
     private static let daily = Quota(.mutations, limit: 7)
 
-    @Test func `a day's quota may be used at once and comes back evenly`() {
+    @Test func `a day's quota may be used at once and refills evenly`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(5, of: Self.daily, at: Self.start) == .taken)
         #expect(bucket.take(2, of: Self.daily, at: Self.start) == .taken)
@@ -23,7 +23,7 @@ import Testing
         #expect(bucket.standing(of: Self.daily, at: day) == QuotaStanding(quota: Self.daily, left: 7, seconds: 0))
     }
 
-    @Test func `what is refused is not taken and fits exactly when it was said`() {
+    @Test func `a refused request takes nothing and fits exactly after the returned time`() {
         var random = SeededRandom(7)
         for _ in 0..<2_000 {
             let quota = Quota(
@@ -50,8 +50,8 @@ import Testing
         }
     }
 
-    /// Whatever is asked when: over any time no more is given than the rate and one full bucket.
-    @Test(arguments: [1, 3, 7, 1_000, 999_983] as [Int64]) func `the rate holds over any time`(limit: Int64) {
+    /// For requests at any time: every interval admits at most the rate plus one full bucket.
+    @Test(arguments: [1, 3, 7, 1_000, 999_983] as [Int64]) func `the rate holds over any interval`(limit: Int64) {
         var random = SeededRandom(UInt64(limit))
         for kind in Quota.Kind.allCases {
             let quota = Quota(kind, limit: limit)
@@ -67,22 +67,22 @@ import Testing
                 #expect(Double(given) <= Double(limit) * (1 + elapsed / Double(kind.seconds)) + 1e-6)
             }
             let elapsed = Double(now.microseconds - Self.start.microseconds) / 1_000_000
-            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "and it is given")
+            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "and it is granted")
         }
     }
 
-    @Test func `a push that is more than a days fits once nothing is in use`() {
+    @Test func `an unused quota admits a push larger than a day's limit`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(20, of: Self.daily, at: Self.start) == .taken)
         #expect(bucket.left(of: Self.daily) == 0)
-        // thirteen more than a day's have to come back before the first of the next day's does
+        // the thirteen beyond the daily limit have to refill before the first of the next day
         #expect(bucket.take(1, of: Self.daily, at: Self.start) == .fits(after: 172_800_000))
         #expect(bucket.take(8, of: Self.daily, at: Self.start) == .fits(after: 246_857_143))
         let later = Self.start.adding(seconds: 246_857.143)
         #expect(bucket.take(8, of: Self.daily, at: later) == .taken)
     }
 
-    @Test func `another limit keeps what was used`() {
+    @Test func `a new limit keeps the used amount`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(5, of: Self.daily, at: Self.start) == .taken)
         #expect(bucket.left(of: Quota(.mutations, limit: 100)) == 95)
@@ -103,7 +103,7 @@ import Testing
         #expect(requests.millisecondsToNext(of: one) == 1_000)
     }
 
-    @Test func `a clock that goes back gives nothing and one that was far ahead locks nobody out`() {
+    @Test func `a clock set back refills nothing, and one that was far ahead blocks no user`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(7, of: Self.daily, at: Self.start) == .taken)
         let state = bucket
@@ -128,14 +128,14 @@ import Testing
 @Suite struct RequestPortionTests {
     private static let start = Timestamp(microseconds: 1_795_000_000_000_000)
 
-    @Test func `nothing is admitted before the bucket was asked`() {
+    @Test func `admits nothing before the bucket was queried`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
         #expect(portion.size == 25 && portion.wanted(waiting: 3) == 28)
         #expect(RequestPortion(Quota(.requests, limit: 1)).size == 1)
     }
 
-    @Test func `what was drawn is admitted and is low when half is gone`() {
+    @Test func `admits the reserved requests, and is low when half are used`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         var bucket = TokenBucket(fullAt: Self.start)
         let granted = bucket.take(upTo: 25, of: portion.quota, at: Self.start)
@@ -149,14 +149,14 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
     }
 
-    @Test func `what is not used within a second is given up`() {
+    @Test func `drops what is unused after a second`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) != .unknown)
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.01)) == .unknown)
     }
 
-    @Test func `an empty bucket is asked again only when it has something`() {
+    @Test func `queries an empty bucket again only after it refilled`() {
         var portion = RequestPortion(Quota(.requests, limit: 1))
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(upTo: 1, of: portion.quota, at: Self.start) == 1)
@@ -171,7 +171,7 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: -3_600)) == .unknown)
     }
 
-    @Test func `a bucket that is deep in debt refuses and is not asked without end`() {
+    @Test func `a bucket deep in debt refuses and is not queried without limit`() {
         var portion = RequestPortion(Quota(.requests, limit: 1))
         portion.add(0, wanted: 1, from: TokenBucket(missing: 250_000, asOf: Self.start), at: Self.start)
         let none = QuotaStanding(quota: portion.quota, left: 0, seconds: 1)
@@ -179,7 +179,7 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.001)) == .unknown)
     }
 
-    @Test func `another limit counts at once`() {
+    @Test func `a new limit applies immediately`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
         let small = Quota(.requests, limit: 4)

@@ -8,7 +8,7 @@ struct TraceContextTests {
     static let span = "00f067aa0ba902b7"
 
     @Test
-    func `A header is read and written back`() throws {
+    func `A header is parsed and written back`() throws {
         let text = "00-\(Self.trace)-\(Self.span)-01"
         let context = try #require(TraceContext(traceparent: text))
         #expect(context.traceparent == text)
@@ -25,7 +25,7 @@ struct TraceContextTests {
     }
 
     @Test(arguments: ["", "-", "-future.stuff"])
-    func `Higher versions are read as far as version 00 goes`(rest: String) throws {
+    func `Higher versions are parsed as version 00`(rest: String) throws {
         let context = try #require(TraceContext(traceparent: "cc-\(Self.trace)-\(Self.span)-01" + rest))
         #expect(context.traceparent == "00-\(Self.trace)-\(Self.span)-01")
     }
@@ -39,12 +39,12 @@ struct TraceContextTests {
         "00-\(trace)-\(span)-01 ", "00-4bf92f3577b34da6a3ce929d0e0e473é-\(span)-01",
     ]
     )
-    func `What the specification forbids is refused`(text: String) {
+    func `Forbidden forms of the specification are refused`(text: String) {
         #expect(TraceContext(traceparent: text) == nil)
     }
 
     @Test
-    func `What nobody traces has a trace of its own id, again and again`() throws {
+    func `An untraced request has a stable trace derived from its id`() throws {
         let id = try #require(UUID(uuidString: "019BB000-001D-7000-8000-00000000ABCD"))
         let context = TraceContext(of: id)
         #expect(context.traceIDText == "019bb000001d7000800000000000abcd")

@@ -12,11 +12,11 @@ import Testing
         return totals
     }
 
-    @Test func `each fifteen seconds have a point and an hour is kept`() {
+    @Test func `keeps a point per fifteen seconds for an hour`() {
         var history = TrafficHistory()
         #expect(history.points.isEmpty && history.beginning == nil)
         for second in 0...4_000 {
-            // four a second, and of a moment none
+            // four a second, and no value for a single moment
             history.note(
                 totals(Double(second) * 4),
                 oldest: second < 100 ? nil : 7,
@@ -31,7 +31,7 @@ import Testing
         #expect(history.beginning == history.end?.adding(seconds: -3_600))
     }
 
-    @Test func `what is done now is the average of ten seconds`() {
+    @Test func `current rates are the average of ten seconds`() {
         var history = TrafficHistory()
         history.note(totals(100), oldest: nil, at: Self.start)
         #expect(history.rates == TrafficTotals())
@@ -42,7 +42,7 @@ import Testing
         #expect(history.rates.pushes == 0)
     }
 
-    @Test func `a clock that jumps makes no rate that never was`() {
+    @Test func `a jump of the clock causes no false rate`() {
         var history = TrafficHistory()
         history.note(totals(100), oldest: nil, at: Self.start)
         history.note(totals(500), oldest: nil, at: Self.start.adding(seconds: -60))
@@ -51,7 +51,7 @@ import Testing
             history.note(totals(500), oldest: 0, at: Self.start.adding(seconds: Double(second - 59)))
         }
         #expect(history.points.count == 2)
-        // an hour in which the process stood still
+        // an hour in which the process was suspended
         history.note(totals(900), oldest: 0, at: Self.start.adding(seconds: 3_600))
         #expect(history.points.count == 1)
         #expect(history.points[0].rates.pushes < 1)

@@ -25,7 +25,7 @@ import Testing
         (ServerID(text: "a b/ü", isInteger: false), "a%20b%2F%C3%BC", #""a b/ü""#),
         (ServerID(Sample.id), Sample.id.uuidString.lowercased(), #""\#(Sample.id.uuidString.lowercased())""#),
     ])
-    func `ids are put in place in their own kind`(_ id: ServerID, _ inPath: String, _ inJSON: String) throws {
+    func `replaces ids in place, in their form`(_ id: ServerID, _ inPath: String, _ inJSON: String) throws {
         let text = Self.other.uuidString.lowercased()
         var sample = Sample.of(.update)
         sample.endpoint = "/companies/\(text)/contacts/{local_id}?of=\(text)"
@@ -60,9 +60,9 @@ import Testing
         #expect(outcome.lastError != nil)
     }
 
-    /// The type was decided when the mutation was pushed; what shares the client id since is not meant.
+    /// The type was determined at the push; types that shared the client id later do not count.
     @Test(arguments: ["a_first", "company"])
-    func `a reference leads to the type that it was taken for`(_ type: String) throws {
+    func `a reference resolves to its recorded type`(_ type: String) throws {
         let text = Self.other.uuidString.lowercased()
         var sample = Sample.of(.update)
         sample.endpoint = "/x/\(text)"
@@ -77,16 +77,16 @@ import Testing
         sample.referenceTypes = [Self.other: type]
         #expect(sample.request?.path == "/x/\(type)")
         #expect(sample.request?.body == Array(#"{"a":"\#(type)"}"#.utf8))
-        // nothing is put in place of it that is of another type
+        // an id of another type does not replace it
         sample.referenceTypes = [Self.other: "contact"]
         #expect(sample.request?.path == "/x/\(text)")
-        // what was accepted before types were noted is not guessed at
+        // a mutation accepted before types were recorded stays unresolved
         sample.referenceTypes = [:]
         let outcome = try #require(reason(sample.decision()))
         #expect(outcome.status == .failed && outcome.code == "reference_ambiguous")
     }
 
-    @Test func `what is no reference of the mutation stays as it is`() throws {
+    @Test func `ids that are no references of the mutation stay unchanged`() throws {
         var sample = Sample()
         let text = Self.other.uuidString.lowercased()
         sample.endpoint = "/x/\(text)"
@@ -97,7 +97,7 @@ import Testing
         #expect(request.body == Array(#"{"a":"\#(text)"}"#.utf8))
     }
 
-    @Test func `a create keeps its client ID since it has no other`() throws {
+    @Test func `a create keeps its client ID because it has no other`() throws {
         var sample = Sample()
         let text = Sample.local.uuidString.lowercased()
         sample.endpoint = "/contacts/{local_id}"
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: ["..", ".", "../../admin", "a/../b", "..\\x", "%2e%2e", "%252e.", "..;x", "..?x", "a%2f..%2fb"])
-    func `an ID that leads elsewhere is refused`(_ text: String) throws {
+    func `refuses an ID that leads to another path`(_ text: String) throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: text, isInteger: false)
         let outcome = try #require(reason(sample.decision()))
@@ -116,14 +116,14 @@ import Testing
     }
 
     @Test(arguments: ["a/b", "a\\b", "a%2fb", "100%", ";", "a;..", "\u{e6}", "a b"])
-    func `any other ID is sent as it is and its path is taken from a worker that put it in`(_ text: String) throws {
+    func `sends any other ID unchanged, and accepts its path from a worker that inserted it`(_ text: String) throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: text, isInteger: false)
         let path = try #require(sample.request?.path)
         #expect(try Endpoint(path).text == path)
     }
 
-    @Test func `what is refused after an attempt of unknown outcome stays unknown`() throws {
+    @Test func `a refusal after an attempt of unknown outcome stays unknown`() throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: "..", isInteger: false)
         (sample.isOutcomeUnknown, sample.attempts) = (true, 2)
@@ -131,7 +131,7 @@ import Testing
         #expect(outcome.isOutcomeUnknown && outcome.attemptCount == 2)
     }
 
-    @Test func `ids of two places make no dot segment together`() throws {
+    @Test func `ids of two places do not form a dot segment`() throws {
         var sample = Sample.of(.update)
         sample.endpoint = "/{local_id}{local_id}"
         sample.serverID = ServerID(text: ".", isInteger: false)
@@ -142,7 +142,7 @@ import Testing
 
     // MARK: - If-Match
 
-    @Test func `of an entity that is somebody elses nothing is sent`() {
+    @Test func `sends no validator of another user's private entity`() {
         for operation in [SyncModel.Operation.update, .replace, .delete] {
             var sample = Sample.of(operation)
             sample.baseVersion = 5
@@ -162,7 +162,7 @@ import Testing
         }
     }
 
-    @Test func `if match is the last answers within a writer's run`() {
+    @Test func `If-Match is the last answer's within a writer's run`() {
         let stranger = Writer(user: Sample.lane.user, device: Self.other)
         let ours = EntityState.known(
             etag: "e5",
@@ -211,7 +211,7 @@ import Testing
         #expect(create.request?.ifMatch == nil)
     }
 
-    @Test func `what is to have its way is sent without a condition`() throws {
+    @Test func `a client_wins resolution is sent without a condition`() throws {
         var sample = Sample.of(.update)
         sample.entity = EntityState.known(
             etag: "e5",
@@ -229,7 +229,7 @@ import Testing
 
     // MARK: - The upstream's key
 
-    @Test func `the key is stable over attempts and differs between what differs`() throws {
+    @Test func `the key is stable over attempts and differs for different mutations`() throws {
         let first = Sample()
         let key = try #require(first.request?.idempotencyKey)
         var again = first
@@ -251,9 +251,9 @@ import Testing
         #expect(key.uuid.6 >> 4 == 8 && key.uuid.8 >> 6 == 2)
     }
 
-    // MARK: - When
+    // MARK: - Times
 
-    @Test func `a head is held while its time has not come`() throws {
+    @Test func `a head waits for its time`() throws {
         let later = Sample.now.adding(seconds: 9)
         var sample = Sample()
         sample.nextRetryAt = later
@@ -269,7 +269,7 @@ import Testing
         #expect(try #require(hold(sample.decision())) > Sample.now)
     }
 
-    @Test func `the built in store waits for no upstream`() throws {
+    @Test func `the built-in store waits for no upstream`() throws {
         var sample = Sample()
         sample.isForwarded = false
         sample.upstream = nil

@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Testing
 
-/// A forwarded mutation that was made on a version which its entity has left is in conflict before anything is sent.
+/// A forwarded mutation whose base version is outdated is in conflict before a request is sent.
 @Suite struct TurnVersionTests {
     private static let colleague = Writer(user: UUID(), device: UUID())
     private static let document = #"{"id":7,"n":"theirs"}"#
@@ -45,12 +45,12 @@ import Testing
 
     private static let changes: [SyncModel.Operation] = [.update, .replace, .delete]
 
-    @Test func `what another writer has passed and what is ahead is a conflict`() {
+    @Test func `a base version that another writer passed, or that is ahead, is a conflict`() {
         let own = entity(by: Sample.writer)
         let cases: [(Int64?, EntityState?, Bool)] = [
             (5, entity(), false), (4, entity(), true), (3, entity(), true), (0, entity(), true), (6, entity(), true),
             (.max, entity(), true), (nil, entity(), false), (1, nil, false),
-            // a run of one's own
+            // the writer's own run
             (5, own, false), (4, own, false), (3, own, false), (2, own, true), (6, own, true),
             (4, entity(by: Writer(user: Sample.lane.user, device: UUID())), true),
         ]
@@ -64,11 +64,11 @@ import Testing
         #expect(conflict(sample(.create, base: 1, entity())) == nil)
     }
 
-    @Test func `a person is shown what stands there`() throws {
+    @Test func `a manual conflict shows the current entity`() throws {
         for operation in Self.changes {
             let (outcome, version) = try #require(conflict(sample(operation, base: 4, entity())))
             #expect(outcome.status == .conflict && outcome.code == "conflict" && version == nil)
-            // no attempt is spent, and no answer is made up
+            // costs no attempt, and contains no invented answer
             #expect(outcome.attemptCount == 2 && outcome.revision == 1 && outcome.responseStatus == nil)
             #expect(outcome.lastError == "base_version is 4, but another writer wrote since, and it is at version 5")
             let error = String(decoding: try #require(outcome.error), as: UTF8.self)
@@ -79,7 +79,7 @@ import Testing
         #expect(ahead.outcome.lastError == "base_version is 9, but the entity is at version 5 only")
     }
 
-    @Test func `the server's way discards and the clients is sent without a condition`() throws {
+    @Test func `server_wins discards, and client_wins is sent without a condition`() throws {
         for operation in Self.changes {
             let (server, version) = try #require(conflict(sample(operation, .serverWins, base: 4, entity())))
             #expect(server.status == .discarded && server.resolution == .serverWins && version == 5)
@@ -90,26 +90,26 @@ import Testing
             #expect(client.attemptCount == 0 && client.current == Self.document)
             let request = try #require(first.after(client).request)
             let method = operation == .update ? "PATCH" : operation == .replace ? "PUT" : "DELETE"
-            // the feed's document may be behind the upstream's: nothing of it goes out
+            // the feed's document may be older than the upstream's: no part of it is sent
             #expect(request.method == method && request.path == "/contacts/7")
             #expect(request.body == (operation == .delete ? nil : Array(#"{"name":"Kari"}"#.utf8)))
             #expect(request.isUnconditional && request.ifMatch == nil)
         }
     }
 
-    @Test func `what is gone can be deleted again but not changed`() {
+    @Test func `a deleted entity can be deleted again but not changed`() {
         let gone = entity(isDeleted: true)
         #expect(conflict(sample(.delete, base: 4, gone)) == nil)
         #expect(conflict(sample(.update, base: 4, gone))?.outcome.lastError == "another writer deleted the entity")
     }
 
-    /// Only the upstream knows what came of it: the request goes out under its key, with a condition that nothing meets.
-    @Test func `what may have taken effect is not judged by what came later`() throws {
+    /// Only the upstream has the outcome: the request is sent under its key, with a condition that never holds.
+    @Test func `a mutation that may have taken effect is not compared with later versions`() throws {
         var sent = sample(base: 4, entity())
         sent.isOutcomeUnknown = true
         let request = try #require(sent.request)
         #expect(request.ifMatch == #""base-version-was-passed""# && !request.isUnconditional)
-        // without validators a condition would be nothing to the upstream
+        // without validators the upstream would ignore a condition
         sent.entity = entity(etag: nil)
         #expect(conflict(sent)?.outcome.isOutcomeUnknown == true)
         sent.entity = entity()
@@ -117,13 +117,13 @@ import Testing
         #expect(conflict(sent)?.outcome.isOutcomeUnknown == true)
     }
 
-    @Test func `what a person let win is not judged again`() {
+    @Test func `a client_wins resolution is not checked again`() {
         var sample = sample(base: 4, entity())
         sample.resolution = .clientWins
         #expect(sample.request != nil && sample.request?.ifMatch == nil)
     }
 
-    @Test func `a conflict is known while the circuit is open`() {
+    @Test func `reports a conflict while the circuit is open`() {
         let later = Sample.now.adding(seconds: 9)
         if case .conflict = sample(base: 4, entity()).decision(heldUntil: later) {} else { Issue.record("held") }
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncModel
 
-/// What the answer to a create names, as real upstreams write it.
+/// The id in the answer to a create, in the forms of real upstreams.
 @Suite struct UpstreamAnswerTests {
     private func outcome(
         _ status: Int = 201,
@@ -22,20 +22,20 @@ import Testing
     // MARK: - 202
 
     @Test(arguments: [nil, #"{"id":991,"status":"queued"}"#], [nil, "/jobs/991", "/v1/contacts/991"])
-    func `a 202 names no entity`(_ json: String?, _ location: String?) throws {
+    func `a 202 contains no entity`(_ json: String?, _ location: String?) throws {
         let outcome = try outcome(202, json, location: location)
         #expect(outcome.status == .failed && outcome.code == "upstream_answer_unusable")
         #expect(outcome.serverID == nil && outcome.responseStatus == 202)
         #expect(outcome.detail?.contains("202 only says that the create was accepted") == true)
     }
 
-    @Test func `a 202 to an update leaves the document and the ETag of its answer alone`() throws {
+    @Test func `a 202 to an update does not change the document and the ETag`() throws {
         let accepted = try #require(Sample.of(.update).outcome(202, #"{"id":7,"job":true}"#, etag: "\"1\""))
         #expect(accepted.status == .succeeded && accepted.patch == #"{"name":"Kari"}"#)
         #expect(accepted.document == nil && accepted.etag == nil)
     }
 
-    @Test func `a 202 to a create under the client's own id takes that id`() throws {
+    @Test func `a 202 to a create under the client's id uses that id`() throws {
         var sample = Sample()
         sample.serverID = ServerID(text: "7", isInteger: true)
         sample.idSpace = .shared
@@ -80,7 +80,7 @@ import Testing
         #expect(outcome.status == .failed && outcome.detail?.contains("Location has no id") == true)
     }
 
-    @Test func `what belongs to something may be named directly`() throws {
+    @Test func `a dependent resource may be named directly`() throws {
         let endpoint = "/lists/5/items"
         for location in ["/v1/lists/5/items/77", "/v1/items/77", "/items/77"] {
             #expect(try outcome(location: location, endpoint: endpoint).serverID?.text == "77", "\(location)")
@@ -120,7 +120,7 @@ import Testing
         #expect(try outcome(location: "/v1/" + segment, endpoint: "/Contacts").serverID == nil)
     }
 
-    @Test func `a request by a key of OData is about its entity`() throws {
+    @Test func `a request by a key of OData refers to its entity`() throws {
         for (id, path) in [
             (ServerID(text: "77", isInteger: true), "/Contacts(77)"),
             (ServerID(text: "abc", isInteger: false), "/Contacts('abc')"),
@@ -161,7 +161,7 @@ import Testing
         (#"{"id":""}"#, "has a text at /id that is empty"), (#"{"name":"x"}"#, "is JSON that has nothing at /id"),
         (#"[{"id":7}]"#, "is an array that has nothing at /id"), ("", "is empty"),
     ])
-    func `the error names what is wrong with the id`(_ json: String, _ cause: String) throws {
+    func `the error names the defect of the id`(_ json: String, _ cause: String) throws {
         let outcome = try outcome(201, json.isEmpty ? nil : json)
         #expect(outcome.code == "upstream_answer_unusable" && outcome.detail?.contains("the body \(cause)") == true)
         #expect(outcome.detail?.contains("there is no Location") == true)
@@ -224,7 +224,7 @@ import Testing
     // MARK: - Weak ETags
 
     @Test(arguments: [false, true], [#"W/"1""#, #""1""#])
-    func `a weak ETag goes out as If-Match only where the upstream accepts it`(_ accepts: Bool, _ etag: String) throws {
+    func `a weak ETag is sent as If-Match only if the upstream accepts it`(_ accepts: Bool, _ etag: String) throws {
         var sample = Sample.of(.update)
         sample.upstream?.sendsWeakETags = accepts
         sample.baseVersion = 1

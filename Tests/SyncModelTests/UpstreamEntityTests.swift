@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncModel
 
-/// The entity that an upstream's answer shows.
+/// The entity in an upstream's answer.
 @Suite struct UpstreamEntityTests {
     private func found(kept: String? = nil, unkept: String? = nil, at pointer: String = "/data/id") -> UpstreamEntity? {
         let response = UpstreamResponse(
@@ -13,7 +13,7 @@ import Testing
         return UpstreamEntity(in: response, idPointer: pointer)
     }
 
-    @Test func `the document is the object that the ID stands in`() throws {
+    @Test func `the document is the object that contains the ID`() throws {
         let entity = try #require(found(kept: #"{"data":{"id":501,"n":1}}"#))
         #expect(entity.id == ServerID(text: "501", isInteger: true))
         #expect(entity.document.map { String(decoding: $0, as: UTF8.self) } == #"{"id":501,"n":1}"#)
@@ -21,22 +21,22 @@ import Testing
         #expect(found(kept: #"{"data":{"id":[]}}"#) == nil)
     }
 
-    /// What PostgreSQL cannot hold is no document, and yet the id is there to be read.
+    /// A body that PostgreSQL cannot store is no document, but its id can be read.
     @Test(arguments: [#""note":"a\u0000b""#, #""note":"\ud800""#, #""t":1,"t":2"#])
-    func `the ID is read from what cannot be kept`(_ member: String) throws {
+    func `reads the ID from a body that cannot be stored`(_ member: String) throws {
         let entity = try #require(found(unkept: #"{"data":{"id":"x-1",\#(member)}}"#))
         #expect(entity.id == ServerID(text: "x-1", isInteger: false))
         #expect(entity.document == nil)
     }
 
-    /// Nobody knows which of two is meant.
+    /// The intended id is ambiguous.
     @Test(arguments: [#"{"data":{"id":1,"id":2}}"#, #"{"data":{"id":1},"data":{"id":2}}"#])
-    func `of two IDs none is taken`(_ body: String) {
+    func `uses neither of two IDs`(_ body: String) {
         #expect(found(unkept: body) == nil)
     }
 
     @Test(arguments: [#"{"data":{"id":"a\u0000b"}}"#, #"{"data":{"id":"\ud800"}}"#])
-    func `an ID that is no text is none`(_ body: String) {
+    func `ignores an ID that is not text`(_ body: String) {
         #expect(found(unkept: body) == nil)
     }
 }

@@ -8,7 +8,7 @@ import Testing
         "http://localhost:65535///", "http://my_service.internal./a%20b/c;d=1", "http://[1:2:3:4:5:6:7:8]",
         "http://a/api/group%2Fproject",
     ])
-    func `takes base URLs`(_ text: String) {
+    func `accepts base URLs`(_ text: String) {
         #expect(problem(text) == nil)
     }
 
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `a base URL has a bound`() {
+    @Test func `a base URL has a maximum length`() {
         let longest = "http://a/" + String(repeating: "b", count: 1_991)
         #expect(problem(longest) == nil)
         #expect(problem(longest + "b") != nil)
@@ -65,7 +65,7 @@ import Testing
         ("X-Api-Key", "abc", true), ("Authorization", "Basic YTpi", true), ("cookie", "a=b", true),
         ("accept-language", "nb", false), ("x-empty", "", false), ("x-tab", "a\tb", false), ("x-utf8", "\u{e4}", false),
     ])
-    func `takes headers`(_ name: String, _ value: String, _ isCredential: Bool) {
+    func `accepts headers`(_ name: String, _ value: String, _ isCredential: Bool) {
         #expect(UpstreamSettings.headerProblem(name: name, value: value, isCredential: isCredential) == nil)
     }
 

@@ -35,7 +35,7 @@ import Testing
         return ring
     }
 
-    @Test func `what is sealed names the user and needs both keys`() throws {
+    @Test func `a sealed value names the user and needs both keys`() throws {
         let key = try key()
         let seal = seal(ring(key))
         let stored = try #require(try seal.seal(json: plain, as: place))
@@ -70,7 +70,7 @@ import Testing
             with: eve.user.uuidString.lowercased()
         )
         #expect(throws: SealError.damaged("document")) { try seal.open(json: Array(moved.utf8), as: diary) }
-        // nor is one taken for a value under the organization's key alone
+        // nor as a value under the organization's key alone
         let bare = moved.replacing(".\(eve.user.uuidString.lowercased())", with: "")
         #expect(throws: SealError.damaged("document")) { try seal.open(json: Array(bare.utf8), as: diary) }
         // nor does a key open as another user's
@@ -78,7 +78,7 @@ import Testing
         #expect(throws: SealError.self) { try stolen.unwrapped(masters) }
     }
 
-    @Test func `only documents that others do not see are sealed with their owner's key`() throws {
+    @Test func `seals only private documents with their owner's key`() throws {
         let seal = seal(ring(try key()))
         #expect(seal.user(ofType: "diary", owner: user) == user)
         #expect(seal.user(ofType: "task", owner: user) == nil)
@@ -89,20 +89,20 @@ import Testing
         #expect(off.user(ofType: "diary", owner: user) == nil && off.privateTypes.isEmpty)
         let stored = try #require(try off.seal(json: plain, as: place))
         #expect(String(decoding: stored, as: UTF8.self).hasPrefix(#""sluice-sealed:1:3:"#))
-        // what was sealed while it was on stays readable
+        // values sealed earlier stay readable after the setting is off
         let ring = ring(try key())
         let before = try self.seal(ring).seal(json: plain, as: place)
         #expect(try self.seal(ring, seals: false).open(json: before, as: place) == plain)
     }
 
-    @Test func `what is not in memory is asked for`() throws {
+    @Test func `reports the keys that are not cached`() throws {
         let (empty, full) = (UserKeyRing(), ring(try key()))
         let stored = try seal(full).seal(json: plain, as: place)
         #expect(throws: SealError.unknownUserKeys([name])) { try seal(empty).open(json: stored, as: place) }
         #expect(throws: SealError.noUserKeys([name])) { try seal(empty).seal(json: plain, as: place) }
         #expect(seal(empty).lacking([name]) == [name] && seal(full).lacking([name]).isEmpty)
         #expect(seal(empty, seals: false).lacking([name]).isEmpty)
-        // reading never takes it for a value that stays closed
+        // reading never classifies it as permanently closed
         var unreadable: [String] = []
         #expect(throws: SealError.unknownUserKeys([name])) {
             try seal(empty).lastWord.read(json: stored, as: place, &unreadable)
@@ -117,14 +117,14 @@ import Testing
         }
         #expect(lacking.collect { 7 } == 7)
         #expect(throws: SealError.unknownUserKeys([name, other])) { try lacking.check() }
-        // where nobody can fetch any, it is closed
+        // if no key can be fetched, it is closed
         let alone = Seal(of: organization, data, masters)
         #expect(try alone.read(json: stored, as: place, &unreadable) == nil)
         #expect(unreadable == ["payload"])
     }
 
     @Test(arguments: [Seal.Closing.damaged, .known, .everything])
-    func `a destroyed key closes its values for everybody`(_ closing: Seal.Closing) throws {
+    func `a destroyed key closes its values for all readers`(_ closing: Seal.Closing) throws {
         let ring = ring(try key())
         let stored = try seal(ring).seal(json: plain, as: place)
         ring.forget([name])
@@ -132,14 +132,14 @@ import Testing
         var unreadable: [String] = []
         #expect(try seal(ring).closing(closing).read(json: stored, as: place, &unreadable) == nil)
         #expect(unreadable == ["payload"])
-        // whoever writes for that user has to ask for a key first
+        // writing for that user first requires a query for a key
         #expect(throws: SealError.noUserKeys([name])) { try seal(ring).seal(json: plain, as: place) }
         ring.insertNone(for: name, isRefused: true)
         let bare = try #require(try seal(ring).seal(json: plain, as: place))
         #expect(String(decoding: bare, as: UTF8.self).hasPrefix(#""sluice-sealed:1:3:"#))
     }
 
-    @Test func `a key whose master key is elsewhere waits for it`() throws {
+    @Test func `a key under a missing master key waits for it`() throws {
         let key = try key()
         let stored = try seal(ring(key)).seal(json: plain, as: place)
         let closed = UserKeyRing()
@@ -150,11 +150,11 @@ import Testing
         }
         #expect(try seal(closed).read(json: stored, as: place, &unreadable) == nil)
         #expect(unreadable == ["payload"])
-        // and nothing of that user is written under a lesser key
+        // and nothing of that user is sealed under a weaker key
         #expect(throws: SealError.self) { try seal(closed).seal(json: plain, as: place) }
     }
 
-    @Test func `rewrapped it is the same key`() throws {
+    @Test func `a rewrapped key is the same key`() throws {
         let both = try MasterKeys(parsing: SealTests.others + "\n" + SealTests.keys)
         let key = try key()
         let stored = try seal(ring(key)).seal(json: plain, as: place)
@@ -165,7 +165,7 @@ import Testing
         #expect(try seal(ring).open(json: stored, as: place) == plain)
     }
 
-    @Test func `memory is bounded`() throws {
+    @Test func `the cache is bounded`() throws {
         let ring = UserKeyRing(capacity: 10)
         for _ in 0..<100 {
             ring.insertNone(for: LaneKey(organization: organization, user: UUID()), isRefused: false)
@@ -182,7 +182,7 @@ import Testing
                 try seal.open(json: Array(#""sluice-sealed:1:\#(odd)""#.utf8), as: place)
             }
         }
-        // what only looks like it is written another way
+        // values that only look sealed are escaped
         let spoof = Array(#""sluice-sealed:1:3.\#(user):AAAA""#.utf8)
         #expect(try Seal.plain.seal(json: spoof, as: place) == [0x20] + spoof)
         #expect(try seal.open(json: seal.seal(json: spoof, as: place), as: place) == spoof)

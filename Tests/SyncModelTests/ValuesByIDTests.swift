@@ -4,7 +4,7 @@ import Testing
 @testable import SyncModel
 
 @Suite struct ValuesByIDTests {
-    @Test func `all values of an id are kept in their order`() {
+    @Test func `all values of an id keep their order`() {
         var values = ValuesByID<Int>(capacity: 2)
         let (one, many, none) = (UUID(), UUID(), UUID())
         values.add(1, of: many)

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import WebhooksFeature
 
-/// When webhooks are tried again, where they may go, and what they say.
+/// Retries, permitted addresses and bodies of webhooks.
 @Suite struct WebhookTests {
     static let start = Timestamp(microseconds: 1_795_000_000_000_000)
 
@@ -24,7 +24,7 @@ import WebhooksFeature
     // MARK: - Attempts
 
     @Test(arguments: [0.0, 0.5, 1.0])
-    func `a delivery is tried ten times over three days`(jitter: Double) {
+    func `a delivery is attempted ten times over three days`(jitter: Double) {
         var (now, count) = (Self.start, Int16(0))
         while true {
             let outcome = WebhookSchedule.outcome(
@@ -44,7 +44,7 @@ import WebhooksFeature
         #expect(days > 2.8 && days < 3.1, "\(days)")
     }
 
-    @Test func `only a success delivers, and 410 ends it`() {
+    @Test func `only a success delivers, and 410 ends the delivery`() {
         func outcome(_ answer: WebhookAnswer) -> WebhookOutcome {
             WebhookSchedule.outcome(of: Self.delivery(), answer, now: Self.start, jitter: 0)
         }
@@ -63,22 +63,22 @@ import WebhooksFeature
         #expect(health.isGone && health.rests(at: Self.start))
     }
 
-    @Test func `retry-after puts it off, for an hour at most`() {
+    @Test func `Retry-After postpones a delivery, for an hour at most`() {
         func next(_ status: Int, after seconds: Double) -> Double {
             let answer = WebhookAnswer.status(status, retryAt: Self.start.adding(seconds: seconds))
             let outcome = WebhookSchedule.outcome(of: Self.delivery(), answer, now: Self.start, jitter: 0)
             return Double(outcome.nextAttempt.microseconds - Self.start.microseconds) / 1e6
         }
         #expect(next(429, after: 60) == 60)
-        #expect(next(503, after: 1) == 5, "never sooner than without")
+        #expect(next(503, after: 1) == 5, "never sooner than without it")
         #expect(next(503, after: 86_400) == 3_600)
-        #expect(next(500, after: 60) == 5, "only of an answer that says that it is too much")
+        #expect(next(500, after: 60) == 5, "only for an overload response")
         var health = WebhookHealth()
         health.note(.status(429, retryAt: Self.start.adding(seconds: 60)), now: Self.start, jitter: 0)
         #expect(health.rests(at: Self.start.adding(seconds: 59)) && !health.rests(at: Self.start.adding(seconds: 60)))
     }
 
-    @Test func `failures in a row pause the endpoint, longer each time, and a success ends that`() {
+    @Test func `consecutive failures pause the endpoint, longer each time, and a success ends the pause`() {
         var (health, now) = (WebhookHealth(), Self.start)
         for count in 1...4 {
             health.note(.none("x"), now: now, jitter: 0)
@@ -98,7 +98,7 @@ import WebhooksFeature
         #expect(health == WebhookHealth())
     }
 
-    @Test func `what waits for an endpoint that does not answer is given up after three days`() {
+    @Test func `a delivery to an unresponsive endpoint expires after three days`() {
         let delivery = Self.delivery()
         let days = Self.start.adding(seconds: 3 * 86_400)
         #expect(WebhookSchedule.outcome(ofUnsent: delivery, now: days.adding(seconds: -1)) == nil)
@@ -107,10 +107,10 @@ import WebhooksFeature
         let sent = WebhookSchedule.outcome(of: delivery, .none("x"), now: days, jitter: 0)
         #expect(sent.status == .dead, "the first attempt may be the last")
         let retried = Self.delivery(since: days)
-        #expect(WebhookSchedule.outcome(ofUnsent: retried, now: days) == nil, "a retry begins anew")
+        #expect(WebhookSchedule.outcome(ofUnsent: retried, now: days) == nil, "a retry starts from the beginning")
     }
 
-    @Test func `a body is the same in all attempts, and says when, what and in which order`() throws {
+    @Test func `a body is the same in all attempts, with its time, content and sequence number`() throws {
         let organization = UUID()
         let delivery = Self.delivery()
         let body = delivery.body(of: organization)
@@ -134,10 +134,10 @@ import WebhooksFeature
         "fd12:3456::1", "ff02::1", "64:ff9b::7f00:1", "2001:db8::1", "2002:7f00:1::", "2001::1", "100::1",
         "fec0::1", "::7f00:1", "4000::1", "3fff::1",
     ])
-    func `nothing is sent to addresses that are not public`(text: String) throws {
+    func `refuses addresses that are not public`(text: String) throws {
         let address = try #require(IPAddress(text))
         #expect(AddressPolicy().problem(address, isTLS: true) != nil)
-        // neither in disguise
+        // nor as mapped addresses
         if address.bytes.count == 4 {
             let mapped = try #require(IPAddress(bytes: Array(repeating: 0, count: 10) + [0xff, 0xff] + address.bytes))
             #expect(AddressPolicy().problem(mapped, isTLS: true) != nil)
@@ -149,7 +149,7 @@ import WebhooksFeature
         "128.0.0.1", "169.253.255.255", "172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0",
         "223.255.255.255", "2606:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8",
     ])
-    func `public addresses are sent to by https alone`(text: String) throws {
+    func `public addresses require https`(text: String) throws {
         let address = try #require(IPAddress(text))
         #expect(AddressPolicy().problem(address, isTLS: true) == nil)
         #expect(AddressPolicy().problem(address, isTLS: false) == "it is not https")
@@ -158,11 +158,11 @@ import WebhooksFeature
     @Test(arguments: [
         "::-0", "::+1", "-1::", "1:2", "::g", "1:::2", "1.2.3.04", "1.2.3.-4", "1.2.3", "::1.2.3", "::١", "",
     ])
-    func `what the system would not read is no address`(text: String) {
+    func `refuses texts that the system would not parse as addresses`(text: String) {
         #expect(IPAddress(text) == nil)
     }
 
-    @Test func `an operator may allow blocks, and there http`() throws {
+    @Test func `an operator may allow blocks, and http for them`() throws {
         let policy = AddressPolicy(allowed: try #require(IPNetwork.list("127.0.0.0/8, fd00::/8 10.1.2.3")))
         for text in ["127.0.0.1", "127.9.9.9", "::ffff:127.0.0.1", "fd00::1", "fdff::1", "10.1.2.3"] {
             #expect(policy.problem(try #require(IPAddress(text)), isTLS: false) == nil, "\(text)")
@@ -181,7 +181,7 @@ import WebhooksFeature
         }
     }
 
-    @Test func `addresses are read as the system reads them, or not at all`() {
+    @Test func `parses addresses as the system does, or not at all`() {
         for text in [
             "1.2.3", "1.2.3.4.5", "01.2.3.4", "256.1.1.1", "1.2.3.0x4", "", ":", ":::", "1::2::3", "g::",
             "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7", "::1.2.3.4.5", "12345::", "fe80::1%eth0", "+1::", "1.2.3.4::",
@@ -214,7 +214,7 @@ import WebhooksFeature
         }
     }
 
-    @Test func `what can be known of a url before its name is looked up is said at once`() throws {
+    @Test func `refuses a url before its name is looked up, if possible`() throws {
         let allowing = AddressPolicy(allowed: try #require(IPNetwork.list("127.0.0.0/8")))
         #expect(try WebhookURL("https://hooks.example/").problem(AddressPolicy()) == nil)
         #expect(try WebhookURL("http://hooks.example/").problem(AddressPolicy()) == "must be https")

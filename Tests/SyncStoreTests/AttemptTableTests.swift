@@ -10,9 +10,9 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// Attempts and operations go, or come along, with the users and organizations that they are of.
+/// Attempts and operations are deleted or moved together with their users and organizations.
 @Suite struct AttemptTableTests {
-    /// A user with attempts at a mutation that stands still, and a done operation that names both.
+    /// A user with attempts at a stuck mutation, and a finished operation that references both.
     private static func scene() async throws -> (Phone, Entry, OperationRow) {
         let phone = try await Phone.forwarding()
         let entry = try await phone.pushStuck(1)[0]
@@ -39,7 +39,7 @@ import Testing
         )
     }
 
-    @Test func `an erased user is in none of them`() async throws {
+    @Test func `erasing a user removes the user's attempts and operations`() async throws {
         let (phone, entry, operation) = try await Self.scene()
         let other = phone.neighbour()
         let theirs = try await other.pushStuck(1)[0]
@@ -53,7 +53,7 @@ import Testing
         #expect(kept?.ids == [] && kept?.filter.user == UUID.least)
     }
 
-    @Test func `a joined user's come along`() async throws {
+    @Test func `a join moves the attempts and operations of the joined user`() async throws {
         let (phone, entry, operation) = try await Self.scene()
         let other = phone.neighbour()
         try await other.pushStuck(1)
@@ -63,10 +63,10 @@ import Testing
         let kept = try await phone.gateway.store.operations.operation(operation.id, in: phone.organization.id)
         #expect(kept?.filter.user == other.user && kept?.ids == [entry.id])
         let groups = try await phone.gateway.groups(of: phone.organization.id)
-        #expect(groups.map(\.count.count) == [2], "the marks come along, too")
+        #expect(groups.map(\.count.count) == [2], "the marks move, too")
     }
 
-    @Test func `a purge leaves none`() async throws {
+    @Test func `a purge deletes all attempts and operations`() async throws {
         let (phone, _, _) = try await Self.scene()
         let administration = phone.gateway.store.administration
         for _ in 0..<20 where try await !administration.purge(phone.organization.id) {}
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `attempts go with their mutation's record`() async throws {
+    @Test func `attempts are deleted with their mutation's record`() async throws {
         let (phone, entry, _) = try await Self.scene()
         let gateway = phone.gateway
         let other = try await phone.pushStuck(1)[0]
@@ -88,7 +88,7 @@ import Testing
         #expect(try await phone.count("attempts", "mutation_id = '\(other.id)'") == 3)
     }
 
-    @Test func `a user's export has the attempts`() async throws {
+    @Test func `a user's export contains the attempts`() async throws {
         let (phone, entry, _) = try await Self.scene()
         let lane = LaneKey(organization: phone.organization.id, user: phone.user)
         var text = ""

@@ -16,7 +16,7 @@ import Testing
         return act
     }
 
-    @Test func `retention takes what is old of all organizations and of those that are gone`() async throws {
+    @Test func `retention deletes old acts of all organizations, including purged ones`() async throws {
         let gateway = try await Gateway()
         let log = gateway.store.audit
         let (one, gone) = (try await gateway.organization().id, UUID())
@@ -35,8 +35,8 @@ import Testing
         #expect(try await gateway.retain(RetentionPolicy(auditDays: 0.01))?.report[.audit] == 3)
     }
 
-    /// The clock of the tests stands still: all are of one millisecond.
-    @Test func `acts of a moment stand in their order`() async throws {
+    /// The test clock does not advance: all acts have the same millisecond.
+    @Test func `acts of the same millisecond keep their order`() async throws {
         let gateway = try await Gateway()
         let log = gateway.store.audit
         for number in 0..<200 { _ = try await log.begin(act(nil, "act\(number)")) }
@@ -47,7 +47,7 @@ import Testing
         #expect(try await log.page(filter, limit: 1_000, after: nil).acts.count == 200)
     }
 
-    @Test func `texts are cut where they are long`() async throws {
+    @Test func `truncates long texts`() async throws {
         let gateway = try await Gateway()
         let log = gateway.store.audit
         var long = AuditAct(of: nil, by: "cli:" + String(repeating: "é", count: 100), scope: .admin, "putUser")
@@ -59,8 +59,8 @@ import Testing
         #expect(found.actor.utf8.count <= 64 && found.target.count < 300 && (found.outcome?.count ?? 0) < 9_000)
     }
 
-    /// Small and grown tables, never analysed and analysed: a page reads what it looks at, and no more.
-    @Test(.onOneServer("plans of one server")) func `pages are read by an index`() async throws {
+    /// Small and grown tables, without and with statistics: a page reads only the rows that it examines.
+    @Test(.onOneServer("plans of one server")) func `reads pages by an index`() async throws {
         let gateway = try await Gateway()
         let (one, other) = (try await gateway.organization().id, try await gateway.organization().id)
         let connection = try await gateway.database.connect()
@@ -97,8 +97,8 @@ import Testing
         connection.close()
     }
 
-    /// What operators look on every two seconds ends after so many rows, however many there are.
-    @Test(.onOneServer("plans of one server")) func `what goes on is read by indexes and is bounded`() async throws {
+    /// The queries that operators poll every two seconds stop after a fixed number of rows.
+    @Test(.onOneServer("plans of one server")) func `queries of the current state are bounded`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }
@@ -119,7 +119,7 @@ import Testing
         connection.close()
     }
 
-    @Test func `counts stop at their cap`() async throws {
+    @Test func `counts stop at their limit`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<6 { try await phone.push((0..<200).map { _ in phone.create() }) }
@@ -136,7 +136,7 @@ import Testing
         let counts = try await gateway.store.stuckCounts.counts(of: [phone.organization.id, UUID()])
         let found = try #require(counts[phone.organization.id])
         #expect(found.failed == CappedCount(count: 1_000, isMore: true))
-        #expect(found.conflict == CappedCount(count: 5), "each status is counted by itself")
+        #expect(found.conflict == CappedCount(count: 5), "each status is counted separately")
         let state = try await gateway.store.nowReader.state()
         #expect(state.failed == CappedCount(count: 1_195) && state.conflict == CappedCount(count: 5))
     }

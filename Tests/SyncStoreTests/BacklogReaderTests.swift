@@ -19,7 +19,7 @@ import Testing
         open.map { counts[$0] }.reduce(0, +)
     }
 
-    @Test func `a backlog is of one moment while devices push and a person settles`() async throws {
+    @Test func `a backlog is a consistent snapshot while devices push and an operator settles`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let first = try await Phone.forwarding()
@@ -48,7 +48,7 @@ import Testing
                         let sum = devices.map { $0.counts[status] }.reduce(0, +)
                         #expect(sum == backlog.counts[status], "\(seed)")
                     }
-                    // each create has its update behind it, and both come and go together
+                    // each create is followed by its update, and both appear and disappear together
                     #expect(backlog.counts[.pending] == backlog.counts[.blocked], "\(seed)")
                     let oldest = devices.compactMap(\.oldestPending).min { $0.position < $1.position }
                     #expect(backlog.head?.id == oldest?.id, "\(seed)")
@@ -64,7 +64,7 @@ import Testing
         #expect(try await Self.backlog(phones[0]).devices.count == 3)
     }
 
-    @Test func `what is final is no backlog and what failed holds nothing`() async throws {
+    @Test func `a backlog excludes final mutations, and a failed mutation blocks nothing`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<3).map { _ in phone.forward("create", local: UUID(), payload: "{}") }
         try await phone.push(entries)
@@ -81,7 +81,7 @@ import Testing
         #expect(backlog.devices.first?.oldestPending == nil)
     }
 
-    @Test func `what was retried is the head at its old place`() async throws {
+    @Test func `a retried mutation becomes the head at its previous position`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<3).map { _ in phone.forward("create", local: UUID(), payload: "{}") }
         try await phone.push(entries)
@@ -92,7 +92,7 @@ import Testing
         #expect(try await Self.backlog(phone).head?.id == entries[0].id)
     }
 
-    @Test func `the first that is blocked is the head where nothing is queued`() async throws {
+    @Test func `the first blocked mutation is the head if no mutation is queued`() async throws {
         let phone = try await Phone.forwarding()
         let other = Phone(phone.gateway, phone.organization, user: phone.user)
         let local = UUID()
@@ -108,7 +108,7 @@ import Testing
         #expect(oldest == [phone.device: nil, other.device: updates[0].id])
     }
 
-    @Test func `devices come by their last sign of life and no more than a thousand`() async throws {
+    @Test func `lists at most a thousand devices, ordered by their last activity`() async throws {
         let phone = try await Phone.new()
         try await phone.execute(
             """
@@ -122,7 +122,7 @@ import Testing
         #expect(devices.map(\.acceptedSequence) == (101...1_100).reversed().map { Int64($0) })
     }
 
-    @Test func `counting ends at its limit and the answer says so`() async throws {
+    @Test func `counting stops at its limit, and the answer indicates it`() async throws {
         let phone = try await Phone.forwarding()
         let entry = phone.forward("create", local: UUID(), payload: "{}")
         try await phone.push([entry])
@@ -147,12 +147,12 @@ import Testing
         )
         let more = try await Self.backlog(phone)
         #expect(more.counts[.failed] == Int64(limit) && more.counts[.pending] == 0 && more.isTruncated)
-        #expect(more.head?.position == Int64(limit + 1), "the head is found all the same")
+        #expect(more.head?.position == Int64(limit + 1), "the head is still found")
         #expect(more.devices.first?.oldestPending == nil)
     }
 
-    /// What a user did before costs nothing.
-    @Test(.onOneServer("plans of one server")) func `only open mutations are looked at`() async throws {
+    /// A user's settled mutations cost nothing.
+    @Test(.onOneServer("plans of one server")) func `reads only open mutations`() async throws {
         let phone = try await Phone.forwarding()
         let entry = phone.forward("create", local: UUID(), payload: "{}")
         try await phone.push([entry])
@@ -181,7 +181,7 @@ import Testing
         connection.close()
     }
 
-    @Test func `another user's backlog is not seen`() async throws {
+    @Test func `excludes the backlogs of other users`() async throws {
         let phone = try await Phone.forwarding()
         try await phone.push([phone.forward("create", local: UUID(), payload: "{}")])
         for user in [UUID(), UUID()] {

@@ -7,9 +7,9 @@ import Testing
 
 @testable import SyncStore
 
-/// Organizations that are looked up at the same time are read together.
+/// Concurrent look-ups of organizations share one read.
 @Suite struct CatalogTests {
-    @Test func `each caller gets its own organization, and a stranger none`() async throws {
+    @Test func `each caller receives its own organization, and an unknown id receives nothing`() async throws {
         let gateway = try await Gateway()
         var known: Set<UUID> = []
         for _ in 0..<20 { known.insert(try await gateway.organization().id) }
@@ -27,7 +27,7 @@ import Testing
         for id in strangers { #expect(found[id].map { $0.0 == nil } == true) }
     }
 
-    @Test func `a change is seen after five seconds, and the partition stays`() async throws {
+    @Test func `a change is visible after five seconds, and the partition stays the same`() async throws {
         let gateway = try await Gateway()
         let id = try await gateway.organization().id
         let first = try await gateway.store.catalog.entry(id)
@@ -41,7 +41,7 @@ import Testing
         #expect(second.place == first.place)
     }
 
-    @Test func `a crowd reads an organization with many types together`() async throws {
+    @Test func `concurrent callers share one read of an organization with many types`() async throws {
         let gateway = try await Gateway()
         let id = try await gateway.organization().id
         let connection = try await gateway.database.connect()
@@ -63,7 +63,7 @@ import Testing
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
         #expect(counts.count == 1)
-        // a read of each its own would have opened all connections that the pool may have
+        // separate reads would have opened all connections of the pool
         #expect(gateway.store.pool.statistics.created <= connections + 1)
     }
 }

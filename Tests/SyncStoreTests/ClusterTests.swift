@@ -6,9 +6,9 @@ import Testing
 
 @testable import SyncStore
 
-/// On a real cluster, whose coordinator `SLUICE_TEST_CITUS_URI` names: none is part of the usual tests.
+/// Runs on a real cluster, whose coordinator `SLUICE_TEST_CITUS_URI` names. The usual tests run without one.
 @Suite(.enabled(if: TestCluster.citusURI != nil)) struct ClusterTests {
-    @Test func `tables are spread, once`() async throws {
+    @Test func `distributes the tables once`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         defer { connection.close() }
@@ -19,8 +19,8 @@ import Testing
         #expect(health.silent == [] && health.owners.count == 1)
     }
 
-    /// A statement of some organizations is one task, on one server; nothing is pulled to the coordinator.
-    @Test func `every statement of organizations asks one server`() async throws {
+    /// A statement for some organizations is one task on one server; the coordinator fetches no rows.
+    @Test func `every statement for organizations runs on one server`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         defer { connection.close() }
@@ -49,7 +49,7 @@ import Testing
             } catch {
                 wrong.append("\(name): \(error.message)")
                 if connection.isInTransaction { _ = try await connection.run(.rollback) }
-                // what was not even prepared is not there
+                // ignored: the statement was never prepared
                 try? await connection.execute(script: "DEALLOCATE one")
             }
         }
@@ -57,7 +57,7 @@ import Testing
         #expect(unexplained == [], "\(unexplained.count) of \(SchemaTests.statements.count) have no plan")
     }
 
-    /// Nil where the values are not of the form that the statement demands.
+    /// Nil if the values do not have the form that the statement requires.
     private func plan(
         of text: String,
         _ sql: String,
@@ -67,14 +67,14 @@ import Testing
         try await connection.execute(script: "PREPARE one AS \(text)")
         let types = Statement("", "SELECT unnest(parameter_types)::text FROM pg_prepared_statements WHERE name = 'one'")
         let rows = try await connection.run(Query(types))
-        // some texts are cast to what they say
+        // some texts are cast to another type
         let casts = Dictionary(sql.matches(of: /\$(\d+)::text::(\w+)/).map { (Int($0.1), String($0.2)) }) {
             $1
         }
         let values = try (0..<rows.count).map { row throws(PostgresError) in
             let type = try rows.string(row, 0)
             let name = casts[row + 1] ?? String(type.prefix { $0 != "[" })
-            // the values of one row are looked at with the plan, and no domain takes these
+            // the planner evaluates the values of one row, and no domain accepts these
             let element = isOfOneRow && name != "uuid" ? "NULL" : Self.values[name] ?? "NULL"
             return type.hasSuffix("[]") ? "ARRAY[\(element)]::\(type)" : "\(element)::\(type)"
         }
@@ -86,7 +86,7 @@ import Testing
             try await connection.execute(script: "DEALLOCATE one")
             return plan.joined(separator: "\n")
         } catch  where error.sqlState?.hasPrefix("22") == true {
-            // a value of this type is none of that form
+            // a value of this type does not have that form
             try await connection.execute(script: "ROLLBACK; DEALLOCATE one")
             return nil
         }

@@ -6,10 +6,10 @@ import Testing
 
 @testable import SyncStore
 
-/// What a cluster demands of statements, held without one: where each table's organizations are said by parameters, a
-/// statement goes to one server.
+/// What a cluster requires of statements, checked without a cluster: if parameters identify the organizations of each
+/// table, a statement runs on one server.
 @Suite struct ClusterTextTests {
-    @Test func `every statement says of each table which organizations it is about`() throws {
+    @Test func `every statement restricts each table to organizations`() throws {
         let tables = try Self.tables()
         #expect(tables.count > 25 && tables.contains("mutations") && !tables.contains("gateways"))
         var unnamed: [String] = []
@@ -19,14 +19,14 @@ import Testing
                 unnamed.append("\(statement.name): \(loose.joined(separator: ", "))")
             }
             if loose.isEmpty {
-                #expect(ClusterText.ofAllServers[statement.name] == nil, "\(statement.name) is of one server")
+                #expect(ClusterText.ofAllServers[statement.name] == nil, "\(statement.name) runs on one server")
             }
         }
         #expect(unnamed == [])
     }
 
     /// Rows are inserted from organizations, from a table's rows, or as values.
-    @Test func `every row that is inserted is known to belong where it goes`() throws {
+    @Test func `every inserted row belongs to an organization of the statement`() throws {
         let tables = try Self.tables()
         for statement in SchemaTests.statements {
             let text = Cluster.text(of: statement)
@@ -43,8 +43,8 @@ import Testing
         }
     }
 
-    /// Each was met: it is refused, goes another way, or ends the server's process.
-    @Test func `no statement uses what a cluster has no answer to`() {
+    /// Each of these occurred: the cluster rejects it, routes it differently, or its server process crashes.
+    @Test func `no statement uses a feature that a cluster does not support`() {
         for statement in SchemaTests.statements {
             let text = Cluster.text(of: statement)
             #expect(!text.contains(/ctid|xmax|MERGE |pg_advisory|force_generic_plan/), "\(statement.name)")
@@ -58,13 +58,13 @@ import Testing
         }
     }
 
-    /// The cluster's texts are SQL for the same tables, and take the same parameters.
-    @Test(.onOneServer("has functions of a cluster made"))
-    func `every text for a cluster is prepared on the migrated schema`() async throws {
+    /// The cluster's texts are SQL for the same tables, with the same parameters.
+    @Test(.onOneServer("creates functions of a cluster"))
+    func `prepares every text for a cluster on the migrated schema`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         defer { connection.close() }
-        // of the extension; a text that calls another is met here
+        // a function of the extension; this test finds a text that calls another one
         try await connection.execute(
             script: """
                 CREATE FUNCTION distinct_organizations(uuid[]) RETURNS uuid[] LANGUAGE sql AS 'SELECT $1';
@@ -85,14 +85,14 @@ import Testing
         for statement in SchemaTests.statements {
             for (name, text) in Self.texts(of: statement) where text != statement.sql {
                 try await connection.execute(script: "PREPARE \(name) AS \(text)")
-                // one row has no order, and may leave out what tells it
+                // one row has no order, and may omit the parameter for it
                 let (taken, given) = (Self.parameters(text), Self.parameters(statement.sql))
                 #expect(name == statement.name ? taken == given : taken.isSubset(of: given), "\(name)")
             }
         }
     }
 
-    @Test func `a text is anchored where rows come in, and where one organization is meant`() {
+    @Test func `anchors a text where rows enter and where it refers to one organization`() {
         let many = """
             SELECT d.at
             FROM unnest($1::int4[], $2::uuid[]) AS k (push, organization_id)
@@ -130,7 +130,7 @@ import Testing
         #expect(ClusterText("SELECT count(*) FROM lanes l").ofRows == "SELECT count(*) FROM lanes l")
     }
 
-    @Test func `one row is given by values, unless it asks for something else`() {
+    @Test func `one row is passed as values, unless the text needs another form`() {
         let insert = """
             INSERT INTO users AS u (organization_id, user_id, at, place)
             SELECT k.*, $3, CASE WHEN k.user_id IS NULL THEN k.organization_id END
@@ -155,22 +155,22 @@ import Testing
         ] {
             #expect(ClusterText(other).ofOneRow == nil, "\(other)")
         }
-        // what each group writes
+        // the statements of every group
         let single = [GroupStatements.writeDevices, GroupStatements.writeUsualMutations, GroupStatements.writeMappings]
         for statement in single + [LaneRows.write, EntityStatements.raiseFeeds] {
             #expect(ClusterText(statement).ofOneRow != nil, "\(statement.name)")
         }
     }
 
-    // MARK: - Looking
+    // MARK: - Look-ups
 
-    /// By the names under which they are prepared.
+    /// Texts by the names under which they are prepared.
     static func texts(of statement: Statement) -> [(name: String, text: String)] {
         let one = ClusterText(statement).ofOneRow.map { [(name: statement.name + "_of_one", text: $0)] } ?? []
         return [(name: statement.name, text: Cluster.text(of: statement))] + one
     }
 
-    /// The tables that are distributed: those of organizations, but for what is found by something else.
+    /// The distributed tables: those of organizations, except those that are found by another key.
     private static func tables() throws -> Set<String> {
         let text = Schema.migrations.map(\.sql).joined(separator: "\n").replacing(/\ *--[^\n]*\n/, with: "")
         let found = text.matches(of: /CREATE TABLE (\w+) \(\n([^;]*);/).filter { match in
@@ -179,7 +179,7 @@ import Testing
         return Set(found.map { String($0.output.1) }).subtracting(["external_ids", "readers"])
     }
 
-    /// References to tables whose organizations no parameter says.
+    /// References to tables whose organizations no parameter identifies.
     private static func looseTables(_ text: String, of tables: Set<String>) -> [String] {
         let text = text.replacing(/--[^\n]*/, with: "")
         let clauses: Set<Substring> = [
@@ -199,7 +199,7 @@ import Testing
                 let isTheirs = ["organizations \(table)", "organizations AS \(table)"].contains { text.contains($0) }
                 if isOwn || isTheirs { anchors[table, default: 0] += 1 }
             } else {
-                // a statement of one table names none
+                // a statement on one table does not name it
                 for table in isOwn ? tables : ["organizations"] { anchors[Substring(table), default: 0] += 1 }
             }
         }

@@ -9,7 +9,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct ConflictTests {
-    /// Two users, and an entity that the first created and both know.
+    /// Two users, and an entity that the first created and both have.
     private struct Scene {
         let alice: Phone
         let bob: Phone
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `two offline edits on one version do not conflict with each other`() async throws {
+    @Test func `two offline edits of one version do not conflict with each other`() async throws {
         let scene = try await Scene()
         let answer = try await scene.alice.push([
             scene.update(scene.alice, #"{"a":1}"#, base: 1), scene.update(scene.alice, #"{"b":1}"#, base: 1),
@@ -42,15 +42,15 @@ import Testing
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
         let later = try await scene.alice.push([scene.update(scene.alice, #"{"c":1}"#, base: 1)])
         #expect(later.results[0].status == "succeeded")
-        // the run of writes may begin after another's write that was seen
+        // the run of writes may begin after another user's write that the device had seen
         let bob = try await scene.bob.push([
             scene.update(scene.bob, #"{"d":1}"#, base: 4), scene.update(scene.bob, #"{"e":1}"#, base: 4),
         ])
         #expect(bob.results.map(\.status) == ["succeeded", "succeeded"])
     }
 
-    /// As after a restore: the version is one that the store has not come to yet, or not come to again.
-    @Test func `a version that is not known yet is a conflict of every writer`() async throws {
+    /// As after a restore: the store has not reached this version yet, or not again.
+    @Test func `a version that does not exist yet is a conflict for every writer`() async throws {
         for (operation, isOwn) in [("update", true), ("replace", false), ("delete", true)] {
             let scene = try await Scene()
             let phone = isOwn ? scene.alice : scene.bob
@@ -70,7 +70,7 @@ import Testing
         #expect(won.results[0]["etag"]?.isNull == true)
     }
 
-    @Test func `another writer's edit in between is a conflict`() async throws {
+    @Test func `an edit by another writer in between is a conflict`() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([scene.update(scene.alice, #"{"alice":1}"#, base: 1)])
@@ -82,7 +82,7 @@ import Testing
         #expect(current?["document"]?.text == #"{"n":1,"bob":1}"#)
     }
 
-    @Test func `the same user on another device is another writer`() async throws {
+    @Test func `the same user on another device counts as another writer`() async throws {
         let scene = try await Scene()
         let tablet = Phone(scene.alice.gateway, scene.alice.organization, user: scene.alice.user)
         try await tablet.push([scene.update(tablet, #"{"t":1}"#, base: 1)])
@@ -99,15 +99,15 @@ import Testing
         let answer = try await scene.alice.push([first, conflicting, dependant, scene.alice.create()])
         #expect(answer.results.map(\.status) == ["succeeded", "conflict", "blocked", "pending"])
         #expect(answer.results[2].blockedBy == [conflicting.id])
-        // and stays halted for later pushes, of other devices too
+        // and it stays halted for later pushes, also from other devices
         let tablet = Phone(scene.alice.gateway, scene.alice.organization, user: scene.alice.user)
         #expect(try await tablet.push([tablet.create()]).results[0].status == "pending")
         #expect(try await scene.bob.push([scene.bob.create()]).results[0].status == "succeeded")
         #expect(try await scene.alice.push([conflicting]).results[0].status == "conflict")
     }
 
-    /// A `shared` id stays the entity's: undoing a deletion creates it again.
-    @Test func `a create restores a shared id that its own device deleted`() async throws {
+    /// A `shared` id stays the entity's id: undoing a deletion creates the entity again.
+    @Test func `a create restores a shared id that the same device deleted`() async throws {
         let scene = try await Self.shared()
         let answer = try await scene.phone.push([scene.write("create", #"{"n":2}"#)])
         #expect(answer.results[0].status == "succeeded" && answer.results[0]["version"]?.int64 == 3)
@@ -116,7 +116,7 @@ import Testing
         #expect(rows.map { $0["deleted"]?.bool } == [false])
     }
 
-    @Test func `a create of a shared id that another writer deleted is a conflict that client_wins settles`()
+    @Test func `a create of a shared id that another writer deleted is a conflict, which client_wins resolves`()
         async throws
     {
         for isAtOnce in [true, false] {
@@ -131,7 +131,7 @@ import Testing
                 #expect(answer.results[0].status == "conflict")
                 #expect(answer.results[0]["error"]?["detail"]?.string == "another writer deleted the entity")
                 #expect(try await tablet.resolve(create.id, "client_wins")?.status == "pending")
-                // a person's decision is applied in the lane's turn
+                // a resolution is applied in the lane's turn
                 return
             }
             #expect(try await tablet.pull().map { $0["document"]?.text } == [#"{"n":2}"#])
@@ -161,7 +161,7 @@ import Testing
         return scene
     }
 
-    @Test func `on conflict continue lets the rest run`() async throws {
+    @Test func `on_conflict continue runs the remaining mutations`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#)
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([
@@ -171,19 +171,19 @@ import Testing
         #expect(answer.results.map(\.status) == ["conflict", "blocked", "succeeded"])
     }
 
-    @Test func `on failure halt stops the rest`() async throws {
+    @Test func `on_failure halt stops the remaining mutations`() async throws {
         let phone = try await Phone.new(#"{"on_failure":"halt"}"#)
         let answer = try await phone.push([phone.entry("update", server: #""none""#), phone.create()])
         #expect(answer.results.map(\.status) == ["failed", "pending"])
     }
 
-    @Test func `server wins discards and shows what stands`() async throws {
+    @Test func `server_wins discards the mutation and returns the current entity`() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let loser = scene.update(scene.alice, #"{"x":1}"#, base: 1, "server_wins")
         let after = scene.update(scene.alice, #"{"y":1}"#, base: 2)
         let answer = try await scene.alice.push([loser, after])
-        // satisfied by adoption: what depends on it runs
+        // satisfied by adopting the current entity: dependent mutations run
         #expect(answer.results.map(\.status) == ["discarded", "succeeded"])
         #expect(answer.results[0]["resolution"]?.string == "server_wins")
         #expect(answer.results[0].code == "conflict")
@@ -194,7 +194,7 @@ import Testing
     @Test(arguments: [
         ("update", #"{"x":1}"#, #"{"n":1,"bob":1,"x":1}"#), ("replace", #"{"x":1}"#, #"{"x":1}"#),
     ])
-    func `client wins writes over`(_ operation: String, _ payload: String, _ expected: String) async throws {
+    func `client_wins overwrites`(_ operation: String, _ payload: String, _ expected: String) async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([
@@ -207,7 +207,7 @@ import Testing
         #expect(try await scene.alice.pull().last?["document"]?.text == expected)
     }
 
-    @Test func `client wins deletes and replaces what was deleted`() async throws {
+    @Test func `client_wins deletes, and replaces a deleted entity`() async throws {
         let scene = try await Scene()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let deletion = scene.write(scene.alice, "delete", nil, base: 1, "client_wins")
@@ -218,8 +218,8 @@ import Testing
         #expect(try await scene.bob.pull().last?["document"]?.text == #"{"again":1}"#)
     }
 
-    /// A patch would bring back what it changes, and nothing else.
-    @Test func `a patch brings back what was deleted only as a person says it is to be`() async throws {
+    /// A patch would restore only the members that it changes.
+    @Test func `a patch restores a deleted entity only with a full payload from the resolution`() async throws {
         let scene = try await Scene()
         try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: 1, nil)])
         let patch = scene.update(scene.bob, #"{"x":1}"#, base: 1, "client_wins")
@@ -233,7 +233,7 @@ import Testing
         #expect(whole?.status == "pending")
     }
 
-    @Test func `an update of a tombstone is a conflict and a repeated delete a success`() async throws {
+    @Test func `an update of a tombstone is a conflict, and a repeated delete succeeds`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#)
         try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: nil, nil)])
         let answer = try await scene.bob.push([
@@ -244,7 +244,7 @@ import Testing
         #expect(answer.results[1]["error"]?["current"]?["deleted"]?.bool == true)
     }
 
-    @Test func `a create of a shared ID that exists is a conflict and never an overwrite`() async throws {
+    @Test func `a create of an existing shared ID is a conflict and never overwrites`() async throws {
         let alice = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let body = Array(#"{"id_space":"shared"}"#.utf8)
         _ = try await alice.gateway.store.administration.putEntityType(
@@ -261,7 +261,7 @@ import Testing
         for strategy in ["manual", "client_wins"] {
             var entry = bob.entry("create", "country", server: "47", payload: #"{"name":"Sweden"}"#)
             entry.extra["conflict_resolution"] = #""\#(strategy)""#
-            // each refused create stands in the way of the next one on the same entity
+            // each refused create blocks the next one on the same entity
             let phone = Phone(bob.gateway, bob.organization)
             entry.number = phone.nextNumber()
             #expect(try await phone.push([entry]).results[0].status == "conflict")
@@ -270,7 +270,7 @@ import Testing
         adopting.extra["conflict_resolution"] = #""server_wins""#
         #expect(try await bob.push([adopting]).results[0].status == "discarded")
         #expect(try await alice.pull().last?["document"]?.text == #"{"name":"Norway"}"#)
-        // UUIDs in either case are one id
+        // UUIDs in upper and lower case are one id
         let id = UUID()
         let upper = alice.entry("create", "country", server: #""\#(id.uuidString)""#)
         #expect(try await alice.push([upper]).results[0].serverID == id.lowercased)
@@ -278,7 +278,7 @@ import Testing
         #expect(try await alice.push([second]).results[0]["version"]?.int64 == 2)
     }
 
-    @Test func `what is private does not exist for others`() async throws {
+    @Test func `a private entity does not exist for other users`() async throws {
         let alice = try await Phone.new()
         let body = Array(#"{"id_space":"shared","visibility":"user"}"#.utf8)
         _ = try await alice.gateway.store.administration.putEntityType(

@@ -1,17 +1,17 @@
 import Postgres
 
-/// How the server executes statements, as EXPLAIN ANALYZE tells it, in transactions that are undone.
+/// How the server executes statements, from EXPLAIN ANALYZE, in transactions that are rolled back.
 extension Connection {
-    /// Of what was prepared: `name(values)`.
+    /// The plan of a prepared statement: `name(values)`.
     ///
-    /// - Parameter shape: what the transaction begins with.
+    /// - Parameter shape: queries at the beginning of the transaction.
     func explain(_ call: String, _ shape: [Query] = []) async throws -> String {
         let query = Query(Statement("", "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE \(call)"))
         let rows = try await run([.begin] + shape + [query, .rollback])[shape.count + 1]
         return try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
     }
 
-    /// Of a statement and values of its parameters, as SQL. The statement's name is the first line.
+    /// The plan of a statement and its parameters' values, as SQL. The first line is the statement's name.
     func explain(_ statement: Statement, _ values: String, _ shape: [Query] = []) async throws -> String {
         try await execute(script: "PREPARE explained AS \(statement.sql)")
         let plan = try await explain("explained(\(values))", shape)
@@ -19,7 +19,7 @@ extension Connection {
         return "\(statement.name)\n\(plan)"
     }
 
-    /// The same with a plan for these values and with one for all values. The first line says which.
+    /// The same with a plan for these values and with a generic plan. The first line names the kind of plan.
     func plans(of statement: Statement, _ values: String, _ shape: [Query] = []) async throws -> [String] {
         var plans: [String] = []
         for mode in ["force_custom_plan", "force_generic_plan"] {
@@ -30,9 +30,9 @@ extension Connection {
     }
 }
 
-/// How many pages a plan that was executed looked at.
+/// The number of pages that an executed plan read.
 func pages(in plan: String) -> Int {
-    // what the planner read of the catalog stands behind the plan, and the first line is the whole plan's
+    // catalog reads of the planner follow the plan, and the first line counts the whole plan
     let lines = plan.split(separator: "\n").prefix { !$0.contains("Planning:") }
     let line = lines.first { $0.contains("Buffers:") } ?? ""
     return line.matches(of: /(?:hit|read)=(\d+)/).compactMap { Int($0.output.1) }.reduce(0, +)

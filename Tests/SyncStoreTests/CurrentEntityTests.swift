@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncStore
 
-/// What is settled against the client shows the entity that stands in its place: the feed does not bring it again.
+/// Settling against the client returns the current entity: the feed does not deliver it again.
 @Suite struct CurrentEntityTests {
     /// A built-in document of Bob's at version 2, which Ada's phone has at version 1.
     private static func scene() async throws -> (ada: Phone, bob: Phone, id: String) {
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: [nil, DependantsChoice.discard, .keep])
-    func `what is given up shows the entity as it stands then`(_ choice: DependantsChoice?) async throws {
+    func `a discarded mutation shows the entity's current state`(_ choice: DependantsChoice?) async throws {
         let (ada, bob, id) = try await Self.scene()
         let conflict = ada.entry("update", server: #""\#(id)""#, payload: "{}", extra: ["base_version": "1"])
         let dependant = ada.entry("update", server: #""\#(id)""#, payload: "{}")
@@ -40,16 +40,16 @@ import Testing
             let given = try await ada.read(dependant.id)
             #expect(given.status == "discarded" && given.code == "discarded")
             #expect(Self.current(given) == #"3 {"late":1}"#)
-            // what a repeated push is answered, too
+            // a repeated push receives it too
             #expect(Self.current(try await ada.push([dependant]).results.first) == #"3 {"late":1}"#)
         }
-        // a create that was never there has nothing in its place
+        // a create that never succeeded has no current entity
         let gone = try #require(try await ada.discard(other.id))
         #expect(gone["error"]?.isNull == true && gone.status == "discarded")
         #expect(try await ada.disorder() == [])
     }
 
-    @Test func `what an operator gives up shows it too`() async throws {
+    @Test func `a mutation discarded by an operator shows the current entity too`() async throws {
         let (ada, _, id) = try await Self.scene()
         let conflict = ada.entry("delete", server: #""\#(id)""#, extra: ["base_version": "1"])
         try await ada.push([conflict])
@@ -59,7 +59,7 @@ import Testing
         #expect(Self.current(try await ada.read(conflict.id)) == #"2 {"n":1,"bob":1}"#)
     }
 
-    @Test func `the server's way shows the entity as it stands then`() async throws {
+    @Test func `resolving with server_wins shows the entity's current state`() async throws {
         let (ada, bob, id) = try await Self.scene()
         let conflict = ada.entry("update", server: #""\#(id)""#, payload: "{}", extra: ["base_version": "1"])
         try await ada.push([conflict])
@@ -74,7 +74,7 @@ import Testing
         let ada = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let bob = Phone(ada.gateway, ada.organization)
         let id = try #require(try await ada.push([ada.create()]).results[0].serverID)
-        // as random text, which does not shrink
+        // random text, which does not compress
         let text = (0..<4_000).map { _ in UUID().lowercased }.joined()
         try await bob.push([bob.entry("replace", server: #""\#(id)""#, payload: #"{"text":"\#(text)"}"#)])
         var entries = [ada.entry("update", server: #""\#(id)""#, payload: "{}", extra: ["base_version": "1"])]
@@ -92,9 +92,9 @@ import Testing
         #expect(try await ada.disorder() == [])
     }
 
-    /// Each mutation's entity is found by key, whatever the tables' size was when the plan was made.
+    /// Each mutation's entity is found by key, even with a plan that was made for tables of another size.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `what stands there is looked up by index`(_ isAnalyzed: Bool) async throws {
+    func `looks up the current entity by index`(_ isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
         let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
         defer { connection.close() }
@@ -145,7 +145,7 @@ import Testing
         return entry
     }
 
-    @Test func `what the upstream told is adopted unless somebody has written since`() async throws {
+    @Test func `adopts the upstream's document unless the feed has a later write`() async throws {
         for isLate in [false, true] {
             let ada = try await Phone.forwarding(visibility: "organization")
             let bob = Phone(ada.gateway, ada.organization)
@@ -165,15 +165,15 @@ import Testing
         }
     }
 
-    /// Clocks do not tell it: another lane's write may be noted in the very moment in which this one's answer is, and
-    /// two gateways have two clocks.
-    @Test func `what was written while the upstream answered is newer, whatever the clocks say`() async throws {
+    /// Clocks cannot decide it: another lane's write may be recorded in the same moment as this one's answer, and two
+    /// gateways have two clocks.
+    @Test func `a write during the upstream's answer is newer, independent of the clocks`() async throws {
         for seen in [0, 3, 4] {
             let ada = try await Phone.forwarding(visibility: "organization")
             let bob = Phone(ada.gateway, ada.organization)
             try await Self.put(ada, by: bob, version: 4, #"{"id":7,"n":4,"o":4}"#)
             let told = #"{"id":7,"version":null,"feed_version":\#(seen),"etag":"e9","deleted":false,"document":"#
-            // nor does what was written over go out again with the client's changes
+            // nor are overwritten values sent again with the client's changes
             let carl = Phone(ada.gateway, ada.organization)
             let winning = try await pending(carl, current: told + #"{"id":7,"n":9}}"#)
             _ = try await carl.resolve(winning.id, "client_wins")
@@ -185,8 +185,8 @@ import Testing
         }
     }
 
-    /// What the gateway knew all along is no news from the upstream.
-    @Test func `what the feed knew is not adopted`() async throws {
+    /// A version that the feed already has is not adopted as the upstream's.
+    @Test func `does not adopt a version that the feed already has`() async throws {
         let ada = try await Phone.forwarding(visibility: "organization")
         let bob = Phone(ada.gateway, ada.organization)
         try await Self.put(ada, by: bob, version: 5, #"{"id":7,"n":5}"#)
@@ -197,7 +197,7 @@ import Testing
         #expect(try await ada.pull().first?["version"]?.int64 == 5)
     }
 
-    @Test func `a colleague's private entity is shown to nobody`() async throws {
+    @Test func `another user's private entity is never shown`() async throws {
         let ada = try await Phone.forwarding()
         let bob = Phone(ada.gateway, ada.organization)
         try await Self.put(ada, by: bob, version: 3, #"{"id":7,"secret":"s3cr3t"}"#)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Lanes in which thousands of mutations are open, for their upstream is away or one of them waits for a person.
+/// Lanes with thousands of open mutations, because their upstream is unavailable or one of them waits for a person.
 @Suite struct DeepLaneTests {
     private func submit(_ phone: Phone, _ entries: [Entry]) async throws -> PushAnswer {
         let list = entries.map(\.json).joined(separator: ",")
@@ -25,9 +25,9 @@ import Testing
         (0..<count).map { _ in phone.forward("update", server: server) }
     }
 
-    // MARK: - What is settled
+    // MARK: - Settled mutations
 
-    @Test func `edits of what was created while the upstream is away are not settled`() async throws {
+    @Test func `edits of an entity created during an outage of the upstream are not settled`() async throws {
         let phone = try await Phone.forwarding()
         let contact = UUID()
         let create = phone.forward("create", local: contact)
@@ -35,7 +35,7 @@ import Testing
         #expect(answer.unsettled.count == 250)
         let next = try await submit(phone, (0..<50).map { _ in phone.forward("update", local: contact) })
         #expect(next.unsettled.count == 50 && next.stuck.isEmpty)
-        // once the create failed nothing but a person moves them, those that were there and those that come
+        // once the create failed, only a person can continue them, both the waiting and the later ones
         try await phone.leave(create.id, "failed")
         let more = try await submit(phone, (0..<50).map { _ in phone.forward("update", local: contact) })
         #expect(more.unsettled.isEmpty && more.stuck.count == 50)
@@ -48,9 +48,9 @@ import Testing
         #expect(waited.unsettled.isEmpty && waited.stuck.count == 249)
     }
 
-    /// The way from the last edit to the conflict is longer than anybody goes.
+    /// The path from the last edit to the conflict is longer than the limit.
     @Test(arguments: ["conflict", "failed"])
-    func `what comes after many edits behind one that waits for a person is settled`(_ status: String) async throws {
+    func `edits behind many edits of a stuck mutation are settled`(_ status: String) async throws {
         let phone = try await Phone.forwarding()
         let first = phone.forward("update", server: #""e1""#)
         try await phone.push([first])
@@ -61,7 +61,7 @@ import Testing
         let answer = try await submit(phone, edits(phone, 50, server: #""e1""#) + [other])
         #expect(answer.stuck.count == 50)
         #expect(answer.unsettled == [other.id])
-        // and a look at one of them does not wait
+        // and reading one of them does not wait
         let last = try #require(answer.verdicts.compactMap(\.record).first)
         let found = try await phone.gateway.store.mutations.mutation(
             last.id,
@@ -72,8 +72,8 @@ import Testing
         #expect(try #require(found).record.status == .blocked)
     }
 
-    /// Without an end that is near, and without trouble on its own entity, one counts as not settled.
-    @Test func `a way that is too long counts as not settled`() async throws {
+    /// If no end is near and the own entity has no stuck mutation, the mutation counts as not settled.
+    @Test func `a mutation behind too long a path counts as not settled`() async throws {
         let phone = try await Phone.forwarding()
         let failed = phone.forward("create", local: UUID())
         try await phone.push([failed])
@@ -92,7 +92,7 @@ import Testing
         #expect(beyond.stuck.isEmpty && beyond.unsettled.count == 1)
     }
 
-    @Test func `a look that fails leaves out what it was for`() async throws {
+    @Test func `a failed look-up omits only its own mutations`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -117,8 +117,8 @@ import Testing
 
     // MARK: - Plans
 
-    /// Ten thousand edits of one entity, each waiting for the one before, in a table that nobody has analyzed. The last
-    /// of them has not been told the server id yet.
+    /// Ten thousand edits of one entity, each waiting for the one before, in a table without statistics. The last one
+    /// has not received the server id yet.
     private static func fill(_ phone: Phone, count: Int) -> String {
         """
         INSERT INTO mutations (organization_id, user_id, id, device_id, sequence_number, position, change_position,
@@ -140,8 +140,8 @@ import Testing
         "('00000000-0000-4000-8000-' || lpad(to_hex(\(number)), 12, '0'))::uuid"
     }
 
-    /// Plans that were made while the tables were empty, used when they are full.
-    @Test(.onOneServer("plans of one server")) func `a deep lane is never read through`() async throws {
+    /// Plans made while the tables were empty, used when they are full.
+    @Test(.onOneServer("plans of one server")) func `never scans a deep lane`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let count = 10_000

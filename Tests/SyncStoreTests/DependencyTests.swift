@@ -23,7 +23,7 @@ import Testing
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
     }
 
-    @Test func `unknown self and later ones are refused`() async throws {
+    @Test func `refuses unknown dependencies, later ones and the entry itself`() async throws {
         let phone = try await Phone.new()
         var itself = phone.create()
         itself.extra["dependency_ids"] = #"["\#(itself.id.lowercased)"]"#
@@ -42,8 +42,8 @@ import Testing
         #expect(pointer == "/mutations/2/dependency_ids/0")
     }
 
-    /// Copies of one entry depend on each other no more than on themselves.
-    @Test func `an entry that needs itself is told the same however often it is there`() async throws {
+    /// Copies of one entry do not depend on each other, as an entry does not depend on itself.
+    @Test func `an entry that depends on itself receives the same error in every copy`() async throws {
         let phone = try await Phone.new()
         var edit = phone.entry("update", local: UUID(), payload: "{}")
         edit.extra["dependency_ids"] = #"["\#(edit.id.lowercased)"]"#
@@ -54,20 +54,20 @@ import Testing
         #expect(try await phone.push([other]).results.map(\.rules) == [["entity_reference_must_exist"]])
     }
 
-    @Test func `a client ID that is created later in the push is refused`() async throws {
+    @Test func `refuses a client ID that is created later in the push`() async throws {
         let phone = try await Phone.new()
         let local = UUID()
         let early = phone.create(payload: #"{"ref":"\#(local.lowercased)"}"#)
         let answer = try await phone.push([early, phone.create("contact", local: local)])
         #expect(answer.results.map(\.status) == ["rejected", "succeeded"])
-        // a UUID that nobody created is just data
+        // a UUID that no create uses is data
         let data = UUID().uuidString
         let other = try await phone.push([phone.create(payload: #"{"ref":"\#(data)"}"#)])
         #expect(other.results[0].status == "succeeded")
         #expect(try await phone.pull().last?["document"]?.text == #"{"ref":"\#(data)"}"#)
     }
 
-    @Test func `what depends on a rejected one is rejected too`() async throws {
+    @Test func `rejects the dependents of a rejected mutation`() async throws {
         let phone = try await Phone.new()
         let (contact, activity) = (UUID(), UUID())
         var broken = phone.create("contact", local: contact)
@@ -86,7 +86,7 @@ import Testing
         #expect(answer["accepted_sequence"]?.int64 == 6)
     }
 
-    @Test func `what depends on a failed one is blocked by it`() async throws {
+    @Test func `a failed mutation blocks its dependents`() async throws {
         let phone = try await Phone.new()
         let failing = phone.entry("update", server: #""nobody""#)
         let dependant = entry(phone, needs: [failing.id])
@@ -95,7 +95,7 @@ import Testing
         #expect(answer.results[0].code == "upstream_rejected")
         #expect(answer.results[0]["response"]?["status"]?.int64 == 404)
         #expect(answer.results[1].blockedBy == [failing.id])
-        // blocked by one that is settled counts as settled: nothing to wait for
+        // a mutation blocked by a settled one counts as settled: nothing to wait for
         let next = try await phone.push([entry(phone, needs: [failing.id]), entry(phone, needs: [dependant.id])])
         #expect(next.results.map(\.status) == ["blocked", "blocked"])
         #expect(try await phone.push([dependant]).results[0].blockedBy == [failing.id])
@@ -119,7 +119,7 @@ import Testing
         #expect(later.results[0].code == "reference_ambiguous")
     }
 
-    @Test func `a client ID is its users own`() async throws {
+    @Test func `a client ID belongs to one user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (alice, bob) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func `a second create of a client ID is refused also from another push`() async throws {
+    @Test func `refuses a second create of a client ID, also from another push`() async throws {
         let phone = try await Phone.new()
         let local = UUID()
         try await phone.push([phone.create(local: local)])

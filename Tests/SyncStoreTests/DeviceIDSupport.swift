@@ -22,7 +22,7 @@ extension Gateway {
         )
     }
 
-    /// Rows of the database, each as text, as they are selected.
+    /// Rows of the database, each as text, in the order of the query.
     func rows(_ sql: String) async throws -> [String] {
         let connection = try await database.connect()
         defer { connection.close() }
@@ -32,7 +32,7 @@ extension Gateway {
 }
 
 extension Phone {
-    /// An entry that names its entity by a number of this device.
+    /// An entry that references its entity by a number of this device.
     func numbered(
         _ operation: String,
         _ number: Int64,

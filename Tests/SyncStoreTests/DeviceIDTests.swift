@@ -15,7 +15,7 @@ import Testing
         return (0..<count).map { _ in Phone(gateway, organization) }
     }
 
-    @Test func `a device names its entities by its own numbers`() async throws {
+    @Test func `a device references its entities by its own numbers`() async throws {
         let phone = try await phones()[0]
         let first = try await phone.push([
             phone.numbered("create", 23, "folder", payload: #"{"name":"Shopping list"}"#),
@@ -42,7 +42,7 @@ import Testing
         #expect(changes.last?["deleted"]?.bool == true)
     }
 
-    @Test func `two devices mean different entities by one number`() async throws {
+    @Test func `the same number on two devices means different entities`() async throws {
         let phones = try await phones(2)
         // the second device belongs to the same user as the first
         let tablet = Phone(phones[0].gateway, phones[0].organization, user: phones[0].user)
@@ -58,7 +58,7 @@ import Testing
         #expect(texts == ["Buy oat milk", "Feed the dog", "Sell plants"])
     }
 
-    @Test func `relations hold arrays and nulls and lead to the mutation's own entity`() async throws {
+    @Test func `relations contain arrays and nulls and may reference the mutation's own entity`() async throws {
         let phone = try await phones()[0]
         let answer = try await phone.push([
             phone.numbered("create", 1, payload: "{}"), phone.numbered("create", 2, payload: #"{"related":[]}"#),
@@ -73,7 +73,7 @@ import Testing
         #expect(changes[3]["document"]?.text == #"{"parentId":"\#(ids[3])"}"#)
     }
 
-    @Test func `numbers are any integers of 64 bits`() async throws {
+    @Test func `numbers are any 64-bit integers`() async throws {
         let phone = try await phones()[0]
         let extremes: [Int64] = [.min, -1, 0, 1, .max]
         let created = try await phone.push(extremes.map { phone.numbered("create", $0) })
@@ -96,7 +96,7 @@ import Testing
 
     // MARK: - Refusals
 
-    @Test func `what leads nowhere is refused and not stored`() async throws {
+    @Test func `refuses unknown references and stores nothing`() async throws {
         let phone = try await phones()[0]
         let cases: [(entry: Entry, code: String, rule: String, pointer: String)] = [
             (
@@ -136,7 +136,7 @@ import Testing
         #expect(try await phone.gateway.rows("SELECT count(*)::text FROM local_ids") == ["1"])
     }
 
-    @Test func `what depends on a rejected create is rejected too`() async throws {
+    @Test func `rejects the dependents of a rejected create`() async throws {
         let phone = try await phones()[0]
         var broken = phone.numbered("create", 1, "folder")
         broken.extra["max_attempts"] = "0"
@@ -146,7 +146,7 @@ import Testing
         #expect(answer.results.map(\.code) == ["validation_failed", "dependency_rejected", "dependency_rejected"])
     }
 
-    @Test func `the form of an ID has to fit its type`() async throws {
+    @Test func `refuses an ID whose form does not fit its type`() async throws {
         let phone = try await phones()[0]
         let uuid = phone.create("task")
         let number = phone.numbered("create", 1, "contact")
@@ -157,7 +157,7 @@ import Testing
         #expect(answer.results[0]["error"]?["detail"]?.string?.contains("device ids") == true)
     }
 
-    @Test func `a number is created once`() async throws {
+    @Test func `refuses a second create of a number`() async throws {
         let phone = try await phones()[0]
         let first = phone.numbered("create", 1, payload: #"{"n":1}"#)
         try await phone.push([first])
@@ -173,7 +173,7 @@ import Testing
         #expect(try await phone.pull().first?["document"]?["n"]?.int64 == 1)
     }
 
-    @Test func `more IDs than may be looked up are refused`() async throws {
+    @Test func `refuses more IDs than the look-up limit`() async throws {
         let phone = try await phones()[0]
         try await phone.push([phone.numbered("create", 1)])
         func list(_ count: Int) -> String { Array(repeating: "1", count: count).joined(separator: ",") }
@@ -190,9 +190,9 @@ import Testing
         #expect(many.results.last?.rules == ["member_range"])
     }
 
-    // MARK: - Repetitions, types side by side
+    // MARK: - Repeats, several types
 
-    @Test func `a repetition may name its entity by the server's ID`() async throws {
+    @Test func `a repeat may reference its entity by the server's ID`() async throws {
         let phone = try await phones()[0]
         let created = try await phone.push([phone.numbered("create", 1)])
         let id = try #require(created.results[0].serverID)
@@ -203,7 +203,7 @@ import Testing
         #expect(try await phone.push([update]).results[0].isReplayed == true)
         update.server = #""\#(UUID().lowercased)""#
         #expect(try await phone.push([update]).results[0].code == "idempotency_key_reused")
-        // both names of one entity, and two of different ones
+        // both names of one entity, and two names of different entities
         var both = phone.numbered("update", 1, payload: #"{"a":2}"#)
         both.server = #""\#(id)""#
         #expect(try await phone.push([both]).results[0].status == "succeeded")
@@ -212,7 +212,7 @@ import Testing
         #expect(try await phone.push([torn]).results[0].rules == ["entity_reference_must_exist"])
     }
 
-    @Test func `types of all ID spaces refer to each other`() async throws {
+    @Test func `types of all ID spaces can reference each other`() async throws {
         let phone = try await phones()[0]
         let (contact, tag) = (UUID(), UUID())
         let tagEntry = phone.entry("create", "tag", server: #""\#(tag.lowercased)""#)
@@ -235,7 +235,7 @@ import Testing
         #expect(try await phone.gateway.rows("SELECT entity_type FROM id_mappings ORDER BY 1") == ["contact", "note"])
     }
 
-    @Test func `another user and another tenant have numbers of their own`() async throws {
+    @Test func `another user and another organization have separate numbers`() async throws {
         let gateway = try await Gateway()
         let (home, away) = (try await folderOrganization(gateway), try await folderOrganization(gateway))
         let device = Phone(gateway, home)

@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    /// Gives the user so many devices.
+    /// Gives the user this number of devices.
     private static func fill(_ phone: Phone, _ count: Int) async throws {
         try await phone.execute(
             """
@@ -59,7 +59,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `whoever registers at the same time gets the last places and no more`() async throws {
+    @Test func `concurrent registrations never exceed the device limit`() async throws {
         let phone = try await Phone.new()
         try await Self.fill(phone, 995)
         let replica = try await Gateway(replicaOf: phone.gateway)
@@ -79,7 +79,7 @@ import Testing
         #expect(refusals.count { $0 == nil } == 5)
         #expect(Set(refusals.compactMap { $0 }) == ["validation_failed  device_limit"])
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
-        // one that is known is seen, one more is not taken in whatever it does, and others have places of their own
+        // a known device is updated, an additional one is refused every time, and other users have separate limits
         let known = try await phone.gateway.read("SELECT device_id FROM devices LIMIT 1").uuid(0, 0)
         let seen = try await Self.register(phone, known)
         #expect(!seen.isNew && seen.json["last_seen_at"]?.string == phone.gateway.clock.now.rfc3339)
@@ -89,7 +89,7 @@ import Testing
         #expect(try await Self.register(Phone(phone.gateway, phone.organization)).isNew)
     }
 
-    @Test func `a registration that meets a push that adds a device waits for it and counts it`() async throws {
+    @Test func `a registration waits for a push that adds a device, and counts the device`() async throws {
         let phone = try await Phone.new()
         try await phone.push([phone.create()])
         try await Self.fill(phone, 998)
@@ -111,7 +111,7 @@ import Testing
         await push.closeAndWait()
     }
 
-    @Test func `a user that makes devices without end is bounded and nobody else is`() async throws {
+    @Test func `the device limit of one user does not affect other users`() async throws {
         let phone = try await Phone.new()
         let kept = phone.create()
         #expect(try await phone.push([kept]).results.map(\.status) == ["succeeded"])
@@ -129,7 +129,7 @@ import Testing
             let problem = await #expect(throws: Problem.self) { try await one.push([one.create()], strict: strict) }
             #expect(problem?.summary == "validation_failed /device_id device_limit")
         }
-        // what is known is answered, from whatever device, and leaves none behind
+        // a known mutation is answered from any device, and adds no device
         let replay = try await another().push([kept])
         #expect(replay.results.map(\.isReplayed) == [true])
         let mixed = await #expect(throws: Problem.self) { try await another().push([kept, phone.create()]) }
@@ -137,7 +137,7 @@ import Testing
         let previewed = await #expect(throws: Problem.self) { try await Self.preview(another(), phone.create()) }
         #expect(previewed?.summary == "validation_failed /device_id device_limit")
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
-        #expect(try await phone.push([phone.create()]).results.map(\.status) == ["succeeded"], "one that is known")
+        #expect(try await phone.push([phone.create()]).results.map(\.status) == ["succeeded"], "a known one")
         let colleague = Phone(phone.gateway, phone.organization)
         #expect(try await colleague.push([colleague.create()]).results.map(\.status) == ["succeeded"])
         let stranger = Phone(phone.gateway, try await phone.gateway.organization(), user: phone.user)
@@ -154,7 +154,7 @@ import Testing
         )
     }
 
-    @Test func `registering and pushing at the same time make one device`() async throws {
+    @Test func `a concurrent registration and push create one device`() async throws {
         let gateway = try await Gateway()
         let replica = try await Gateway(replicaOf: gateway)
         let organization = try await gateway.organization()
@@ -180,7 +180,7 @@ import Testing
         #expect(try await gateway.count("lanes", of: organization.id) == 20)
     }
 
-    @Test func `a registration of a user whom the operator shut out makes nothing`() async throws {
+    @Test func `a registration of a user without access creates no rows`() async throws {
         let phone = try await Phone.new(#"{"provisioning":"explicit"}"#)
         #expect(try await Self.refused(phone) == "user_unknown")
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 0)
@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test(arguments: ["DELETE FROM organizations", "UPDATE organizations SET status = 'purging'"])
-    func `an organization that is gone takes no devices`(_ script: String) async throws {
+    func `a deleted organization accepts no devices`(_ script: String) async throws {
         let phone = try await Phone.new()
         try await phone.execute(
             script.hasPrefix("DELETE")
@@ -202,8 +202,8 @@ import Testing
         #expect(try await phone.gateway.count("users", of: phone.organization.id) == 0)
     }
 
-    /// The purge begins while a registration holds the organization: it waits, and takes what was made.
-    @Test func `a purge waits for registrations under way`() async throws {
+    /// The purge begins while a registration holds the organization: it waits, and deletes the registered device.
+    @Test func `a purge waits for registrations in progress`() async throws {
         let gateway = try await Gateway()
         for _ in 0..<5 {
             let organization = try await gateway.organization()

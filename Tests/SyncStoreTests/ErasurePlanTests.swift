@@ -8,10 +8,10 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// How the server executes the statements of an erasure and of an export, however large the tables are and whether it
-/// knows that or not.
+/// How the server executes the statements of an erasure and of an export: for tables of any size, with and without
+/// statistics.
 @Suite(.onOneServer("plans of one server")) struct ErasurePlanTests {
-    @Test(arguments: [false, true]) func `an erasure and an export look at the rows of their user alone`(
+    @Test(arguments: [false, true]) func `an erasure and an export read only their user's rows`(
         isLarge: Bool
     ) async throws {
         let one = try await Phone.forwarding()
@@ -69,7 +69,7 @@ import Testing
             for (statement, values) in calls {
                 let shape = Query(SettleStatements.planShape)
                 for plan in try await connection.plans(of: statement, values, [shape]) {
-                    // who is a gateway, and how far retention is, stands in small tables of their own
+                    // the lists of gateways and the progress of retention are in small tables
                     let seen = plan.replacing(/.*Seq Scan on (gateways|retention_places|erasure_salts).*/, with: "")
                     #expect(!seen.contains("Seq Scan") && !seen.contains("Hash Join"), "\(plan)")
                     #expect(!seen.contains("Merge Join"), "\(plan)")

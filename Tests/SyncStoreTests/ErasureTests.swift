@@ -13,12 +13,12 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// A user of whom nothing is to be left.
+/// Erases a user with all data.
 @Suite struct ErasureTests {
-    // MARK: - Nothing is left
+    // MARK: - Nothing remains
 
-    /// The test asks the database which tables and columns there are: one that is added later is covered by itself.
-    @Test(arguments: [nil, TestKeys.first]) func `a scan of every column finds nothing of the user`(
+    /// The test reads the list of tables and columns from the database: a table that is added later is included.
+    @Test(arguments: [nil, TestKeys.first]) func `a scan of every column finds no data of the user`(
         masterKeys: String?
     ) async throws {
         let gateway = try await Gateway(masterKeys: masterKeys)
@@ -66,14 +66,14 @@ import Testing
         for text in ["ada@example", "id.example", "77123456", "8123.4567"] {
             #expect(try await gateway.mentions(of: text, in: organization.id) == [:], "\(text)")
         }
-        // what the user wrote into another's document is that document; of the user's own there is none
+        // another user's document keeps the text that the user wrote into it; the user's own documents are gone
         let left = (masterKeys ?? TestKeys.ofEnvironment) == nil ? ["entities": 1] : [:]
         #expect(try await gateway.mentions(of: word, in: organization.id) == left)
         let documents = try await other.pull()
         #expect(documents.filter { $0["deleted"]?.bool == false }.compactMap { $0["id"]?.string } == [server])
         #expect(documents.allSatisfy { $0["updated_by"]?.string == UUID.least.lowercased })
 
-        // all others' is as it was
+        // all data of others is unchanged
         #expect(
             try await gateway.rows(
                 "SELECT t::text FROM mutations t WHERE user_id = '\(other.user)' OR organization_id = '\(stranger.id)' ORDER BY 1"
@@ -85,10 +85,10 @@ import Testing
         #expect(try await other.push([update]).results[0].status == "succeeded")
         #expect(try await gateway.mentions(of: word, in: organization.id) == [:])
         let names2 = try await gateway.rows("SELECT count(*)::text FROM erased_names")
-        #expect(names2 == ["5"], "three mutations, an entry that was refused, a device")
+        #expect(names2 == ["5"], "three mutations, a refused entry, a device")
     }
 
-    @Test func `each type says what becomes of documents`() async throws {
+    @Test func `each type determines how an erasure treats its documents`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         for (name, visibility, choice) in [
@@ -107,7 +107,7 @@ import Testing
         try await one.push([one.entry("delete", "kept", server: #""\#(deleted)""#)])
         let cursor = try await other.changes(since: nil, limit: 100).next
         try await one.erase()
-        // whoever has pulled before hears of all that has changed
+        // a reader with an earlier cursor receives all changes
         let changes = try await other.changes(since: cursor, limit: 100)["changes"]?.elements.map { Array($0) } ?? []
         let states = changes.map {
             "\($0["entity_type"]?.string ?? "-") \($0["version"]?.int64 ?? 0) \($0["deleted"]?.bool ?? false)"
@@ -129,9 +129,9 @@ import Testing
         )
     }
 
-    // MARK: - Nobody is served
+    // MARK: - Requests of erased users
 
-    @Test func `whoever comes as the user is told so and nothing of theirs runs`() async throws {
+    @Test func `requests as the erased user are refused and the user's mutations do not run`() async throws {
         let one = try await Phone.forwarding()
         let (gateway, organization) = (one.gateway, one.organization)
         let (known, late) = (one.forward("create", local: UUID()), one.forward("create", local: UUID()))
@@ -139,7 +139,7 @@ import Testing
         let elsewhere = try await Gateway(replicaOf: gateway)
         _ = try await elsewhere.known(organization.id)
         try await one.erase()
-        // one that has not heard of it, and whose clock stands still
+        // a gateway that has not been notified, and whose clock does not advance
         for replica in [gateway, elsewhere] {
             for entries in [[known], [late]] {
                 let phone = one.signedIn(as: one.user, through: replica)
@@ -172,7 +172,7 @@ import Testing
         #expect(try await store.catalog.owner(of: UUID(), in: organization.id) != one.user)
     }
 
-    @Test func `a subject is given no other id`() async throws {
+    @Test func `an erased subject is not mapped to a new id`() async throws {
         let gateway = try await Gateway()
         let (organization, elsewhere) = (try await gateway.organization(), try await gateway.organization())
         let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada"))
@@ -195,14 +195,14 @@ import Testing
         #expect(try await second.store.identities.make(stranger, in: organization) != user)
     }
 
-    @Test func `others are asked after once in a while only`() async throws {
+    @Test func `looks up other users only occasionally`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
         for phone in [one, other] { try await phone.push([phone.create()]) }
         let catalog = gateway.store.catalog
         _ = try await catalog.owner(of: other.user, in: organization.id)
-        #expect(catalog.atHand(organization.id, other.user) != nil, "nobody is erased: nobody is asked after")
+        #expect(catalog.atHand(organization.id, other.user) != nil, "no user is erased, so no look-up is needed")
         try await one.erase()
         _ = try await catalog.owner(of: other.user, in: organization.id)
         #expect(catalog.atHand(organization.id, other.user) != nil)
@@ -215,9 +215,9 @@ import Testing
         #expect(catalog.atHand(organization.id, one.user) == nil)
     }
 
-    // MARK: - Who else is in the way
+    // MARK: - Other users
 
-    @Test func `nobody else is erased`() async throws {
+    @Test func `erases no other user`() async throws {
         let gateway = try await Gateway()
         let (organization, stranger) = (try await gateway.organization(), try await gateway.organization())
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -241,7 +241,7 @@ import Testing
         #expect(try await gateway.everything(but: ["user_joins"]) == before.filter { $0.key != "user_joins" })
     }
 
-    @Test func `those who were joined into the user go with it`() async throws {
+    @Test func `an erasure includes the users joined into the user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada@example.org"))
@@ -276,7 +276,7 @@ import Testing
         #expect(into?.errors.map(\.rule) == ["join_unknown_user"])
     }
 
-    @Test func `who is named by documents from elsewhere alone can be exported and erased`() async throws {
+    @Test func `a user that only documents from elsewhere name can be exported and erased`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         _ = try await gateway.store.administration.putEntityType(
@@ -300,7 +300,7 @@ import Testing
         #expect(try await gateway.rows("SELECT document FROM entities WHERE document IS NOT NULL") == [])
     }
 
-    @Test func `what nobody owns is no user's to erase, to export or to join`() async throws {
+    @Test func `entities without an owner cannot be erased, exported or joined`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let source = EventSource(gateway, organization)
@@ -324,7 +324,7 @@ import Testing
         #expect(try await phone.pull().count == changes)
     }
 
-    @Test func `who is named by an event that waits alone can be erased`() async throws {
+    @Test func `a user that only a parked event names can be erased`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let lane = LaneKey(organization: phone.organization.id, user: phone.user)
@@ -341,7 +341,7 @@ import Testing
         #expect(try await gateway.mentions(of: phone.user.lowercased, in: lane.organization) == [:])
     }
 
-    @Test func `what is being sent has its outcome first`() async throws {
+    @Test func `an erasure waits for the outcome of a mutation in flight`() async throws {
         let one = try await Phone.forwarding()
         try await one.push([one.forward("create", local: UUID())])
         let (store, organization) = (one.gateway.store, one.organization.id)
@@ -358,9 +358,9 @@ import Testing
         #expect(try await one.rowCount("mutations") == 0)
     }
 
-    // MARK: - Cut off
+    // MARK: - Interruptions
 
-    @Test func `an erasure that was cut off is gone on with by any gateway`() async throws {
+    @Test func `any gateway resumes an interrupted erasure`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let one = Phone(gateway, organization)
@@ -368,7 +368,7 @@ import Testing
         let erasing = gateway.store.erasing
         #expect(try await erasing.erase(one.user, in: organization.id)?.state == .closing)
         gateway.clock.advance(seconds: 9)
-        // each of these statements waits for a lock when it is cut off
+        // each of these statements waits for a lock when it is interrupted
         for lock in [
             "SELECT FROM lanes WHERE \(one.owner) FOR UPDATE",
             "SELECT FROM mutations WHERE \(one.owner) ORDER BY position DESC LIMIT 1 FOR UPDATE",
@@ -387,7 +387,7 @@ import Testing
             try await gateway.killWaiters()
             do {
                 _ = try await cut
-                Issue.record("it was not cut off: \(lock)")
+                Issue.record("it was not interrupted: \(lock)")
             } catch {
                 #expect((error as? Problem)?.code == .storeUnavailable)
             }
@@ -396,7 +396,7 @@ import Testing
         }
         let restarted = try await Gateway(replicaOf: gateway)
         restarted.clock.set(gateway.clock.now)
-        #expect(try await restarted.store.erasing.goOnWithAny() == false, "somebody may be at it")
+        #expect(try await restarted.store.erasing.goOnWithAny() == false, "another gateway may be running it")
         restarted.clock.advance(seconds: UserErasing.claimSeconds + 1)
         #expect(try await restarted.store.erasing.backlog().count == 1)
         #expect(try await restarted.store.erasing.goOnWithAny())
@@ -409,7 +409,7 @@ import Testing
 
     // MARK: - The upstream
 
-    /// Answers what it is told to, and remembers what it was asked.
+    /// Returns the configured answers and records the requests.
     private final class FakeUpstream: Upstream {
         private let state = Mutex<(answers: [UpstreamAnswer], requests: [UpstreamRequest])>(([], []))
 
@@ -425,7 +425,7 @@ import Testing
         }
     }
 
-    @Test func `the upstream is told until it has heard`() async throws {
+    @Test func `the upstream is notified until it confirms`() async throws {
         let one = try await Phone.forwarding()
         let (gateway, organization) = (one.gateway, one.organization.id)
         var update = UpstreamUpdate()
@@ -438,7 +438,7 @@ import Testing
         #expect(try await erasing.erase(one.user, in: organization)?.state == .closing)
         gateway.clock.advance(seconds: 9)
         let untold = try await erasing.erase(one.user, in: organization)
-        #expect(untold?.state == .telling && untold?.attempts == 0, "who cannot tell leaves it to gateways")
+        #expect(untold?.state == .telling && untold?.attempts == 0, "a call without an upstream leaves it to gateways")
         erasing.upstream = upstream
         for (attempt, reason) in ["the upstream answered 500", "it timed out"].enumerated() {
             gateway.clock.advance(seconds: 200)
@@ -464,7 +464,7 @@ import Testing
         #expect(try await gateway.mentions(of: one.user.lowercased, in: organization) == [:])
     }
 
-    /// Answers the requests of one organization only when it is released.
+    /// Answers the requests of one organization only after it is released.
     private final class HangingUpstream: Upstream {
         private let hanging: UUID
         private let release: AsyncStream<Void>
@@ -519,9 +519,9 @@ import Testing
         await look.value
     }
 
-    /// Messages to endpoints that name the user go, and so do events that wait and say that a document is the user's.
-    /// What stays is the one message that tells of the erasure, once.
-    @Test func `endpoints are told, and nothing else that waits names the user`() async throws {
+    /// Deletes webhook messages that name the user, and parked events that name the user as a document's owner. Only
+    /// the one message that announces the erasure remains.
+    @Test func `endpoints are notified, and no other waiting message names the user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -565,7 +565,7 @@ import Testing
 }
 
 extension Phone {
-    /// Erases the phone's user, as an operator does who has the time.
+    /// Erases the phone's user, as an operator would who waits for it.
     func erase() async throws {
         for _ in 0..<2 {
             let erasure = try await gateway.store.erasing.erase(user, in: organization.id)
@@ -577,8 +577,7 @@ extension Phone {
 }
 
 extension Gateway {
-    /// The tables that hold a text anywhere in a row of an organization, as text or as bytes, with the number of such
-    /// rows.
+    /// The tables with rows of an organization that contain a text, as text or as bytes, with the number of such rows.
     func mentions(of text: String, in organization: UUID) async throws -> [String: Int] {
         var found: [String: Int] = [:]
         for (table, rows) in try await everything() {

@@ -9,8 +9,8 @@ import Testing
 @testable import SyncStore
 
 @Suite(.serialized) struct EventTests {
-    /// Two devices of one user, through two gateways, and a person who settles, while somebody reads page by page.
-    @Test func `a reader misses nothing and sees each last state while writers go on`() async throws {
+    /// Two devices of one user push through two gateways, and an operator settles, while a reader reads page by page.
+    @Test func `a reader misses nothing and sees each last state while writers continue`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas()
@@ -47,7 +47,7 @@ import Testing
                             seen["mapping of \(mapping.clientID.lowercased)"] = mapping.status.rawValue
                         }
                     }
-                    // a page may be left in its middle
+                    // the reader may leave a page in its middle
                     cursor = page.events.randomElement()?.cursor ?? page.next
                     if page.events.isEmpty, isLast, !page.hasMore { return seen }
                     #expect(EventCursor(cursor.text) == cursor)
@@ -66,9 +66,9 @@ import Testing
         #expect(seen == expected, "\(seed)")
     }
 
-    /// A page at the end of a long lane costs what one at its beginning costs.
+    /// A page at the end of a long lane costs as much as one at its beginning.
     @Test(.onOneServer("plans of one server"), arguments: ["force_custom_plan", "force_generic_plan"])
-    func `pages of events and of the feed look up by index`(mode: String) async throws {
+    func `pages of events and of the feed use indexes`(mode: String) async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<20 { try await phone.push((0..<100).map { _ in phone.create() }) }
@@ -92,10 +92,10 @@ import Testing
                 #expect(!changes.contains("Seq Scan on entities"), "\(mode):\n\(changes)")
                 let news = try await connection.explain(FeedNews.statement, "'\(organization)', \(place), 50")
                 #expect(!news.contains("Seq Scan on entities"), "\(mode):\n\(news)")
-                // of a table that was never analyzed, and is small, all may be sorted
+                // a small table without statistics may be sorted as a whole
                 for plan in isAnalyzed ? [changes, news] : [] {
                     let rows = plan.matches(of: /actual rows=(\d+)/).compactMap { Int($0.output.1) }
-                    #expect((rows.max() ?? 0) <= 51, "a page reads a page: \(mode) at \(place)\n\(plan)")
+                    #expect((rows.max() ?? 0) <= 51, "a page reads only its rows: \(mode) at \(place)\n\(plan)")
                 }
             }
         }

@@ -11,7 +11,7 @@ import Testing
 @testable import SyncStore
 
 @Suite(.serialized) struct FeedTests {
-    /// What a reader has seen: the last version of each entity.
+    /// The last version of each entity that a reader has seen.
     private struct Seen {
         var versions: [EntityKey: Int64] = [:]
         var pages = 0
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(arguments: [[], ["task"], ["diary", "task"]])
-    func `a reader with small pages skips nothing while writers go on`(_ types: [String]) async throws {
+    func `a reader with small pages skips nothing while writers continue`(_ types: [String]) async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas()
@@ -50,7 +50,7 @@ import Testing
         let expected = try await Self.stored(replicas.base, organization, phones[0].user, types)
         #expect(found.versions == expected, "\(seed)")
         #expect(found.pages > 10, "\(seed)")
-        // a pull from the beginning shows each entity once
+        // a pull from the beginning returns each entity once
         let whole = try await phones[1].pull(limit: 7, types: types)
         let keys = whole.map { EntityKey(type: $0["entity_type"]?.string ?? "", id: $0.entityID) }
         #expect(Set(keys).count == keys.count, "\(seed)")
@@ -58,7 +58,7 @@ import Testing
         #expect(Set(keys) == Set(others.keys), "\(seed)")
     }
 
-    @Test func `a push is seen by a pull that reached its cursor`() async throws {
+    @Test func `a pull that reached a push's cursor contains the push`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    /// Pages on from cursor to cursor until the writers are done and nothing is left.
+    /// Follows the cursors until the writers have finished and the feed is read to its end.
     private static func follow(
         _ phone: Phone,
         _ types: [String],
@@ -121,20 +121,20 @@ import Testing
         var seen = Seen()
         var cursor: FeedCursor?
         while true {
-            // looked at before the page is read: what was written before is on it
+            // read before the page is read: earlier writes are on the page
             let isLast = isOver()
             let page = try await Self.page(phone, cursor?.text, Int.random(in: 1...5, using: &generator), types)
             seen.pages += 1
             for change in page.changes {
                 let key = EntityKey(type: change["entity_type"]?.string ?? "", id: change.entityID)
                 let version = change["version"]?.int64 ?? 0
-                #expect(version > seen.versions[key] ?? 0, "\(seed): \(key) went back")
+                #expect(version > seen.versions[key] ?? 0, "\(seed): \(key) moved back")
                 seen.versions[key] = version
             }
             if let cursor {
                 #expect(page.next.position >= cursor.position, "\(seed)")
                 #expect(page.changes.isEmpty || page.next.position > cursor.position, "\(seed)")
-                // the head at which a first pull began stays until it was reached
+                // the head at which a first pull began stays until the pull reaches it
                 if cursor.position < cursor.head, page.next.position < cursor.head {
                     #expect(page.next.head == cursor.head, "\(seed)")
                 }
@@ -156,7 +156,7 @@ import Testing
         return (page.changes, try #require(page.next.flatMap { FeedCursor($0) }), page.isUpToDate)
     }
 
-    /// The entities that a user may see, as the tables have them.
+    /// The entities that a user may see, from the tables.
     private static func stored(
         _ gateway: Gateway,
         _ organization: Organization,
@@ -177,6 +177,6 @@ import Testing
 }
 
 extension JSONValue {
-    /// A change's id as text, whatever its JSON kind.
+    /// A change's id as text, for every JSON kind.
     var entityID: String { self["id"]?.string ?? self["id"]?.text ?? "" }
 }

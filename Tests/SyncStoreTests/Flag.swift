@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Tells tasks that it is over.
+/// Signals the end of a test to its tasks.
 final class Flag: Sendable {
     private let raised = Mutex(false)
     var isRaised: Bool { raised.withLock { $0 } }

@@ -4,7 +4,7 @@ import StoreSupport
 import SyncModel
 import TestSupport
 
-/// A lock that a test holds on a user's lane, so that the group which needs it waits and arrivals queue behind it.
+/// A lock that a test holds on a user's lane, so that the group that needs it waits and later pushes queue behind it.
 struct HeldLane {
     private let connection: Connection
 

@@ -10,7 +10,7 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// Who is meant by what issuers call their users and organizations.
+/// Maps the names that issuers use for users and organizations.
 @Suite struct IdentityTests {
     private static let issuer: ExactText = "https://id.example"
     private let ada = Subject(issuer: issuer, text: "auth0|ada")
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `a subject keeps its id, here, in another gateway and in one that begins`() async throws {
+    @Test func `a subject keeps its id in this gateway, in another one and after a restart`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas[0].organization()
         let id = try await replicas[0].store.identities.mapped(ada, in: organization)
@@ -53,8 +53,9 @@ import Testing
         #expect(try await count(replicas.base) == 1)
     }
 
-    /// One gateway purges an organization and makes another under its id; one that had served it forgets whom it knew.
-    @Test func `an organization that is made anew under its id knows nobody of before`() async throws {
+    /// One gateway purges an organization and creates another under its id. A gateway that had served the first one
+    /// forgets its users.
+    @Test func `an organization created again under its id has no users of the purged one`() async throws {
         let replicas = try await Replicas()
         let (one, other) = (replicas[0], replicas[1])
         let organization = try await one.organization()
@@ -77,7 +78,7 @@ import Testing
         #expect(try await one.store.identities.mapped(ada, in: reborn) == new)
     }
 
-    @Test func `what is not the same bytes of the same issuer is somebody else`() async throws {
+    @Test func `subjects are equal only if their bytes and their issuers are equal`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let subjects = [
@@ -96,20 +97,20 @@ import Testing
         }
     }
 
-    @Test func `another organization knows another user by the same subject`() async throws {
+    @Test func `the same subject is a different user in another organization`() async throws {
         let gateway = try await Gateway()
         let (north, south) = (try await gateway.organization(), try await gateway.organization())
         let id = try await gateway.store.identities.mapped(ada, in: north)
         #expect(gateway.store.identities.userAtHand(ada, in: south.id) == nil)
         let other = try await gateway.store.identities.mapped(ada, in: south)
         #expect(other != id)
-        // an id that was made for one of them is made for nobody in the other
+        // an id of one organization does not exist in the other
         #expect(try await gateway.store.identities.isMade(LaneKey(organization: north.id, user: id)))
         #expect(try await !gateway.store.identities.isMade(LaneKey(organization: south.id, user: id)))
     }
 
-    /// The first holds the row uncommitted while the second asks.
-    @Test func `two gateways that see a subject for the first time make one user`() async throws {
+    /// The first holds the row uncommitted while the second reads.
+    @Test func `two gateways that see a new subject at the same time create one user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect()
@@ -125,7 +126,7 @@ import Testing
         #expect(try await count(gateway) == 1)
     }
 
-    @Test func `a crowd of first requests makes one user`() async throws {
+    @Test func `concurrent first requests create one user`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas[0].organization()
         let ids = try await withThrowingTaskGroup(of: UUID.self) { group in
@@ -140,7 +141,7 @@ import Testing
         #expect(try await count(replicas.base) == 1)
     }
 
-    @Test func `an organization that is purged maps nobody, and what it knew is gone`() async throws {
+    @Test func `a purged organization maps no subjects, and its cached mappings are gone`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let other = try await gateway.organization()
@@ -157,7 +158,7 @@ import Testing
         #expect(try await count(gateway) == 1)
     }
 
-    @Test func `where an operator lets users in nobody is mapped`() async throws {
+    @Test func `subjects are not mapped if an operator provisions the users`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"provisioning":"explicit"}"#)
         for _ in 0..<2 {
@@ -165,7 +166,7 @@ import Testing
             #expect(refused == .userUnknown)
         }
         #expect(try await count(gateway) == 0)
-        // let in elsewhere, and known here five seconds later
+        // provisioned through another gateway, and visible here five seconds later
         let id = UUIDv8Generator().make()
         let made = Identities.make(ada, id, in: organization.id, at: gateway.clock.now)
         #expect(try await gateway.store.pool.run(made)[0].affected == 1)
@@ -175,7 +176,7 @@ import Testing
         #expect(try await gateway.store.identities.mapped(ada, in: organization) == id)
     }
 
-    @Test func `an id of ours is known for one and any other id is not`() async throws {
+    @Test func `recognizes ids that Sluice created, and no others`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let id = try await gateway.store.identities.mapped(ada, in: organization)
@@ -184,12 +185,12 @@ import Testing
         }
         #expect(try await isMade(id))
         #expect(try await !isMade(UUIDv8Generator().make()))
-        // nothing is asked for the ids of others
+        // ids of other kinds need no query
         #expect(gateway.store.identities.isMadeAtHand(LaneKey(organization: organization.id, user: UUID())) == false)
         #expect(gateway.store.identities.isMadeAtHand(LaneKey(organization: organization.id, user: id)) == true)
     }
 
-    @Test func `a name stands for one organization of one issuer, byte by byte`() async throws {
+    @Test func `a name identifies one organization of one issuer, byte by byte`() async throws {
         let gateway = try await Gateway()
         let (north, south) = (try await gateway.organization(), try await gateway.organization())
         try await name("acme", north, gateway)
@@ -208,7 +209,7 @@ import Testing
         await #expect(throws: PostgresError.self) { try await name("acme", south, gateway) }
     }
 
-    @Test func `that a name is nobodys, or whose it is, is known for five seconds`() async throws {
+    @Test func `a name look-up is cached for five seconds, also without a result`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let acme = ExternalID(issuer: Self.issuer, id: "acme")
@@ -220,9 +221,9 @@ import Testing
         #expect(try await gateway.store.identities.organization(acme) == organization.id)
     }
 
-    /// Small and large tables, before they were ever analyzed and after, for these values and for all.
+    /// Small and large tables, without and with statistics, with custom and generic plans.
     @Test(.onOneServer("plans of one server"))
-    func `subjects and names are found by index in one partition`() async throws {
+    func `finds subjects and names by index in one partition`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let user = try await gateway.store.identities.mapped(ada, in: organization)
@@ -269,7 +270,7 @@ import Testing
                     }
                     let isPruned = plan.hasPrefix("force_custom_plan") || plan.contains("Subplans Removed: 3")
                     #expect(isPruned || !plan.contains("on user_subjects_p"), "\(plan)")
-                    // a page of users looks up seven things of each
+                    // a page of users looks up seven rows for each
                     #expect(pages(in: plan) < (plan.contains("users_list") ? 160 : 60), "\(plan)")
                 }
             }
@@ -278,7 +279,7 @@ import Testing
 }
 
 extension Identities {
-    /// The user that a subject is, as a request finds it.
+    /// The user of a subject, as a request finds it.
     fileprivate func mapped(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID {
         if let user = try await user(subject, in: organization) { return user }
         return try await make(subject, in: organization)

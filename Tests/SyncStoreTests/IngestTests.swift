@@ -11,11 +11,11 @@ import Testing
 @testable import IngestFeature
 @testable import SyncStore
 
-/// Edits that were made elsewhere, in the built-in store.
+/// Edits from other systems, in the built-in store.
 @Suite struct IngestTests {
     private typealias Source = EventSource
 
-    @Test func `an edit from elsewhere is in the feed in its place`() async throws {
+    @Test func `an ingested edit is in the feed at its position`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let source = Source(gateway, phone.organization)
@@ -41,7 +41,7 @@ import Testing
             let moment = ["occurred_at": #""2026-11-20T07:00:00.\#(fraction)Z""#]
             return Source.event(id, "1", #"{"title":"\#(id)"}"#, extra: moment)
         }
-        // in transactions of their own, and within one
+        // in separate transactions, and within one
         #expect(try await source.results([event("a", "123456789")]) == ["applied"])
         #expect(try await source.results([event("b", "123456788"), event("c", "123456")]) == ["stale", "stale"])
         #expect(
@@ -52,7 +52,7 @@ import Testing
         #expect(try await phone.pull().map { $0["document"]?["title"]?.string } == ["g"])
     }
 
-    @Test func `an id is the same entity as a number and as a text, and keeps the form that came first`() async throws {
+    @Test func `an id is the same entity as a number and as a text, and keeps its first form`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let source = Source(gateway, phone.organization)
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: ConflictResolution.allCases)
-    func `a phone that has not seen it meets it as a conflict by its strategy`(_ strategy: ConflictResolution)
+    func `an edit based on an older version conflicts by its strategy`(_ strategy: ConflictResolution)
         async throws
     {
         let gateway = try await Gateway()
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `an event is taken once, whichever gateway it comes to, and by its source's name`() async throws {
+    @Test func `an event is applied once per source, through any gateway`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization()
         let source = Source(replicas.base, organization)
@@ -101,7 +101,7 @@ import Testing
         #expect(try await source.results([event, event], through: replicas[0]) == ["applied", "duplicate"])
         let again = try await source.send([event], through: replicas[1])
         #expect(again[0]["result"]?.string == "duplicate" && again[0]["original"]?.string == "applied")
-        // another source's event, which says nothing new
+        // another source's event, which contains no newer version
         let other = Source(replicas.base, organization, name: "erp")
         #expect(try await other.results([event], through: replicas[1]) == ["stale"])
         let elsewhere = Source(replicas.base, try await replicas.base.organization())
@@ -125,7 +125,7 @@ import Testing
         #expect(changes.count == 20 && changes.allSatisfy { $0.version == 10 })
     }
 
-    @Test func `what is not newer than what is known changes nothing`() async throws {
+    @Test func `an event that is not newer than the stored version changes nothing`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let source = Source(gateway, phone.organization)
@@ -135,7 +135,7 @@ import Testing
         #expect(try await phone.pull().map { $0["document"]?.text } == [#"{"n":7}"#])
     }
 
-    @Test func `a private entity is seen by its owner alone`() async throws {
+    @Test func `only the owner sees a private entity`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         _ = try await gateway.store.administration.putEntityType(
@@ -156,7 +156,7 @@ import Testing
         #expect(try await eve.pull().isEmpty)
     }
 
-    @Test func `what was deleted before it was told of belongs to whom a later event says`() async throws {
+    @Test func `a later event sets the owner of an entity whose first event was a delete`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         _ = try await gateway.store.administration.putEntityType(
@@ -181,7 +181,7 @@ import Testing
         #expect(try await eve.pull().isEmpty)
     }
 
-    @Test func `it wakes who waits for the feed`() async throws {
+    @Test func `an applied event wakes waiting readers of the feed`() async throws {
         let gateway = try await Gateway(lookInterval: .seconds(600))
         let phone = Phone(gateway, try await gateway.organization())
         let source = Source(gateway, phone.organization)
@@ -195,7 +195,7 @@ import Testing
 
     // MARK: - The organization
 
-    @Test func `a purged organization takes no events and leaves none`() async throws {
+    @Test func `a purged organization accepts no events and keeps none`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let administration = gateway.store.administration
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    @Test func `what is old is forgotten`() async throws {
+    @Test func `retention deletes old events`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let source = Source(gateway, organization)
@@ -231,7 +231,7 @@ import Testing
 
     // MARK: - Tokens
 
-    @Test func `a token is good until it is revoked, in its organization alone`() async throws {
+    @Test func `a token is valid in its organization until it is revoked`() async throws {
         let replicas = try await Replicas()
         let administration = replicas[0].store.administration
         let (north, south) = (try await replicas.base.organization(), try await replicas.base.organization())
@@ -244,7 +244,7 @@ import Testing
         #expect(try await administration.revokeServiceToken(made.row.id, of: south.id) == nil)
         #expect(try await administration.revokeServiceToken(made.row.id, of: north.id)?.revokedAt != nil)
         #expect(try await replicas[0].store.serviceTokens.bearer(of: made.token) == nil)
-        // another gateway learns of it within five seconds
+        // another gateway applies it within five seconds
         for replica in [replicas[0], replicas[1], replicas.base] { replica.clock.advance(seconds: 5) }
         #expect(try await replicas[1].store.serviceTokens.bearer(of: made.token) == nil)
         #expect(try await administration.makeServiceToken(for: "crm", of: UUID()) == nil)
@@ -255,7 +255,8 @@ import Testing
 
     // MARK: - Statements
 
-    /// Each names rows by whole keys: chains of look-ups by index, in one partition, on small tables and on grown ones.
+    /// Each statement names rows by whole keys: chains of look-ups by index, in one partition, on small and on grown
+    /// tables.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
     func `the statements look up rows by index and prune partitions`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
@@ -282,7 +283,7 @@ import Testing
             (AnsweredRequestRow.write, "$$, '{\(UUID())}', '{5}', '{NULL}', '{1}', '2026-11-20T07:00:00Z'"),
             (AnsweredRequestRow.forget, "$$, '{\(UUID())}'"),
         ]
-        // prepared while the tables are small, and kept
+        // prepared while the tables are small, and reused
         for (statement, _) in values {
             try await connection.execute(script: "PREPARE \(statement.name) AS \(statement.sql)")
         }
@@ -294,7 +295,7 @@ import Testing
             #expect(!seen.contains("Seq Scan"), "\(statement.name)\n\(plan)")
             #expect(!plan.contains("Hash Join") && !plan.contains("Merge Join"), "\(statement.name)\n\(plan)")
             #expect(plan.contains("never executed"), "\(statement.name)\n\(plan)")
-            // two are bounded by what may wait
+            // two are bounded by the number of parked events
             let isBounded = [IngestStatements.parkedCounts, IngestCommit.waitingStatement].contains(statement)
             #expect(pages(in: plan) < (isBounded ? 500 : 120), "\(statement.name)\n\(plan)")
         }

@@ -8,9 +8,9 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// How the server executes the statements of a join, however large the tables are and whether it knows that or not.
+/// How the server executes the statements of a join: for tables of any size, with and without statistics.
 @Suite(.onOneServer("plans of one server")) struct JoinPlanTests {
-    @Test(arguments: [false, true]) func `a join looks at the rows of its users alone`(isLarge: Bool) async throws {
+    @Test(arguments: [false, true]) func `a join reads only the rows of its users`(isLarge: Bool) async throws {
         let one = try await Phone.forwarding()
         let other = Phone(one.gateway, one.organization)
         for phone in [one, other] {
@@ -47,7 +47,7 @@ import Testing
             for (statement, values) in calls {
                 let shape = Query(SettleStatements.planShape)
                 for plan in try await connection.plans(of: statement, values, [shape]) {
-                    // who is a gateway stands in a small table of its own
+                    // the list of gateways is in a small table
                     let seen = plan.replacing(/.*Seq Scan on gateways.*/, with: "")
                     #expect(!seen.contains("Seq Scan") && !seen.contains("Hash Join"), "\(plan)")
                     #expect(!seen.contains("Merge Join"), "\(plan)")

@@ -11,7 +11,7 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// Two users who are one person.
+/// Two users who are the same person.
 @Suite struct JoinTests {
     /// Two phones of two users of an organization whose types are forwarded.
     private static func phones(_ settings: String = "{}", visibility: String = "user") async throws -> (Phone, Phone) {
@@ -21,7 +21,7 @@ import Testing
 
     // MARK: - One lane
 
-    @Test func `the lanes end in one order`() async throws {
+    @Test func `a join merges the lanes in a defined order`() async throws {
         let (one, other) = try await Self.phones()
         let task = UUID()
         let first = [one.forward("create", local: task), one.forward("create", "note", local: UUID())]
@@ -48,7 +48,7 @@ import Testing
         #expect(lane.nextPosition == 6 && lane.queuedCount == 4 && lane.openCount == 5)
         #expect(lane.isReady(at: one.gateway.clock.now))
 
-        // whoever asks again hears the same
+        // a repeated call returns the same result
         let again = try await one.gateway.store.joining.join(one.user, into: other.user, in: one.organization.id)
         #expect(again?.state == .done)
     }
@@ -58,7 +58,7 @@ import Testing
         "mutation_quotas",
     ]
 
-    @Test func `what either device repeats is answered as it was`() async throws {
+    @Test func `repeats from either device receive their earlier results`() async throws {
         let (one, other) = try await Self.phones()
         let client = UUID()
         let known = one.forward("create", local: client)
@@ -73,7 +73,7 @@ import Testing
         let second = try await phone.push([known, refused]).results
         #expect(second.map(\.isReplayed) == [true, true])
         #expect(second.map(\.outcome) == first.map(\.outcome))
-        // another device of the same person knows the key as well, and the ids
+        // another device of the same person also has the key and the ids
         let third = try await other.push([known], after: nil).results
         #expect(third[0].isReplayed == true)
         let update = other.forward("update", local: client, payload: #"{"title":"z"}"#)
@@ -86,7 +86,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `what waits for a person waits on`() async throws {
+    @Test func `stuck mutations stay stuck after a join`() async throws {
         let (one, other) = try await Self.phones()
         let task = UUID()
         let create = one.forward("create", local: task)
@@ -113,7 +113,7 @@ import Testing
         #expect(try #require(try await other.lane()).haltedBy == nil)
     }
 
-    @Test func `ids mean what they meant`() async throws {
+    @Test func `ids keep their meaning after a join`() async throws {
         let gateway = try await Gateway()
         let organization = try await folderOrganization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -132,13 +132,13 @@ import Testing
         #expect(document?.value(at: "/document/folderId")?.text == #""\#(server)""#)
         let update = phone.entry("update", "note", local: note, payload: #"{"title":"c"}"#)
         #expect(try await phone.push([update]).results[0].serverID == created.serverID)
-        // the device's own run of writes goes on, so what it knew is no conflict
+        // the device's own run of writes continues, so its base version is no conflict
         var stale = phone.entry("replace", "note", local: note, payload: #"{"title":"d"}"#)
         stale.extra["base_version"] = "1"
         #expect(try await phone.push([stale]).results[0].status == "succeeded")
     }
 
-    @Test func `private entities are both phones own`() async throws {
+    @Test func `private entities are visible on both phones`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let body = #"{"id_space":"mapped","visibility":"user","upstream":false}"#
@@ -173,7 +173,7 @@ import Testing
         #expect(try await other.push([update]).results[0].status == "succeeded")
     }
 
-    @Test func `sealed values open as the others`() async throws {
+    @Test func `sealed values are readable after a join`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -185,7 +185,7 @@ import Testing
         let before = try await one.read(create.id).outcome
         try await one.join(into: other)
         let phone = one.signedIn(as: other.user)
-        // only whose it is has changed
+        // only the owner has changed
         let after = try await phone.read(create.id).outcome.replacing(other.user.lowercased, with: one.user.lowercased)
         #expect(after == before)
         #expect(try await phone.read(create.id).value(at: "/payload/title")?.string == "geheimnis")
@@ -193,7 +193,7 @@ import Testing
         #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
     }
 
-    @Test func `users who were joined into the user go with it`() async throws {
+    @Test func `a join includes the users joined into the user before`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let phones = (0..<3).map { _ in Phone(gateway, organization) }
@@ -208,7 +208,7 @@ import Testing
 
     // MARK: - Refusals
 
-    @Test func `what cannot be joined leaves everything as it was`() async throws {
+    @Test func `a refused join changes nothing`() async throws {
         let (one, other) = try await Self.phones()
         let (gateway, organization) = (one.gateway, one.organization)
         let third = Phone(gateway, organization)
@@ -241,10 +241,10 @@ import Testing
         #expect(try await refusal(one.user, one.user) == "join_same_user")
         #expect(try await refusal(UUID(), other.user) == "unknown")
         #expect(try await refusal(one.user, UUID()) == "join_unknown_user")
-        #expect(try await refusal(one.user, stranger.user) == "join_unknown_user", "another organization's is none")
+        #expect(try await refusal(one.user, stranger.user) == "join_unknown_user", "another organization's user")
         #expect(try await gateway.store.joining.join(one.user, into: other.user, in: UUID()) == nil)
 
-        // what both have under one name
+        // both users have a device with the same id
         let twin = Phone(gateway, organization, user: other.user, device: one.device)
         try await twin.push([twin.forward("create", local: UUID())])
         #expect(try await refusal(one.user, other.user) == "join_devices_collide")
@@ -279,7 +279,7 @@ import Testing
         #expect(try await refusal(one.user, other.user) == "join_old_gateway")
         try await one.execute("DELETE FROM gateways WHERE newest_migration IS NULL")
 
-        // a join that is done, and one that is under way
+        // a finished join, and one in progress
         try await one.join(into: other)
         #expect(try await refusal(one.user, third.user) == "join_already")
         #expect(try await refusal(third.user, one.user) == "join_chain")
@@ -293,7 +293,7 @@ import Testing
         #expect(try await refusal(third.user, fourth.user) == "join_already")
     }
 
-    @Test func `more rows than one transaction moves are refused`() async throws {
+    @Test func `refuses a join of more rows than one transaction may move`() async throws {
         let (one, other) = try await Self.phones()
         try await one.push([one.forward("create", local: UUID())])
         try await other.push([other.forward("create", local: UUID())])
@@ -311,9 +311,9 @@ import Testing
         #expect(try await one.rowCount("user_joins") == 0)
     }
 
-    // MARK: - Whoever is in the way
+    // MARK: - Concurrent requests
 
-    @Test func `neither is served while they are joined`() async throws {
+    @Test func `neither user is served during their join`() async throws {
         let (one, other) = try await Self.phones()
         try await one.push([one.forward("create", local: UUID())])
         try await other.push([other.forward("create", local: UUID())])
@@ -326,13 +326,13 @@ import Testing
             #expect(problem?.code == .overloaded && problem?.retryAfter == 2)
             #expect(store.catalog.atHand(organization, phone.user) == nil)
         }
-        // nobody goes on with it: both are served as before
+        // no call continues the join: both are served as before
         one.gateway.clock.advance(seconds: UserJoining.closedSeconds + 1)
         for phone in [one, other] {
             #expect(try await store.catalog.owner(of: phone.user, in: organization) == phone.user)
         }
         #expect(try await one.push([one.forward("create", local: UUID())]).results[0].status == "pending")
-        // and the next call begins anew
+        // and the next call starts from the beginning
         #expect(try await store.joining.join(one.user, into: other.user, in: organization)?.state == .closing)
         one.gateway.clock.advance(seconds: 3)
         #expect(try await store.joining.join(one.user, into: other.user, in: organization)?.state == .closing)
@@ -340,7 +340,7 @@ import Testing
         #expect(try await other.rowCount("mutations") == 3)
     }
 
-    @Test(arguments: [true, false]) func `a held lease is waited for`(isTarget: Bool) async throws {
+    @Test(arguments: [true, false]) func `a join waits for a held lease`(isTarget: Bool) async throws {
         let (one, other) = try await Self.phones()
         let pushed = one.forward("create", local: UUID())
         try await one.push([pushed])
@@ -363,12 +363,12 @@ import Testing
         #expect(try #require(try await other.lane()).leaseToken == 7, "tokens only grow")
     }
 
-    @Test func `a push that waits for the lane is told to come again`() async throws {
+    @Test func `a push that waits for the lane is asked to retry`() async throws {
         let (one, other) = try await Self.phones()
         try await one.push([one.forward("create", local: UUID())])
         try await other.push([other.forward("create", local: UUID())])
         let late = one.forward("create", local: UUID())
-        // another gateway has not heard of the join, and a push of the first user is on its way there
+        // another gateway has not been notified of the join and processes a push of the first user
         let elsewhere = try await Gateway(replicaOf: one.gateway)
         let phone = one.signedIn(as: one.user, through: elsewhere)
         _ = try await elsewhere.known(one.organization.id)
@@ -384,7 +384,7 @@ import Testing
         _ = try await join
         do {
             _ = try await push
-            // it came first, and then it moved with the rest at the next call
+            // the push came first, and the next call moved it with the other rows
             try await one.join(into: other)
         } catch let problem as Problem {
             #expect(problem.code == .overloaded && problem.retryAfter != nil)
@@ -398,7 +398,7 @@ import Testing
         #expect(try await other.disorder() == [])
     }
 
-    @Test func `a gateway that has not heard of it makes nothing for the user`() async throws {
+    @Test func `a gateway that has not been notified of the join creates nothing for the user`() async throws {
         let (one, other) = try await Self.phones()
         try await one.push([one.forward("create", local: UUID())])
         try await other.push([other.forward("create", local: UUID())])
@@ -406,7 +406,7 @@ import Testing
         let phone = one.signedIn(as: one.user, through: elsewhere)
         let refused = try await { () async throws -> [Problem] in
             try await one.join(into: other)
-            // its clock stands still: what it knows is as old as that
+            // its clock does not advance, so neither does the age of its cache
             var problems: [Problem] = []
             for operation in 0..<3 {
                 _ = try await elsewhere.known(one.organization.id)
@@ -449,7 +449,7 @@ import Testing
         for table in Self.tables { #expect(try await one.rowCount(table) == 0, "\(table)") }
     }
 
-    @Test func `a join that was cut off is gone on with`() async throws {
+    @Test func `a call resumes an interrupted join`() async throws {
         let (one, other) = try await Self.phones()
         try await one.push((0..<20).map { _ in one.forward("create", local: UUID()) })
         try await other.push([other.forward("create", local: UUID())])
@@ -457,7 +457,7 @@ import Testing
         _ = try await store.joining.join(one.user, into: other.user, in: organization)
         one.gateway.clock.advance(seconds: 9)
         let before = try await one.gateway.everything(but: ["user_joins"])
-        // inside the transaction that moves: its rows are there for nobody else yet
+        // inside the transaction that moves the rows: other transactions do not see its rows yet
         let blocker = try await one.gateway.database.connect()
         try await blocker.execute(
             script: "BEGIN; SELECT FROM user_joins WHERE organization_id = '\(organization)' FOR UPDATE"
@@ -468,7 +468,7 @@ import Testing
         try await one.gateway.killWaiters()
         do {
             _ = try await cut
-            Issue.record("it was not cut off")
+            Issue.record("it was not interrupted")
         } catch {
             #expect((error as? Problem)?.code == .storeUnavailable)
         }
@@ -482,8 +482,9 @@ import Testing
         #expect(try await other.disorder() == [])
     }
 
-    /// Cut off between the move and the last step: the users are one, and the next call shows what was private.
-    @Test func `what was not shown is shown by the next call`() async throws {
+    /// Interrupted between the move and the last step: the users are merged, and the next call publishes the private
+    /// entities.
+    @Test func `the next call publishes entities that an interrupted join had not published`() async throws {
         let (one, other) = try await Self.phones()
         try await one.push([one.forward("create", local: UUID())])
         try await other.push([other.forward("create", local: UUID())])
@@ -503,10 +504,10 @@ import Testing
         #expect(try await one.gateway.rows("SELECT feed_position::text FROM entities") == ["3"])
     }
 
-    // MARK: - Who is known, and who is in
+    // MARK: - Known users, provisioned users
 
-    /// They have only read: what is known of them is what an issuer calls them.
-    @Test func `users who have come under a subject and never pushed are joined`() async throws {
+    /// They have only read: the gateway has only their subjects.
+    @Test func `joins users that have a subject and never pushed`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let subjects = ["old", "new"].map { Subject(issuer: "https://id.example", text: ExactText($0)) }
@@ -522,12 +523,12 @@ import Testing
         #expect(try await joining.join(UUID(), into: users[1], in: organization.id) == nil)
     }
 
-    @Test func `a join lets nobody in`() async throws {
+    @Test func `a join provisions no user`() async throws {
         let (one, other) = try await Self.phones(#"{"provisioning":"explicit"}"#)
         let (gateway, organization) = (one.gateway, one.organization.id)
         let administration = gateway.store.administration
         for phone in [one, other] { try await phone.push([phone.forward("create", local: UUID())]) }
-        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [], "nor does a push")
+        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [], "neither does a push provision a user")
         func join() async throws -> UserJoinRow? {
             try await gateway.store.joining.join(one.user, into: other.user, in: organization)
         }
@@ -539,24 +540,24 @@ import Testing
                 return error.errors.map(\.rule)
             }
         }
-        // one is in: either would come in, or stay in, as the other
+        // one of them is provisioned: the other would gain access, or keep it, through the join
         for (inside, outside) in [(one, other), (other, one)] {
             _ = try await administration.putUser(inside.user, in: organization)
             _ = try await administration.deleteUser(outside.user, in: organization)
             #expect(await refusal() == ["join_shut_out"])
             #expect(try await gateway.rows("SELECT user_id::text FROM user_joins") == [])
         }
-        // shut out while they are joined: refused, and both are as before
+        // access removed during the join: refused, and both are unchanged
         for phone in [one, other] { _ = try await administration.putUser(phone.user, in: organization) }
         #expect(try await join()?.state == .closing)
         _ = try await administration.deleteUser(other.user, in: organization)
         #expect(await refusal() == ["join_shut_out"])
         #expect(try await gateway.rows("SELECT user_id::text FROM user_joins") == [])
-        // both are out, and so is whom they become
+        // both have no access, and neither has the joined user
         _ = try await administration.deleteUser(one.user, in: organization)
         try await one.join(into: other)
         #expect(try await gateway.rows("SELECT user_id::text FROM users") == [])
-        // in and out by either id
+        // access is granted and removed by either id
         #expect(try await administration.putUser(one.user, in: organization) == true)
         #expect(try await gateway.rows("SELECT user_id::text FROM users") == [other.user.lowercased])
         #expect(try await administration.putUser(other.user, in: organization) == false)
@@ -564,8 +565,8 @@ import Testing
         #expect(try await gateway.rows("SELECT user_id::text FROM users") == [])
     }
 
-    /// Positions of the one's lane stand for other changes in the other's.
-    @Test func `cursors of a user who is part of another by now are of another time`() async throws {
+    /// Positions of the first lane identify other changes in the second.
+    @Test func `cursors of a joined user are invalid in the lane of the remaining user`() async throws {
         let (one, other) = try await Self.phones()
         for phone in [one, other] { try await phone.push((0..<3).map { _ in phone.forward("create", local: UUID()) }) }
         let (store, organization) = (one.gateway.store, one.organization.id)
@@ -590,16 +591,16 @@ import Testing
         await #expect(throws: Problem.self) { try await mappings(mine, other.user) }
         do throws(Problem) {
             _ = try await store.events.start(after: events[0], of: lanes[1])
-            Issue.record("it would miss what the other did before")
+            Issue.record("it would miss earlier changes of the other")
         } catch {
             #expect(error.code == .cursorExpired)
         }
-        // the other's own go on: what came from the one is behind them
+        // the other user's own cursors continue: the moved rows come after them
         #expect(try await mappings(theirs, other.user).list("id_mappings").count == 3)
         #expect(try await mappings(nil, other.user).list("id_mappings").count == 6)
         let cursor = try await store.events.start(after: events[1], of: lanes[1])
         #expect(try await store.events.page(after: cursor, of: lanes[1]).events.count == 6)
-        // one that an earlier version gave out does not say whose it is, and goes on
+        // a cursor of an earlier version does not contain its user, and remains valid
         let epoch = try await one.gateway.read("SELECT epoch FROM feeds").int64(0, 0)
         let old = MappingCursor(epoch: epoch, filter: 0, place: LanePlace(change: 0))
         #expect(try await mappings(old.text, other.user).list("id_mappings").count == 6)
@@ -607,14 +608,14 @@ import Testing
 }
 
 extension Phone {
-    /// Joins the phone's user into another's, as an operator does who has the time.
+    /// Joins the phone's user into another's, as an operator would who waits for it.
     func join(into other: Phone) async throws {
         for _ in 0..<2 {
             let join = try await gateway.store.joining.join(user, into: other.user, in: organization.id)
             if join?.state == .done { return }
             gateway.clock.advance(seconds: 9)
         }
-        Issue.record("the users are not one")
+        Issue.record("the users are not merged")
     }
 
     func rowCount(_ table: String) async throws -> Int64 {
@@ -628,7 +629,7 @@ extension Phone {
 }
 
 extension Gateway {
-    /// Every row of the tables that hold something of users, as text.
+    /// Every row of the tables with data of users, as text.
     func everything(but left: Set<String> = []) async throws -> [String: [String]] {
         let tables = try await rows(
             """

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Batches whose events are small and whose documents are not.
+/// Batches of small events for large documents.
 @Suite struct LargeIngestTests {
     private typealias Source = EventSource
 
@@ -20,7 +20,7 @@ import Testing
             let events = (start..<min(start + 3, count)).map { number in
                 Source.event("made-\(number)", "\(number)", version: 1, #"{"text":"\#(text)"}"#)
             }
-            // more than the default bound of a payload: documents grow by patches otherwise
+            // more than the default limit of a payload: otherwise only patches make documents this large
             var limits = IntakeLimits()
             limits.payloadBytes = 1_048_576
             let body = Array(#"{"events":[\#(events.joined(separator: ","))]}"#.utf8)
@@ -55,7 +55,7 @@ import Testing
         )
     }
 
-    @Test func `500 patches of one large document are one write`() async throws {
+    @Test func `500 patches of one large document cause one write`() async throws {
         let gateway = try await Gateway()
         let source = Source(gateway, try await gateway.organization())
         try await store(1, by: source)
@@ -69,8 +69,9 @@ import Testing
         #expect(document?["text"]?.string?.utf8.count == text.utf8.count)
     }
 
-    /// Every batch of one organization is heavy, and one after another comes: other organizations' events are taken.
-    @Test func `large batches of two organizations leave others their turns`() async throws {
+    /// Every batch of one organization is heavy, and batches follow each other without a pause. Events of other
+    /// organizations are still accepted.
+    @Test func `large batches of two organizations do not block others`() async throws {
         let gateway = try await Gateway()
         let loud = [
             Source(gateway, try await gateway.organization()), Source(gateway, try await gateway.organization()),
@@ -100,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `a batch with much work is taken in parts and in its order`() async throws {
+    @Test func `a batch with much work is applied in parts and in order`() async throws {
         let gateway = try await Gateway()
         let source = Source(gateway, try await gateway.organization())
         try await store(14, by: source)
@@ -116,7 +117,7 @@ import Testing
         #expect(answer.feed == again.feed)
     }
 
-    @Test func `a batch that changes too much is refused, and its halves are not`() async throws {
+    @Test func `refuses a batch that changes too much, and accepts its halves`() async throws {
         let gateway = try await Gateway()
         let source = Source(gateway, try await gateway.organization())
         try await store(80, by: source)
@@ -131,12 +132,12 @@ import Testing
         #expect(try await Phone(gateway, source.organization).pull().allSatisfy { $0.version == 1 })
         let answer = try await gateway.store.ingest.submitHalving(batch, from: bearer(source))
         #expect(answer.verdicts.count == 80 && answer.verdicts.allSatisfy { $0.result == .applied && $0.version == 2 })
-        // what was taken before is not counted
+        // events applied before do not count
         let again = try await gateway.store.ingest.submit(batch, from: bearer(source))
         #expect(again.verdicts.allSatisfy { $0.result == .duplicate })
     }
 
-    @Test func `large documents that are replaced as a whole are compared and written in parts`() async throws {
+    @Test func `large documents replaced as a whole are compared and written in parts`() async throws {
         let gateway = try await Gateway()
         let source = Source(gateway, try await gateway.organization())
         try await store(10, by: source)

@@ -8,7 +8,7 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// Which of many listeners are served no more.
+/// Finds the listeners that are no longer served.
 @Suite struct LastingCallerTests {
     private static func caller(_ organization: Organization, _ user: UUID = UUID(), _ name: String? = nil)
         -> LastingCaller
@@ -19,7 +19,7 @@ import Testing
         )
     }
 
-    @Test func `those who are lost are found among thousands`() async throws {
+    @Test func `finds the lost callers among thousands`() async throws {
         let gateway = try await Gateway()
         let (open, other, suspended) = (
             try await gateway.organization(), try await gateway.organization(), try await gateway.organization()
@@ -61,8 +61,8 @@ import Testing
         #expect(try await gateway.store.lastingCallers.lost(among: []) == [])
     }
 
-    /// A thousand callers are a few thousand look-ups by key, however large the tables are and whether the server knows it.
-    @Test(.onOneServer("plans of one server")) func `callers are looked up by index`() async throws {
+    /// A thousand callers are a few thousand look-ups by key, for tables of any size, with and without statistics.
+    @Test(.onOneServer("plans of one server")) func `looks up callers by index`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"provisioning":"explicit"}"#)
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)

@@ -9,9 +9,9 @@ import Testing
 @testable import RetentionFeature
 @testable import SyncStore
 
-/// Devices' own ids stay as long as their entity lives, and go with its tombstone.
+/// Devices' own ids stay as long as their entity, and are deleted with its tombstone.
 @Suite struct LocalIDRetentionTests {
-    /// Lets devices know an entity by numbers of their own.
+    /// Assigns devices' own numbers to an entity.
     private func know(
         _ id: String,
         as number: Int64,
@@ -31,7 +31,7 @@ import Testing
         )
     }
 
-    /// Tasks are made by client ids, for the test's sake.
+    /// Tasks are created by client ids, to simplify the test.
     private func makeDeviceType(_ phones: Phone...) async throws {
         for phone in phones {
             try await phone.execute(
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    /// A task that was made, and its server id.
+    /// A created task and its server id.
     private func made(by phone: Phone) async throws -> (entry: Entry, id: String) {
         let entry = phone.create()
         return (entry, try #require(try await phone.push([entry]).results[0].serverID))
@@ -53,7 +53,7 @@ import Testing
         #expect(try await phone.push([phone.entry("delete", local: entry.local)]).results[0].status == "succeeded")
     }
 
-    @Test func `all devices IDs of a tombstone go with it and nobody elses`() async throws {
+    @Test func `retention deletes all devices' IDs of a tombstone and no others`() async throws {
         let ada = try await Phone.new()
         let gateway = ada.gateway
         let bob = Phone(gateway, ada.organization)
@@ -68,7 +68,7 @@ import Testing
             // the same id in another organization is another entity
             try await know(task.id, as: number, on: eve.device, of: eve)
         }
-        // an id that the device gave what it knew already
+        // an id that the device assigned to an entity that already had one
         try await know(gone.id, as: 99, on: tablet, of: ada, column: "same_as")
         try await know(hers.id, as: 50, on: eve.device, of: eve)
         let theirs = try await gateway.dump("local_ids", eve.organization.id)
@@ -86,8 +86,8 @@ import Testing
         #expect(try await gateway.dump("local_ids", eve.organization.id) == theirs)
     }
 
-    /// Of every hundred devices of a page, and more than one statement takes.
-    @Test func `an entity that many devices know goes with all of them`() async throws {
+    /// More devices than one page holds, and more ids than one statement deletes.
+    @Test func `retention deletes an entity with the ids of all its devices`() async throws {
         let phone = try await Phone.new()
         let task = try await made(by: phone)
         try await phone.execute(
@@ -106,12 +106,12 @@ import Testing
         #expect(try await phone.count("local_ids") == 0)
     }
 
-    @Test func `a tombstone stays while a mutation that waits needs a device's ID of it`() async throws {
+    @Test func `a tombstone stays while a waiting mutation needs a device's ID of it`() async throws {
         let ada = try await Phone.forwarding(visibility: "organization")
         let gateway = ada.gateway
         let bob = Phone(gateway, ada.organization)
         let idle = Phone(gateway, ada.organization)
-        // nothing of theirs is sent while the type is forwarded, so the entity is a note's
+        // no mutation of theirs is sent while the type is forwarded, so the entity is a note
         try await ada.execute(
             """
             UPDATE entity_types SET is_forwarded = false
@@ -134,7 +134,7 @@ import Testing
         #expect(try await ada.count("entities", "is_deleted AND id = '\(needed.id)'") == 1)
         #expect(try await ada.count("local_ids", "server_id = '\(needed.id)'") == 2)
         #expect(try await ada.count("local_ids") == 2)
-        // once it is settled, the next run takes them
+        // once the mutation is settled, the next run deletes them
         _ = try await bob.discard(waiting.id)
         #expect(try await gateway.retain()?.report[.tombstones] == 1)
         #expect(try await ada.count("local_ids") == 0)

@@ -8,9 +8,9 @@ import Testing
 @testable import RetentionFeature
 @testable import SyncStore
 
-/// What settling does to devices' own ids, as the rows say it.
+/// How settling changes devices' own ids, as stored in the rows.
 @Suite struct LocalIDSettlingTests {
-    /// A phone whose folders, tasks and their relations go by device ids and wait for an upstream.
+    /// A phone whose folders, tasks and relations use device ids and wait for an upstream.
     private func forwarding() async throws -> Phone {
         let phone = try await Phone.forwarding()
         try await phone.execute(
@@ -43,7 +43,7 @@ import Testing
         )
     }
 
-    @Test func `retention and bulk calls free numbers as a person does`() async throws {
+    @Test func `retention and bulk calls free numbers as a user's call does`() async throws {
         let phone = try await forwarding()
         let bob = Phone(phone.gateway, phone.organization)
         func fail() async throws {
@@ -64,13 +64,13 @@ import Testing
         #expect(try await phone.gateway.retain()?.report[.unsettled] == 1)
         #expect(try await rows(phone) == [])
         try await fail()
-        // nobody else's
+        // other users' numbers are unchanged
         #expect(try await rows(bob) == ["folder 23 pinned"])
         #expect(try await phone.disorder() == [])
     }
 
-    /// A number is looked up for the mutation's own device.
-    @Test func `an edit names numbers of the mutation's device`() async throws {
+    /// A number is resolved for the mutation's own device.
+    @Test func `an edit references numbers of the mutation's device`() async throws {
         let phone = try await forwarding()
         let tablet = Phone(phone.gateway, phone.organization, user: phone.user)
         let eve = Phone(phone.gateway, phone.organization)
@@ -92,7 +92,7 @@ import Testing
             #expect(problem?.summary == "validation_failed /payload/folderId entity_reference_must_exist")
         }
         #expect(try await phone.retry(task.id, #"{"payload":{"folderId":25}}"#)?.status == "pending")
-        // it is found by what waits, and only there
+        // only waiting mutations find it
         #expect(try await rows(phone) == ["folder 25 pinned", "task 1 pinned"])
         #expect(try await rows(tablet) == ["folder 23"])
         let pinned = LocalID(entityType: "folder", number: 25).clientID(on: phone.device)
@@ -107,7 +107,7 @@ import Testing
         let retried = try await phone.retry(task.id, #"{"payload":{"folderId":23}}"#)
         #expect(retried?.status == "blocked" && retried?.blockedBy == [folder.id])
         #expect(try await phone.disorder() == [])
-        // its create goes, and it with it
+        // discarding its create discards the edit too
         let gone = try await phone.discard(folder.id, .discard)
         #expect(gone?.discardedIDs == [folder.id, task.id])
         #expect(try await rows(phone) == [])

@@ -11,7 +11,7 @@ import Testing
 @testable import SyncStore
 
 @Suite(.serialized) struct MappingListTests {
-    /// What a reader was told last of each mapping.
+    /// The last state of each mapping that a reader received.
     private typealias Seen = [MappingKey: String]
 
     private struct MappingKey: Hashable {
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [[], [.failed], [.pending, .failed]] as [[IDMapping.Status]])
-    func `a reader with small pages skips nothing while writers go on`(_ statuses: [IDMapping.Status]) async throws {
+    func `a reader with small pages skips nothing while writers continue`(_ statuses: [IDMapping.Status]) async throws {
         let seed = Seed()
         var generator = seed.generator
         let first = try await Phone.forwarding()
@@ -64,7 +64,7 @@ import Testing
         )
         let gateways = [base, try await Gateway(replicaOf: base), try await Gateway(replicaOf: base)]
         let phones = gateways.map { Phone($0, first.organization, user: first.user) }
-        // resolved at once, while nothing stands before them
+        // resolved immediately while no mutation is before them
         try await first.push((0..<9).map { _ in first.create("diary") })
         let stranger = Phone(base, first.organization)
         let writers = Countdown(phones.count)
@@ -93,9 +93,9 @@ import Testing
         for (key, status) in stored where names.isEmpty || names.contains(status) {
             #expect(found[key] == status, "\(seed): \(key)")
         }
-        #expect(found.keys.allSatisfy { stored[$0] != nil }, "\(seed): nothing of others")
+        #expect(found.keys.allSatisfy { stored[$0] != nil }, "\(seed): mappings of another user")
         #expect(Set(stored.values) == ["pending", "resolved", "failed"], "\(seed)")
-        // a list from the beginning shows each mapping once
+        // a list from the beginning contains each mapping once
         var cursor: String?
         var whole: [(key: MappingKey, status: String)] = []
         while true {
@@ -114,7 +114,7 @@ import Testing
         var own: [Entry] = []
         for _ in 0..<25 {
             if generator.oneIn(3), let place = own.indices.randomElement(using: &generator) {
-                // its mapping fails, and now and then the client id is created again
+                // its mapping fails, and occasionally the client id is created again
                 let gone = own.remove(at: place)
                 _ = try await phone.discard(gone.id)
                 guard generator.oneIn(2), let local = gone.local else { continue }
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    /// Pages on from cursor to cursor until the writers are done and nothing is left.
+    /// Follows the cursors until the writers have finished and the list is read to its end.
     private static func follow(
         _ phone: Phone,
         _ statuses: [IDMapping.Status],
@@ -152,7 +152,7 @@ import Testing
         var seen = Seen()
         var cursor: MappingCursor?
         while true {
-            // looked at before the page is read: what was written before is on it
+            // read before the page is read: earlier writes are on the page
             let isLast = isOver()
             let limit = Int.random(in: 1...5, using: &generator)
             let page = try await Self.page(phone, cursor?.text, limit, statuses)
@@ -160,8 +160,8 @@ import Testing
                 #expect(statuses.isEmpty || statuses.map(\.rawValue).contains(status), "\(seed)")
                 seen[key] = status
             }
-            if let cursor { #expect(page.next.place.change >= cursor.place.change, "\(seed): it went back") }
-            #expect(page.isUpToDate || page.next != cursor, "\(seed): it stands still")
+            if let cursor { #expect(page.next.place.change >= cursor.place.change, "\(seed): it moved back") }
+            #expect(page.isUpToDate || page.next != cursor, "\(seed): it does not advance")
             cursor = page.next
             if isLast, page.isUpToDate { return seen }
         }
@@ -179,7 +179,7 @@ import Testing
         return stored
     }
 
-    @Test func `mappings of one push come in the order of their client ids whatever the pages`() async throws {
+    @Test func `mappings of one push are ordered by client id for every page size`() async throws {
         let phone = try await Phone.new()
         let locals = (0..<6).map { _ in UUID() }
         let entries = locals.flatMap { [phone.create("task", local: $0), phone.create("note", local: $0)] }
@@ -202,7 +202,7 @@ import Testing
         }
     }
 
-    @Test func `a filter that lets little through makes pages short`() async throws {
+    @Test func `a selective filter makes pages short`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<25).map { _ in phone.forward("create", local: UUID(), payload: "{}") }
         try await phone.push(entries)
@@ -215,12 +215,12 @@ import Testing
             cursor = page.next.text
             if page.isUpToDate { break }
         }
-        // ten looked at each time: two pages of others, and one that reaches the end
+        // each page examines ten mappings: two pages without a match, and one that reaches the end
         #expect(sizes == [0, 0, 1])
         #expect(try await Self.page(phone, cursor, 1, [.failed]).mappings.isEmpty)
     }
 
-    @Test(.onOneServer("plans of one server")) func `a page of a long list is read by its index`() async throws {
+    @Test(.onOneServer("plans of one server")) func `reads a page of a long list by its index`() async throws {
         let phone = try await Phone.new()
         try await phone.push([phone.create()])
         try await phone.execute(

@@ -10,7 +10,7 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// The quota of new mutations that each user has, kept in the transaction that takes a push.
+/// Each user's quota of new mutations, counted in the transaction of the push.
 @Suite struct MutationQuotaTests {
     private static func refusal(_ body: () async throws -> Void) async -> Problem? {
         do {
@@ -27,7 +27,7 @@ import Testing
         return try await connection.run(Query(Statement("", "SELECT count(*) FROM \(table)"))).int64(0, 0)
     }
 
-    @Test func `a push beyond the quota is refused whole and fits when it was said`() async throws {
+    @Test func `a push beyond the quota is refused whole and accepted after the announced time`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":4}"#))
         let first = [phone.create(), phone.create(), phone.create()]
@@ -41,7 +41,7 @@ import Testing
         #expect(problem.detail.contains("2 new mutations") && problem.detail.contains("1 are left"))
         #expect(try await Self.rows(gateway, "mutations") == 3)
 
-        // what was taken is answered all the same, and so is what is new and fits
+        // known mutations are still answered, and so are new ones that fit
         #expect(try await phone.push(first).results.allSatisfy { $0.isReplayed == true })
         gateway.clock.advance(seconds: 21_599)
         #expect(await Self.refusal { try await phone.push(second) }?.retryAfter == 1)
@@ -50,7 +50,7 @@ import Testing
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.code == .rateLimited)
     }
 
-    @Test func `refused entries that leave a record count and their repetitions do not`() async throws {
+    @Test func `refused entries with a record count, and their repeats do not`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":3}"#))
         let bad = [phone.entry("update", local: UUID()), phone.entry("update", local: UUID())]
@@ -60,13 +60,13 @@ import Testing
         }
         try await phone.push([phone.create()])
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.code == .rateLimited)
-        // what leaves nothing costs nothing: the number was used before
+        // an entry that stores nothing costs nothing: the number was used before
         let stale = phone.entry("create", local: UUID(), number: 1)
         #expect(try await phone.push([stale]).results.first?.code == "sequence_already_used")
     }
 
-    /// A device's keys above its watermark are not looked up unless there is a reason to.
-    @Test func `a repetition under a higher number is free`() async throws {
+    /// A device's keys above its watermark are looked up only if necessary.
+    @Test func `a repeat under a higher number costs nothing`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":2}"#))
         let entries = [phone.create(), phone.create()]
@@ -80,7 +80,7 @@ import Testing
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.code == .rateLimited)
     }
 
-    @Test func `every user has a quota of their own and other organizations have none`() async throws {
+    @Test func `every user has a separate quota, and other organizations have no quota`() async throws {
         let gateway = try await Gateway()
         let limited = try await gateway.organization(#"{"mutations_per_day_per_user":1}"#)
         let (ada, bob) = (Phone(gateway, limited), Phone(gateway, limited))
@@ -95,7 +95,7 @@ import Testing
         #expect(try await Self.rows(gateway, "mutation_quotas") == 2)
     }
 
-    @Test func `a push that is more than a days is taken once nothing is in use`() async throws {
+    @Test func `an unused quota accepts a push larger than a day's limit`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":2}"#))
         try await phone.push([phone.create()])
@@ -105,11 +105,12 @@ import Testing
         #expect(problem.detail.contains("more than a day's"))
         gateway.clock.advance(seconds: 43_200)
         #expect(try await phone.push(large).results.count == 5)
-        // the rate holds in the long run: one comes back after three, and the day's second
+        // the rate holds in the long run: the push exceeded the daily limit by three, so the next mutation fits after
+        // two days
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.retryAfter == 172_800)
     }
 
-    @Test func `a preview says what a push would be answered and counts nothing`() async throws {
+    @Test func `a preview returns the result of a push and counts nothing`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":2}"#))
         func preview(_ entries: [Entry]) async throws {
@@ -128,7 +129,7 @@ import Testing
     }
 
     /// Many pushes of many users wait for one committer and become groups; two replicas are used at random.
-    @Test func `it is exact over replicas and groups and disturbs no neighbours`() async throws {
+    @Test func `quotas are exact across replicas and groups and do not affect other users`() async throws {
         let gateway = try await Gateway(committers: 1)
         let replica = try await Gateway(replicaOf: gateway, committers: 1)
         let limited = try await gateway.organization(#"{"mutations_per_day_per_user":10}"#)
@@ -161,7 +162,7 @@ import Testing
         #expect(try await Self.rows(gateway, "mutations") == 10 + 120 + 192)
     }
 
-    @Test func `a group that the database refuses and halves counts once`() async throws {
+    @Test func `a group that the database refuses and that is halved counts once`() async throws {
         let gateway = try await Gateway(committers: 1)
         let connection = try await gateway.database.connect()
         try await connection.execute(
@@ -190,7 +191,7 @@ import Testing
         connection.close()
     }
 
-    @Test func `an organization without a quota touches no bucket`() async throws {
+    @Test func `an organization without a quota writes no bucket`() async throws {
         let gateway = try await Gateway()
         let connection = try await gateway.database.connect()
         try await connection.execute(script: "DROP TABLE mutation_quotas, request_quotas")
@@ -200,7 +201,7 @@ import Testing
         #expect(try await gateway.store.quotas.admit(phone.organization) == nil)
     }
 
-    @Test func `a limit that is taken away or raised counts at once`() async throws {
+    @Test func `a removed or raised limit takes effect immediately`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"mutations_per_day_per_user":1}"#)
         let phone = Phone(gateway, organization)

@@ -7,12 +7,12 @@ import TestSupport
 
 @testable import SyncStore
 
-/// An app on a device as seed 002 has it: objects with ids that the device counts itself, and relations by those ids. It
-/// knows no server id. All that it has is a value, so that a backup is a copy.
+/// An app on a device as in seed 002: objects with ids that the device counts itself, and relations by those ids. It
+/// has no server id. Its whole state is a value, so that a backup is a copy.
 struct OfflineClient: Sendable {
     /// A folder or a task.
     struct Object: Sendable, Equatable {
-        /// Tells the object on every device; never changes.
+        /// Identifies the object on every device; never changes.
         var tag: String
         var value: Int64
         /// `parentId` of a folder, `folderId` of a task.
@@ -28,7 +28,7 @@ struct OfflineClient: Sendable {
         static func < (left: Key, right: Key) -> Bool { (left.type, left.number) < (right.type, right.number) }
     }
 
-    /// What went wrong that never may.
+    /// A violated invariant.
     struct Fault: Error, CustomStringConvertible {
         let description: String
     }
@@ -41,7 +41,7 @@ struct OfflineClient: Sendable {
     var cursor: String?
     var outbox: [Entry] = []
     var lastSequence: Int64 = 0
-    /// Objects that were made here, so that tags are unique.
+    /// The number of objects created here, so that tags are unique.
     var madeCount = 0
 
     init(device: UUID, user: UUID) {
@@ -49,7 +49,7 @@ struct OfflineClient: Sendable {
         self.user = user
     }
 
-    // MARK: - What its user does
+    // MARK: - User actions
 
     mutating func create(_ type: String, folder: Int64?, related: [Int64] = [], value: Int64) {
         let key = Key(type: type, number: next[type] ?? 1)
@@ -115,7 +115,7 @@ struct OfflineClient: Sendable {
         return try JSONTree(parsing: answer.json()).root
     }
 
-    /// Takes what was answered out of the outbox. Nothing that a client of this kind does is refused.
+    /// Removes the answered mutations from the outbox. No mutation of this kind of client is refused.
     mutating func acknowledge(_ answer: JSONValue) throws {
         for result in answer.results {
             guard let status = result.status, ["succeeded", "discarded"].contains(status) else {
@@ -141,7 +141,7 @@ struct OfflineClient: Sendable {
         return try JSONTree(parsing: page.json()).root
     }
 
-    /// Applies a page: only if its counters still are what it sent.
+    /// Applies a page: only if its counters are still the sent ones.
     ///
     /// - Returns: whether the end of the feed is reached.
     mutating func apply(_ page: JSONValue, sent: [String: Int64]) throws -> Bool {
@@ -182,7 +182,7 @@ struct OfflineClient: Sendable {
 
     // MARK: - Its graph
 
-    /// What stands where, by tags: the same on every device. A relation to what is not there is a dash.
+    /// The relations between objects, by tags: the same on every device. A relation to a missing object is a dash.
     var graph: [String] {
         func tag(_ type: String, _ number: Int64) -> String { objects[Key(type: type, number: number)]?.tag ?? "-" }
         return objects.map { key, object in

@@ -8,9 +8,9 @@ import Testing
 @testable import OperatorsFeature
 @testable import SyncStore
 
-/// What operators ask for is found behind more than a count goes through.
+/// Operators' filters find mutations behind more rows than a count examines.
 @Suite struct OperationCandidateTests {
-    /// More than 10,000 failures of others, which are older than what the phone pushes now.
+    /// More than 10,000 failures of others, which are older than the phone's pushes.
     private static func crowded() async throws -> Phone {
         let phone = try await Phone.forwarding()
         try await phone.fillStuck(33_000, since: "2026-11-11T07:00:00Z")
@@ -23,7 +23,7 @@ import Testing
         return phone
     }
 
-    @Test func `ids and a user and a type are counted behind thousands of others`() async throws {
+    @Test func `ids, a user and a type are counted behind thousands of other failures`() async throws {
         let one = try await Self.crowded()
         let mine = try await one.pushStuck(30)
         let note = try await one.pushStuck(1, "note")[0]
@@ -48,9 +48,9 @@ import Testing
         #expect(all.sample.count == OperationStore.sample)
     }
 
-    /// A cluster's lists over all organizations may come in short pages, and its counts say "at least".
-    @Test(.onOneServer("looks past ten thousand mutations of all organizations"))
-    func `conflicts are found and counted behind thousands of failures`() async throws {
+    /// On a cluster, lists over all organizations may have short pages, and counts are lower bounds.
+    @Test(.onOneServer("searches more than ten thousand mutations of all organizations"))
+    func `finds and counts conflicts behind thousands of failures`() async throws {
         let one = try await Self.crowded()
         let conflict = try await one.pushStuck(1, "note", "conflict", 409)[0]
         try await one.execute("UPDATE mutations SET stuck_at = '2026-01-01' WHERE id = '\(conflict.id)'")
@@ -76,7 +76,7 @@ import Testing
         #expect(counts.conflict == CappedCount(count: 1))
     }
 
-    @Test func `a list with a filter is in order from page to page`() async throws {
+    @Test func `a filtered list is in order across pages`() async throws {
         let one = try await Phone.forwarding()
         let two = one.neighbour()
         for code in ["upstream_rejected", "conflict", "max_attempts_reached"] {

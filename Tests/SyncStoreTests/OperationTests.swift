@@ -12,9 +12,9 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// Operators' retries, discards and resolves of many mutations, worked on by whichever gateway is there.
+/// Operators' retries, discards and resolves of many mutations, executed by any gateway.
 @Suite struct OperationTests {
-    /// Works on an operation to its end, or until `rest` says that the gateway is to stop.
+    /// Works on an operation to its end, or until `rest` returns that the gateway must stop.
     @discardableResult
     private static func work(
         _ gateway: Gateway,
@@ -36,7 +36,7 @@ import Testing
         "filter":{"entity_type":"task","error_code":"upstream_rejected","response_status":422}
         """
 
-    @Test func `a retry of a group takes what stood still when it was made`() async throws {
+    @Test func `a bulk retry includes the mutations that were stuck at its creation`() async throws {
         let one = try await Phone.forwarding()
         let (two, gateway) = (one.neighbour(), one.gateway)
         let mine = try await one.pushStuck(3)
@@ -54,10 +54,10 @@ import Testing
         #expect(try await two.statuses(notes) == ["failed"])
         #expect(try await one.statuses(late) == ["failed"])
         #expect(try await one.disorder() == [])
-        #expect(try await Self.work(gateway) == nil, "nothing is due any more")
+        #expect(try await Self.work(gateway) == nil, "no operation is due any more")
     }
 
-    @Test func `what fails anew is not retried for ever`() async throws {
+    @Test func `a bulk retry does not repeat mutations that fail again`() async throws {
         let one = try await Phone.forwarding()
         let gateway = one.gateway
         let entries = try await one.pushStuck(3)
@@ -74,7 +74,7 @@ import Testing
         #expect(try await one.statuses(entries) == ["failed", "failed", "failed"])
     }
 
-    @Test func `it goes no faster than it may`() async throws {
+    @Test func `an operation does not exceed its rate`() async throws {
         let one = try await Phone.forwarding()
         try await one.pushStuck(7)
         _ = try await one.gateway.operation(#""kind":"retry","per_second":2,"filter":{}"#, in: one.organization.id)
@@ -86,12 +86,12 @@ import Testing
         }
         let took = Double((ContinuousClock.now - began).components.seconds + 1)
         #expect(ended?.summary == "done: 7 = 7 + 0 + 0")
-        // three steps of two before the last; what the steps took themselves counts
+        // three steps of two before the last; the duration of the steps counts
         #expect(pauses.withLock { $0.count } == 3 && pauses.withLock { $0.reduce(0, +) } + took >= 3)
         #expect(pauses.withLock { $0.allSatisfy { $0 <= 1 } })
     }
 
-    @Test func `who cancels it keeps the rest as it is`() async throws {
+    @Test func `cancelling an operation leaves the remaining mutations unchanged`() async throws {
         let one = try await Phone.forwarding()
         let gateway = one.gateway
         let entries = try await one.pushStuck(5)
@@ -102,7 +102,7 @@ import Testing
         }
         #expect(ended?.state == .cancelled && ended?.tally.done == 2 && ended?.endedAt != nil)
         #expect(try await one.statuses(entries).filter { $0 == "failed" }.count == 3)
-        // again is no error, and changes nothing
+        // a repeated cancellation is no error, and changes nothing
         let again = try await gateway.store.operations.cancel(made.id, in: one.organization.id)
         #expect(again?.endedAt == ended?.endedAt && again?.state == .cancelled)
         #expect(try await Self.work(gateway) == nil)
@@ -110,7 +110,7 @@ import Testing
 
     // MARK: - Several gateways
 
-    @Test func `a gateway that ends gives it back and another goes on at once`() async throws {
+    @Test func `a stopping gateway releases its operation and another resumes it immediately`() async throws {
         let one = try await Phone.forwarding()
         let other = try await Gateway(replicaOf: one.gateway)
         other.clock.set(one.gateway.clock.now)
@@ -123,7 +123,7 @@ import Testing
         #expect(try await one.statuses(entries) == Array(repeating: "pending", count: 5))
     }
 
-    @Test func `a gateway that died is taken over and one that comes back changes nothing`() async throws {
+    @Test func `an operation of a dead gateway is taken over, and its return changes nothing`() async throws {
         let one = try await Phone.forwarding()
         let other = try await Gateway(replicaOf: one.gateway)
         let entries = try await one.pushStuck(6)
@@ -142,7 +142,7 @@ import Testing
         #expect(try await one.statuses(entries) == Array(repeating: "pending", count: 6))
     }
 
-    @Test func `what was settled meanwhile and fails anew is not meant any more`() async throws {
+    @Test func `an operation skips mutations that were settled and failed again`() async throws {
         let one = try await Phone.forwarding()
         let gateway = one.gateway
         let entries = try await one.pushStuck(3)
@@ -172,7 +172,7 @@ import Testing
                 )
             }
         }
-        // another gateway has it by now
+        // another gateway has the lease
         for kind in [OperationKind.retry, .discard, .resolve] {
             #expect(try await settle(kind, lease: claimed.token - 1).done == 0)
         }
@@ -183,7 +183,7 @@ import Testing
         #expect(try await settle(.retry, lease: claimed.token).done == 0)
     }
 
-    @Test func `one about a user who becomes part of another ends`() async throws {
+    @Test func `an operation on a user ends when the user is joined into another`() async throws {
         let one = try await Phone.forwarding()
         let (two, gateway) = (one.neighbour(), one.gateway)
         let (mine, theirs) = (try await one.pushStuck(3), try await two.pushStuck(2))
@@ -202,7 +202,7 @@ import Testing
         #expect(next?.id == all.id && next?.state == .done)
     }
 
-    @Test func `an erased user is nobody to settle for`() async throws {
+    @Test func `refuses an operation on an erased user`() async throws {
         let one = try await Phone.forwarding()
         try await one.push([one.create("note")])
         try await one.erase()
@@ -216,7 +216,7 @@ import Testing
         #expect(try await one.gateway.mentions(of: one.user.lowercased, in: one.organization.id) == [:])
     }
 
-    @Test func `however many are asked for at once no more run than may`() async throws {
+    @Test func `concurrent requests do not exceed the limit of running operations`() async throws {
         let one = try await Phone.forwarding()
         let made = await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<30 {
@@ -232,7 +232,7 @@ import Testing
 
     // MARK: - Discarding and resolving
 
-    @Test func `a discard leaves what others need unless it is said what becomes of them`() async throws {
+    @Test func `a discard skips mutations with dependents unless it specifies how to treat them`() async throws {
         let one = try await Phone.forwarding()
         let gateway = one.gateway
         let (needed, free) = (one.forward("create", local: UUID()), one.forward("create", local: UUID()))
@@ -248,12 +248,12 @@ import Testing
             in: one.organization.id
         )
         let whole = try #require(try await Self.work(gateway))
-        #expect(whole.summary == "done: 1 = 1 + 0 + 0", "dependents are none of those that it is about")
+        #expect(whole.summary == "done: 1 = 1 + 0 + 0", "dependents are not among the selected mutations")
         #expect(try await one.statuses([needed, follower]) == ["discarded", "discarded"])
         #expect(try await one.disorder() == [])
     }
 
-    @Test func `conflicts are resolved and failures are not touched`() async throws {
+    @Test func `resolves conflicts and leaves failures unchanged`() async throws {
         let one = try await Phone.forwarding()
         let gateway = one.gateway
         let failed = try await one.pushStuck(1)
@@ -269,7 +269,7 @@ import Testing
         #expect(try await one.statuses(failed) == ["failed"])
     }
 
-    @Test func `an operation has the number of mutations that matched when it was made`() async throws {
+    @Test func `an operation has the number of mutations that matched at its creation`() async throws {
         let one = try await Phone.forwarding()
         try await one.pushStuck(3)
         let gateway = one.gateway
@@ -286,9 +286,9 @@ import Testing
         #expect(none.total == BoundedCount(found: 0))
     }
 
-    // MARK: - What it is about
+    // MARK: - Filters
 
-    @Test func `a preview says how many and shows the first`() async throws {
+    @Test func `a preview returns the number and the first mutations`() async throws {
         let one = try await Phone.forwarding()
         let two = one.neighbour()
         try await one.pushStuck(22)
@@ -303,7 +303,7 @@ import Testing
         #expect(theirs.count.count == 0 && theirs.sample.isEmpty)
     }
 
-    @Test func `ids and a user narrow it`() async throws {
+    @Test func `ids and a user restrict an operation`() async throws {
         let one = try await Phone.forwarding()
         let two = one.neighbour()
         let (mine, theirs) = (try await one.pushStuck(2), try await two.pushStuck(1))
@@ -318,9 +318,9 @@ import Testing
         #expect(try await one.statuses(mine) == ["pending", "failed"])
     }
 
-    // MARK: - Tenants and bounds
+    // MARK: - Organizations and limits
 
-    @Test func `another organization neither sees nor ends it`() async throws {
+    @Test func `another organization can neither read nor cancel an operation`() async throws {
         let one = try await Phone.forwarding()
         let entries = try await one.pushStuck(1)
         let stranger = try await one.gateway.organization()
@@ -341,7 +341,7 @@ import Testing
         #expect(try await store.make(try one.gateway.draft(ids), in: UUID(), by: "anna") == nil)
     }
 
-    @Test func `no more run at once than may and the list is paged`() async throws {
+    @Test func `limits the running operations and pages the list`() async throws {
         let one = try await Phone.forwarding()
         let stranger = try await one.gateway.organization()
         let all = #""kind":"retry","filter":{}"#
@@ -371,7 +371,7 @@ import Testing
 
     // MARK: - Fair shares
 
-    /// Four organizations have an operation that takes long, so every place is taken.
+    /// Four organizations have a long operation each, so every slot is occupied.
     @Test func `operations of other organizations do not wait for long ones to end`() async throws {
         let first = try await Phone.forwarding()
         let gateway = first.gateway
@@ -420,7 +420,7 @@ import Testing
             let row = try await gateway.store.operations.operation(operation.id, in: operation.organization)
             if row?.endedAt == nil { remaining += 1 }
         }
-        #expect(remaining > 0, "the long ones were not waited for")
+        #expect(remaining > 0, "it did not wait for the long ones")
         running.cancel()
         try? await running.value
     }

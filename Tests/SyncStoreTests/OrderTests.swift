@@ -7,7 +7,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct OrderTests {
-    @Test func `two devices of a user count from one`() async throws {
+    @Test func `each of two devices of a user counts from one`() async throws {
         let phone = try await Phone.new()
         let tablet = Phone(phone.gateway, phone.organization, user: phone.user)
         let local = UUID()
@@ -19,7 +19,7 @@ import Testing
         #expect(answer.results[0]["version"]?.int64 == 2)
     }
 
-    @Test func `a number at or under the watermark is refused`() async throws {
+    @Test func `refuses a number at or below the watermark`() async throws {
         let phone = try await Phone.new()
         try await phone.push([phone.entry("create", local: UUID(), number: 7)])
         for number: Int64 in [7, 6, 1] {
@@ -34,7 +34,7 @@ import Testing
         #expect(try await phone.pull().count == 2)
     }
 
-    @Test func `a gap is told with the watermark and nothing is taken`() async throws {
+    @Test func `a gap is refused with the watermark and nothing is applied`() async throws {
         let phone = try await Phone.new()
         try await phone.push([phone.create()])
         let entry = phone.entry("create", local: UUID(), number: 9)
@@ -45,7 +45,7 @@ import Testing
         #expect(try await phone.push([entry], after: 1).results[0].status == "succeeded")
     }
 
-    @Test func `equal numbers run by dependency then priority then list order`() async throws {
+    @Test func `equal numbers run by dependency, then priority, then list order`() async throws {
         let phone = try await Phone.new()
         let (contact, expense) = (UUID(), UUID())
         func entry(_ type: String, _ local: UUID, _ payload: String, _ priority: Int?) -> Entry {
@@ -56,7 +56,7 @@ import Testing
         let answer = try await phone.push([
             entry("note", UUID(), "{}", nil),
             entry("note", UUID(), "{}", 3),
-            // depends on the contact and so on its turn, whatever its priority
+            // depends on the contact and therefore waits for it, with any priority
             entry("activity", UUID(), #"{"c":"\#(contact.lowercased)"}"#, 1_000),
             entry("expense", expense, "{}", nil),
             entry("contact", contact, "{}", nil),
@@ -67,7 +67,7 @@ import Testing
         #expect(order == ["expense", "contact", "activity", "note", "note", "note"])
     }
 
-    @Test func `a circle among equal numbers is refused`() async throws {
+    @Test func `refuses a dependency cycle among equal numbers`() async throws {
         let phone = try await Phone.new()
         var (a, b) = (phone.create(), phone.create())
         b.number = a.number
@@ -78,7 +78,7 @@ import Testing
         #expect(answer.results.flatMap(\.rules).allSatisfy { $0 == "dependency_ids_must_exist_in_queue" })
     }
 
-    @Test func `create update delete of one entity in one batch`() async throws {
+    @Test func `creates, updates and deletes one entity in one batch`() async throws {
         let phone = try await Phone.new()
         let local = UUID()
         let answer = try await phone.push([

@@ -9,11 +9,10 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// Entities of a type with `visibility: "user"` exist for their creator only: to anybody else every answer about one is
-/// that about an id which never was, to the byte but for the ids.
+/// Entities of a type with `visibility: "user"` exist for their creator only. For other users every answer about one
+/// equals the answer about an id that never existed, byte by byte except for the ids.
 @Suite struct PrivateEntityTests {
-    /// Two users of an organization with private types of the built-in store, and what the first has there: a document,
-    /// and a tombstone.
+    /// Two users of an organization with private types of the built-in store. The first has a document and a tombstone.
     fileprivate struct Scene {
         let ada: Phone
         let gateway: Gateway
@@ -33,7 +32,7 @@ import Testing
             }
         }
 
-        /// Ids of Ada's, of each type: one that is there, and one that was deleted.
+        /// Ada's ids of each type: one that exists, and one that was deleted.
         func make() async throws -> [(type: String, id: String)] {
             var ids: [(String, String)] = []
             for type in Self.types {
@@ -54,8 +53,9 @@ import Testing
             return ids
         }
 
-        /// What a new phone of a user is told of writes of one entity: the push, its preview, the mutations read back, what
-        /// comes of settling them, and the events; ids and places that belong to the phone or the entity are cut out.
+        /// The answers that a new phone of a user receives about writes of one entity: the push, its preview, the
+        /// mutations read back, the results of settling them, and the events. Ids and positions of the phone or the
+        /// entity are removed.
         func answers(_ user: UUID, _ type: String, _ id: String) async throws -> [String] {
             let variants: [(String, String?, Int?, String?)] = ["update", "replace", "delete"].flatMap { operation in
                 [nil, 0, 1, 2, 9].flatMap { base in
@@ -90,11 +90,11 @@ import Testing
         }
     }
 
-    @Test func `every answer about a colleagues is that about an ID that never was`() async throws {
+    @Test func `every answer about another user's entity equals that about an ID that never existed`() async throws {
         let scene = try await Scene()
         for (type, id) in try await scene.make() {
             let before = try await scene.rows()
-            // two users without a past, so that nothing but the id is another
+            // two users without history, so that only the id differs
             let hers = try await scene.answers(UUID(), type, id)
             let never = try await scene.answers(UUID(), type, UUID().lowercased)
             #expect(hers.count == never.count)
@@ -104,8 +104,8 @@ import Testing
         }
     }
 
-    /// A create under a global id that is taken has to be refused; it tells no more than that.
-    @Test func `a create under a taken ID tells that it is taken and nothing else`() async throws {
+    /// A create under a shared id in use has to be refused; the answer reveals only that.
+    @Test func `a create under an ID in use reveals only that the ID is in use`() async throws {
         let scene = try await Scene()
         let ids = try await scene.make().filter { $0.type == "diary" }
         var answers: Set<String> = []
@@ -119,7 +119,7 @@ import Testing
             let discarded = try #require(try await bob.discard(create.id))
             #expect(discarded["error"]?["current"] == nil && !discarded.text.contains("s3cr3t"))
         }
-        #expect(answers.count == 1, "whether it is there or was deleted")
+        #expect(answers.count == 1, "existing or deleted")
     }
 }
 

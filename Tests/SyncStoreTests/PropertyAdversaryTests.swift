@@ -10,7 +10,7 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// What a group of pushes, a replica's memory and an operator can do to each other at the worst moment.
+/// Adverse interactions between pushes of a group, a replica's cache and an operator.
 @Suite(.serialized) struct PropertyAdversaryTests {
     // MARK: - One group
 
@@ -40,7 +40,7 @@ import Testing
             }
         }
         #expect(try await phones[0].pull().count == 1 + 2 * 14)
-        // nothing of the refused ones is left: without the poison the same numbers are taken
+        // nothing of the refused ones is stored: without the poison the same numbers are accepted
         for place in poisoned {
             var batch = batches[place]
             batch[1].payload = "{}"
@@ -64,7 +64,7 @@ import Testing
         #expect(try await gateway.store.catalog.isUserKnown(alice.user, in: organization.id))
     }
 
-    @Test func `entities of several pushes of a group see each other`() async throws {
+    @Test func `pushes of a group see each other's entities`() async throws {
         let gateway = try await Gateway(committers: 1)
         let organization = try await gateway.organization(#"{"conflict_resolution":"server_wins"}"#)
         _ = try await gateway.store.administration.putEntityType(
@@ -90,10 +90,10 @@ import Testing
         #expect(changes[0]["document"]?.namedTexts.count == 8)
     }
 
-    // MARK: - What a replica remembers
+    // MARK: - A replica's cache
 
-    /// A push by a replica whose memory of the device is older than what another replica did since.
-    @Test func `a replica that remembers less than the database still recognizes everything`() async throws {
+    /// A push by a replica whose cached device state is older than another replica's writes.
+    @Test func `a replica with an outdated cache still recognizes every repeat`() async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let (behind, ahead) = (replicas[0], replicas[1])
@@ -106,20 +106,20 @@ import Testing
         let again = try await phone.push(batch + [phone.entry("delete", local: local)], through: behind)
         #expect(again.results.map(\.isReplayed) == [true, true, true, false])
         #expect(again.results.prefix(3).map(\.outcome) == first.results.map(\.outcome))
-        // the same key with other content, through the one that has never seen it
+        // the same key with other content, through the replica that has never seen it
         try await phone.push([phone.create()], through: ahead)
         var other = create
         other.payload = #"{"other":true}"#
         #expect(try await phone.push([other], through: behind).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func `a key an ID and a client ID of another device are known to a replica that takes them for new`()
+    @Test func `a replica recognizes another device's key, ID and client ID that look new to it`()
         async throws
     {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
-        // both replicas remember the tablet's watermark
+        // both replicas have cached the tablet's watermark
         try await tablet.push([tablet.create()], through: replicas[0])
         let local = UUID()
         let original = phone.create(local: local)
@@ -142,13 +142,13 @@ import Testing
         #expect(try await phone.pull().count == 5)
     }
 
-    @Test func `a replica that remembers more than the database takes nothing for known`() async throws {
+    @Test func `a replica whose cache is ahead of the database treats nothing as known`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization()
         let phone = Phone(replicas.base, organization)
         let batch = (0..<5).map { _ in phone.create() }
         try await phone.push(batch, through: replicas[0])
-        // purged and made again elsewhere, in the same moment for this replica's clock
+        // purged and created again elsewhere, in the same moment for this replica's clock
         #expect(try await replicas[1].store.administration.purge(organization.id))
         _ = try await replicas[1].store.administration.put(
             organization.id,
@@ -161,13 +161,13 @@ import Testing
 
     // MARK: - Operators
 
-    @Test func `an ID space that changes under first uses is one and the same for all that was taken`() async throws {
+    @Test func `changes of an ID space during first uses leave one ID space for all entries`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas()
         for round in 0..<12 {
             let organization = try await replicas.base.organization()
-            // each replica remembers the type as it was before the operator's changes
+            // each replica has cached the type as it was before the operator's changes
             let name = "type\(round)"
             _ = try await replicas[0].store.administration.putEntityType(
                 name,
@@ -219,7 +219,7 @@ import Testing
         }
     }
 
-    @Test func `nothing of a purged organization is left by pushes that were under way`() async throws {
+    @Test func `pushes in progress leave nothing of a purged organization`() async throws {
         let seed = Seed()
         let replicas = try await Replicas()
         for round in 0..<6 {
@@ -228,7 +228,7 @@ import Testing
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for place in 0..<8 {
                     group.addTask {
-                        // new users all the time: their lanes are made while the purge runs
+                        // new users all the time: their lanes are created while the purge runs
                         for _ in 0..<200 {
                             let phone = Phone(replicas.base, organization)
                             do {
@@ -241,7 +241,7 @@ import Testing
                     }
                 }
                 group.addTask {
-                    try await waitUntil("somebody has begun", every: .milliseconds(1)) { started.isOver }
+                    try await waitUntil("a push has started", every: .milliseconds(1)) { started.isOver }
                     let found = try await replicas[round % 2].store.administration.purge(organization.id)
                     #expect(found)
                 }
@@ -251,8 +251,8 @@ import Testing
         }
     }
 
-    /// A push of a user who is new makes a lane that a purge cannot see yet.
-    @Test func `a purge waits for the first push of a new user that is under way`() async throws {
+    /// A push of a new user creates a lane that a purge cannot see yet.
+    @Test func `a purge waits for a new user's first push in progress`() async throws {
         let base = try await Gateway(committers: 1)
         let replica = try await Gateway(replicaOf: base)
         let doomed = try await base.organization()
@@ -260,10 +260,10 @@ import Testing
         let (first, second) = (Phone(base, other), Phone(base, other))
         try await first.push([first.create()])
         try await second.push([second.create()])
-        // a type that is in use already is not registered again, so nothing else stops the newcomer
+        // a type in use is not registered again, so nothing else blocks the new user
         let resident = Phone(base, doomed)
         try await resident.push([resident.create()])
-        // one lane makes two pushes queue up; the other stops their group after it made the newcomer's lane
+        // one lane makes two pushes queue up; the other stops their group after it created the new user's lane
         let (plug, gate) = (try await HeldLane(first), try await HeldLane(second))
         let newcomer = Phone(base, doomed)
         let hasEnded = Flag()
@@ -310,13 +310,13 @@ import Testing
         }
     }
 
-    /// The pushes that are to come in one group.
+    /// The pushes for one group.
     private struct Pushes {
         var list: [@Sendable () async throws -> JSONValue] = []
         mutating func add(_ push: @escaping @Sendable () async throws -> JSONValue) { list.append(push) }
     }
 
-    /// Sends pushes so that they make one group: they queue behind one that waits for a lane which the test holds.
+    /// Sends pushes so that they form one group: they queue behind a push that waits for a lane which the test holds.
     private static func inOneGroup(
         _ gateway: Gateway,
         _ organization: Organization,

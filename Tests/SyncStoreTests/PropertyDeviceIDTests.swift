@@ -7,8 +7,8 @@ import Testing
 
 @testable import SyncStore
 
-/// Devices that count their own ids, lose answers, send again, are restored from backups and wiped: in the end each sees
-/// the same graph under ids of its own (seed 002).
+/// Devices that count their own ids, lose answers, send again, are restored from backups and wiped. In the end each has
+/// the same graph under its own ids (seed 002).
 @Suite(.serialized) struct PropertyDeviceIDTests {
     @Test(arguments: 1...4)
     func `every device sees the same graph under its own IDs`(_ run: Int) async throws {
@@ -17,7 +17,7 @@ import Testing
         let seed = Seed()
         var generator = SeededRandom(seed.value &+ UInt64(run))
         let replicas = try await Replicas(masterKeys: masterKeys)
-        // the same devices and users in two organizations, side by side
+        // the same devices and users in two organizations in parallel
         let people = (0..<2).map { _ in generator.uuid() }
         let devices = (0..<4).map { _ in generator.uuid() }
         var worlds: [DeviceWorld] = []
@@ -49,17 +49,17 @@ import Testing
     }
 }
 
-/// One organization's devices. What they do is drawn by one generator, step by step; two requests at once are of one
-/// device.
+/// One organization's devices. One generator draws their actions, step by step; two concurrent requests are always from
+/// one device.
 private actor DeviceWorld {
     let organization: Organization
     private(set) var clients: [OfflineClient]
     private let replicas: Replicas
     private var generator: SeededRandom
     private var backups: [Int: OfflineClient] = [:]
-    /// Pulls that were sent before, and may be heard once more.
+    /// Pulls that were sent before and may arrive again.
     private var sent: [Int: [String]] = [:]
-    /// What each device did and was told, for whoever looks into a failure.
+    /// Each device's actions and answers, for the analysis of a failure.
     private var diaries: [Int: [String]] = [:]
 
     /// The end of a device's diary.
@@ -105,7 +105,7 @@ private actor DeviceWorld {
             default: await echo(place)
             }
         }
-        // all answers arrive from here on: what is left is sent, then all of it is pulled
+        // from here on all answers arrive: the remaining mutations are sent, then everything is pulled
         for place in clients.indices {
             while !clients[place].outbox.isEmpty {
                 let answer = try await clients[place].push(7, through: replicas[0], organization)
@@ -122,7 +122,7 @@ private actor DeviceWorld {
         }
     }
 
-    // MARK: - What happens
+    // MARK: - Steps
 
     private func work(_ place: Int) {
         let keys = clients[place].objects.keys.sorted()
@@ -148,7 +148,7 @@ private actor DeviceWorld {
         guard !clients[place].outbox.isEmpty else { return }
         let count = Int.random(in: 1...8, using: &generator)
         let answer = try await clients[place].push(count, through: replicas.random(&generator), organization)
-        // a lost one: it is sent again, with what has come since
+        // a lost answer: the push is sent again, with later mutations
         note(place, "push \(clients[place].outbox.prefix(count).map(\.json))")
         if generator.chance(75) { try acknowledge(place, answer) }
     }
@@ -165,7 +165,7 @@ private actor DeviceWorld {
         }
         note(place, "pull \(body)")
         if generator.chance(15) { return note(place, "lost \(page.text)") }
-        // the user works on while the answer is on its way
+        // the user continues to work while the answer is on its way
         if generator.chance(20) { work(place) }
         _ = try apply(place, page, sent: client.next)
     }
@@ -183,7 +183,8 @@ private actor DeviceWorld {
         _ = try apply(place, try await page, sent: client.next)
     }
 
-    /// From a backup: what was not pushed by then is lost. The registration tells where to count on.
+    /// From a backup: later mutations that were not pushed are lost. The registration returns the number to continue
+    /// from.
     private func restore(_ place: Int) async throws {
         guard var client = backups[place], client.device == clients[place].device else { return }
         client.madeCount = clients[place].madeCount
@@ -200,14 +201,14 @@ private actor DeviceWorld {
         note(place, "restored")
     }
 
-    /// The app is installed anew, and is another device from then on.
+    /// The app is installed again, and is another device from then on.
     private func wipe(_ place: Int) {
         clients[place] = OfflineClient(device: generator.uuid(), user: clients[place].user)
         backups[place] = nil
         sent[place] = nil
     }
 
-    /// A pull that was sent long ago is heard now, by a proxy's doing. Nobody listens to the answer, or to the refusal.
+    /// A proxy delivers a pull that was sent long ago. The answer or the refusal is ignored.
     private func echo(_ place: Int) async {
         guard let body = sent[place]?.randomElement(using: &generator) else { return }
         let page = try? await clients[place].pull(body, through: replicas.random(&generator), organization)

@@ -10,7 +10,7 @@ import Testing
 
 /// A mutation of a random history, as the phone captured it.
 struct CapturedMutation: Sendable {
-    /// What a member of a payload holds.
+    /// The content of a payload's member.
     enum Value: Sendable {
         case text(String)
         /// A client id of the user.
@@ -20,11 +20,11 @@ struct CapturedMutation: Sendable {
     var entry: Entry
     let user: UUID
     let device: UUID
-    /// In the order of the text; a `null` takes a member away.
+    /// In the order of the text; a `null` removes a member.
     let members: [(name: String, value: Value)]
     let isValid: Bool
 
-    /// The payload with server ids in the place of the client ids that `ids` knows.
+    /// The payload with server ids in place of the client ids that are in `ids`.
     func values(_ ids: [UUID: String]) -> [(name: String, text: String)] {
         members.map { name, value in
             switch value {
@@ -39,7 +39,7 @@ struct CapturedMutation: Sendable {
     }
 }
 
-/// Every answer that any try of any mutation ever got, lost ones too.
+/// Every answer to any attempt of any mutation, including lost answers.
 final class AnswerLedger: Sendable {
     struct Answer: Sendable {
         let outcome: String
@@ -74,7 +74,7 @@ final class AnswerLedger: Sendable {
     subscript(key: UUID) -> [Answer] { entries.withLock { $0[key] ?? [] } }
 }
 
-/// What all phones of a random history share.
+/// The shared state of all phones of a random history.
 final class HistoryWorld: Sendable {
     struct Known: Sendable {
         let type: String
@@ -98,8 +98,8 @@ final class HistoryWorld: Sendable {
     var published: [Known] { answered.withLock { $0 } }
 }
 
-/// A device of a random history: captures mutations and pushes them as a worker in bad weather does, with answers lost,
-/// batches sent again in part, merged with later ones, twice at once and one behind the other.
+/// A device of a random history. It captures mutations and pushes them over an unreliable network: answers are lost,
+/// batches are sent again in part, merged with later ones, sent twice at once or in sequence.
 actor HistoryPhone {
     private let world: HistoryWorld
     private let phone: Phone
@@ -107,10 +107,10 @@ actor HistoryPhone {
     private(set) var captured: [CapturedMutation] = []
     private var outbox: [CapturedMutation] = []
     private var acknowledged: Int64 = 0
-    /// Mapped entities that this device created, and shared ones that it has made sure of.
+    /// Mapped entities that this device created, and shared ones that it has ensured.
     private var own: [(type: String, client: UUID)] = []
     private var shared: [Int] = []
-    /// Client ids whose server ids an answer told.
+    /// Client ids whose server ids an answer contained.
     private var known: [UUID: String] = [:]
 
     init(_ world: HistoryWorld, user: UUID, _ generator: SeededRandom) {
@@ -129,7 +129,7 @@ actor HistoryPhone {
                 let batch = Array(outbox.prefix(Int.random(in: 1...12, using: &generator)))
                 switch Int.random(in: 0..<10, using: &generator) {
                 case 0, 1:
-                    // under way beside everything that follows, its answer lost
+                    // runs in parallel with everything that follows, and its answer is lost
                     let (entries, gateway) = prepare(batch)
                     stragglers.addTask { _ = try await self.send(entries, through: gateway) }
                 case 2:
@@ -155,7 +155,7 @@ actor HistoryPhone {
         acknowledge(batch, answers.0)
     }
 
-    /// The second says what it follows: it is refused when it comes first.
+    /// The second names its predecessor: it is refused when it arrives first.
     private func pushOneBehindTheOther(_ batch: [CapturedMutation]) async throws {
         let next = Array(outbox.dropFirst(batch.count).prefix(Int.random(in: 1...6, using: &generator)))
         let (entries, gateway) = prepare(batch)
@@ -170,7 +170,7 @@ actor HistoryPhone {
 
     // MARK: - Sending
 
-    /// A batch in any order, with what is known by now in the place of client ids, or not.
+    /// A batch in any order, with or without the known server ids in place of client ids.
     private func prepare(_ batch: [CapturedMutation]) -> ([Entry], Gateway) {
         let entries = batch.map { mutation -> Entry in
             var entry = mutation.entry
@@ -257,12 +257,12 @@ actor HistoryPhone {
             id: generator.uuid(),
             key: generator.uuid()
         )
-        // a patch has its way over a deletion only as a whole document: it would wait for a person
+        // a client_wins patch overrides a deletion only as a whole document: it would wait for a person
         let settling = strategies.filter { operation != "update" || $0 != "client_wins" }
         entry.extra["conflict_resolution"] = settling.randomElement(using: &generator).map { #""\#($0)""# }
         if isValid, generator.oneIn(6), let earlier = captured.filter(\.isValid).randomElement(using: &generator) {
             let id = generator.oneIn(2) ? earlier.entry.id : earlier.entry.local ?? earlier.entry.id
-            // a foreign entity's client id is nothing to this user
+            // another user's client id has no meaning for this user
             entry.extra["dependency_ids"] = #"["\#(id.lowercased)"]"#
         }
         var mutation = CapturedMutation(
@@ -295,7 +295,7 @@ actor HistoryPhone {
         }
     }
 
-    /// Client ids that this user has for certain created before.
+    /// Client ids that this user has certainly created before.
     private func referable() -> [UUID] {
         own.map(\.client) + world.published.filter { $0.user == phone.user }.map(\.client)
     }
@@ -319,14 +319,14 @@ actor HistoryPhone {
         return make(randomWrite(), "country", server: "\(id)")
     }
 
-    /// An entity of the device or, once it is known, of the user's other devices.
+    /// An entity of the device or, once its id has arrived, of the user's other devices.
     private func captureOnOwn() -> CapturedMutation? {
         let siblings = world.published.filter { $0.user == phone.user }.map { (type: $0.type, client: $0.client) }
         guard let target = (own + siblings).randomElement(using: &generator) else { return nil }
         return make(randomWrite(), target.type, local: target.client)
     }
 
-    /// An entity that somebody else may have made, by its server id.
+    /// An entity that another user may have created, by its server id.
     private func captureOnForeign() -> CapturedMutation? {
         guard let target = world.published.randomElement(using: &generator) else { return nil }
         return make(randomWrite(), target.type, server: #""\#(target.server)""#)

@@ -45,15 +45,15 @@ import Testing
     }
 }
 
-/// What has to come of a history, worked out from the answers alone: each entity's writes in the order of the versions
-/// that they were told, documents from those.
+/// The expected result of a history, computed from the answers alone: each entity's writes in the order of the returned
+/// versions, and the documents from those.
 private struct HistoryModel {
     private struct Entity {
         var version: Int64 = 0
         var isDeleted = false
         var document: [String: String] = [:]
         var creator: CapturedMutation
-        /// The last write; nil where repeated deletes make it uncertain which of them it was.
+        /// The last write; nil if repeated deletes make it uncertain which one it was.
         var lastWrite: CapturedMutation?
     }
 
@@ -75,7 +75,7 @@ private struct HistoryModel {
         for (key, writes) in writes { entities[key] = try run(writes, key) }
     }
 
-    /// One first answer, and every repetition like it.
+    /// One first answer, and every repeat equal to it.
     private mutating func take(_ mutation: CapturedMutation, _ all: [AnswerLedger.Answer]) throws {
         let first = try #require(all.first { !$0.isReplayed }, "\(comment): \(mutation.entry.json) has no first answer")
         #expect(all.filter { !$0.isReplayed }.count == 1, "\(comment): \(mutation.entry.json) was executed twice")
@@ -127,9 +127,9 @@ private struct HistoryModel {
             entity.version = version
             entity.lastWrite = deletes.count > 1 ? nil : write
             for loser in here where status(loser) == "discarded" {
-                // only a create gives way to what lives
+                // only a create loses to a living entity
                 let isRight = loser.entry.operation == "create" || entity.isDeleted
-                #expect(isRight, "\(comment): \(loser.entry.json) gave way to version \(version)")
+                #expect(isRight, "\(comment): \(loser.entry.json) lost to version \(version)")
             }
         }
         return entity
@@ -172,7 +172,7 @@ private struct HistoryModel {
         #expect(rows.count == entities.count, "\(comment)")
         for row in 0..<rows.count {
             let key = EntityKey(type: try rows.string(row, 0), id: try rows.string(row, 1))
-            let entity = try #require(entities[key], "\(comment): \(key) came from nowhere")
+            let entity = try #require(entities[key], "\(comment): \(key) has no create")
             #expect(try rows.int64(row, 2) == entity.version, "\(comment): \(key)")
             #expect(try rows.bool(row, 3) == entity.isDeleted, "\(comment): \(key)")
             #expect(try rows.uuid(row, 5) == entity.creator.user, "\(comment): \(key)")
@@ -188,7 +188,8 @@ private struct HistoryModel {
         for (name, text) in members { #expect(entity.document[name] == text, "\(comment): \(key) at \(name)") }
     }
 
-    /// Lanes hold each mutation once; a device's in the order of its numbers, an entity's in the order of its versions.
+    /// Lanes contain each mutation once; a device's in the order of its numbers, an entity's in the order of its
+    /// versions.
     private func compareOrder(_ rows: Rows) throws {
         let valid = Dictionary(uniqueKeysWithValues: mutations.filter(\.isValid).map { ($0.entry.id, $0) })
         #expect(rows.count == valid.count, "\(comment)")
@@ -205,7 +206,7 @@ private struct HistoryModel {
             #expect(mutation.entry.number == number && mutation.device == device, "\(comment)")
             let answer = answers[mutation.entry.key]
             let entity = [user.lowercased, mutation.entry.type, answer?.id ?? ""]
-            #expect(answer?.version ?? 0 >= lastVersion[entity] ?? 0, "\(comment): \(entity) went back")
+            #expect(answer?.version ?? 0 >= lastVersion[entity] ?? 0, "\(comment): \(entity) moved back")
             lastVersion[entity] = answer?.version
         }
     }
@@ -243,15 +244,15 @@ private struct HistoryModel {
 
     // MARK: - The feed
 
-    /// Each entity once, as it stands at last; what one device wrote last, in the order in which it wrote it.
+    /// Each entity once, in its last state; the last writes of one device in the order of its writing.
     func compareFeed(_ changes: [JSONValue], _ reader: UUID) throws {
         #expect(changes.count == entities.count, "\(comment)")
         var seen: Set<EntityKey> = []
         var lastNumber: [UUID: Int64] = [:]
         for change in changes {
             let key = EntityKey(type: change["entity_type"]?.string ?? "", id: change.entityID)
-            #expect(seen.insert(key).inserted, "\(comment): \(key) came twice")
-            let entity = try #require(entities[key], "\(comment): \(key) came from nowhere")
+            #expect(seen.insert(key).inserted, "\(comment): \(key) appears twice")
+            let entity = try #require(entities[key], "\(comment): \(key) has no create")
             #expect(change.version == entity.version, "\(comment): \(key)")
             #expect(change["deleted"]?.bool == entity.isDeleted, "\(comment): \(key)")
             #expect(

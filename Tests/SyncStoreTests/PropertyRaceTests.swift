@@ -11,7 +11,7 @@ import Testing
 @testable import SyncStore
 
 @Suite(.serialized) struct PropertyRaceTests {
-    @Test func `fifty twins through two replicas execute once`() async throws {
+    @Test func `fifty copies of a push through two replicas execute once`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas(committers: 2)
@@ -42,7 +42,7 @@ import Testing
         #expect(changes.map { $0["version"]?.int64 } == [2, 2], "\(seed)")
     }
 
-    @Test func `two users on one set of entities in opposite order lose no update`() async throws {
+    @Test func `two users who write the same entities in opposite order lose no update`() async throws {
         let (entities, rounds) = (12, 25)
         let replicas = try await Replicas()
         let alice = Phone(replicas.base, try await replicas.base.organization())
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `two users who create the same shared IDs in opposite order make each once`() async throws {
+    @Test func `two users who create the same shared IDs in opposite order create each once`() async throws {
         let (ids, rounds) = (10, 15)
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization(#"{"conflict_resolution":"server_wins"}"#)
@@ -114,7 +114,7 @@ import Testing
         #expect(changes.allSatisfy { $0["version"]?.int64 == 1 })
     }
 
-    @Test func `what was committed and never answered is replayed by a fresh replica`() async throws {
+    @Test func `a new replica replays a committed push that was never answered`() async throws {
         let base = try await Gateway()
         let phone = Phone(base, try await base.organization())
         let contact = UUID()
@@ -135,7 +135,7 @@ import Testing
         #expect(try await phone.pull().count == 3)
     }
 
-    @Test func `pushes that are cut off at any moment take effect once`() async throws {
+    @Test func `pushes interrupted at any moment take effect once`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let replicas = try await Replicas()
@@ -177,8 +177,8 @@ import Testing
 
     // MARK: - Steps
 
-    /// Ends every connection that is busy with a group, over and over, and less and less often: where a push takes long,
-    /// some come through at last.
+    /// Ends every connection that is busy with a group, repeatedly and less and less often: if a push takes long, some
+    /// succeed at last.
     private static func cutConnections(of gateway: Gateway, until isOver: Flag) async throws {
         let connection = try await gateway.database.connect()
         var pause = 0.02
@@ -195,7 +195,7 @@ import Testing
         await connection.closeAndWait()
     }
 
-    /// Pointers name an entry's place in the push that was refused first.
+    /// Pointers contain an entry's place in the push that was refused first.
     private static func withoutPointers(_ outcome: String) -> String {
         outcome.replacing(/\/mutations\/\d+/, with: "/mutations/N")
     }

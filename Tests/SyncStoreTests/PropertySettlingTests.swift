@@ -9,10 +9,10 @@ import Testing
 @testable import SyncStore
 
 @Suite(.serialized) struct PropertySettlingTests {
-    /// Whatever users push and settle, in whatever order, and whatever workers leave behind: a lane's counts are those
-    /// of its rows, what is blocked waits for something, and what runs waits for nothing.
+    /// For every order in which users push and settle, and every outcome of a worker: a lane's counts match its rows,
+    /// every blocked mutation waits for another one, and every running mutation waits for no other.
     @Test(arguments: 1...3)
-    func `every random history of settling leaves the lanes in order`(_ run: Int) async throws {
+    func `every random history of settling leaves the lanes consistent`(_ run: Int) async throws {
         let seed = Seed()
         var generator = SeededRandom(seed.value &+ UInt64(run))
         let settings = generator.oneIn(2) ? "{}" : #"{"on_conflict":"continue"}"#
@@ -20,7 +20,7 @@ import Testing
         let phones = [first, Phone(first.gateway, first.organization)]
         var histories = phones.map { _ in SettlingHistory() }
         var step = -1
-        // longer where the first eighty steps have settled too little to say anything
+        // longer if the first eighty steps have settled too little to be meaningful
         while step < 79 || histories.reduce(0, { $0 + $1.settled }) <= 2 && step < 400 {
             step += 1
             let index = Int.random(in: 0...1, using: &generator)
@@ -32,17 +32,17 @@ import Testing
         }
         #expect(try await first.disorder() == [], "\(seed), run \(run)")
         let settled = histories.reduce(0) { $0 + $1.settled }
-        #expect(settled > 2, "\(seed), run \(run): the history settles too little to say anything")
+        #expect(settled > 2, "\(seed), run \(run): the history settles too little to be meaningful")
     }
 }
 
-/// What one user did so far.
+/// One user's actions so far.
 private struct SettlingHistory {
     private var ids: [UUID] = []
     private var locals: [UUID] = []
     var settled = 0
 
-    /// One random move; says which.
+    /// One random action; returns its description.
     mutating func step(_ phone: Phone, _ generator: inout SeededRandom) async throws -> String {
         switch Int.random(in: 0..<10, using: &generator) {
         case 0...2: return try await push(phone, &generator)
@@ -58,7 +58,7 @@ private struct SettlingHistory {
             var needs: [UUID] = []
             if generator.oneIn(3), let id = ids.randomElement(using: &generator) { needs = [id] }
             if generator.oneIn(2) || locals.isEmpty {
-                // now and then a client id that was used before
+                // occasionally a client id that was used before
                 let old = generator.oneIn(4) ? locals.randomElement(using: &generator) : nil
                 let local = old ?? generator.uuid()
                 entries.append(phone.forward("create", local: local, payload: payload, needs: needs))
@@ -78,7 +78,7 @@ private struct SettlingHistory {
         return #"{"ref":"\#(local.lowercased)"}"#
     }
 
-    /// What a worker leaves behind: an outcome that releases nobody.
+    /// A worker's interrupted work: an outcome that releases no dependent.
     private func work(_ phone: Phone, _ generator: inout SeededRandom) async throws -> String {
         guard let id = ids.randomElement(using: &generator) else { return "nothing" }
         guard try await phone.read(id).status == "pending" else { return "nothing" }

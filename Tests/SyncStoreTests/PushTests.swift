@@ -7,12 +7,12 @@ import Testing
 @testable import SyncStore
 
 @Suite struct PushTests {
-    @Test func `a push whose entries are all refused and not remembered stores no device`() async throws {
+    @Test func `a push of only unrecorded refusals stores no device`() async throws {
         let phone = try await Phone.new()
         let known = phone.create()
         try await phone.push([known])
         let stranger = Phone(phone.gateway, phone.organization, user: phone.user)
-        // a key that another entry has is refused, and the refusal is not stored
+        // a key of another entry is refused, and the refusal is not stored
         var reused = stranger.create(payload: #"{"other":true}"#)
         reused.key = known.key
         let answer = try await stranger.push([reused])
@@ -36,7 +36,7 @@ import Testing
             payload: #"{"title":"Visit","contact_id":"\#(contact.uuidString)"}"#
         )
         let third = phone.create("expense", payload: #"{"amount":12.50,"ids":["\#(activity.lowercased)"]}"#)
-        // listed backwards: numbers count, not places
+        // listed in reverse: the numbers determine the order
         let answer = try await phone.push([third, second, first])
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded", "succeeded"])
         #expect(answer["accepted_sequence"]?.int64 == 3)
@@ -70,6 +70,6 @@ import Testing
         #expect(mappings == ["contact", "task", "expense"])
         let changes = try await phone.pull()
         #expect(changes[0]["document"]?.text == #"{"me":"\#(ids[0])"}"#, "its own id is replaced")
-        #expect(changes[2]["document"]?.text == expense.payload, "what stands for nothing stays")
+        #expect(changes[2]["document"]?.text == expense.payload, "a UUID without an entity stays")
     }
 }

@@ -7,15 +7,15 @@ import Testing
 
 @testable import SyncStore
 
-/// No refusal rests on what was not looked up (product rule 5): a push is answered the first time as it is the second
-/// time, whatever the replica remembers, whoever repeats it and under which numbers.
+/// Every refusal rests on a look-up (product rule 5): the first answer to a push equals the second, for any cache of
+/// the replica, any repeating device and any numbers.
 @Suite struct RefusalTests {
-    /// What is refused beside entries that are repeated.
+    /// What is refused together with repeated entries.
     enum Kind: String, CaseIterable {
         case clientIDTaken, idTaken, unknownDependency, ownDependency, laterDependency, dependencyRejected
         case unknownClientID, otherEntity, badContent, unreadable, unreadableUnderAKnownKey, keyReused, numberUsed
 
-        /// What an entry of it is refused with, at the device that sent the first.
+        /// The code of the refusal, at the device that sent the first.
         var code: String {
             switch self {
             case .idTaken: "id_already_used"
@@ -60,12 +60,12 @@ import Testing
         }
     }
 
-    /// What was pushed before, by a device whose worker has lost the answer.
+    /// Entries that were pushed before, by a device whose worker has lost the answer.
     struct Known {
         let local = UUID()
         let create: Entry
         let edit: Entry
-        /// Another one, that is not repeated as it was.
+        /// Another one, which is not repeated unchanged.
         let spare: Entry
 
         init(_ phone: Phone) {
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    /// Who repeats, and under which numbers.
+    /// Which device repeats, and under which numbers.
     enum Disguise: CaseIterable { case none, higherNumbers, otherDevice }
 
     @Test(arguments: Kind.allCases)
@@ -127,7 +127,7 @@ import Testing
         #expect((answers[0].results == nil) == isStrict, "\(place)")
     }
 
-    /// What a push is answered, without what may differ between two tries.
+    /// The answer to a push, without the parts that may differ between two attempts.
     private static func answer(
         _ batch: [Entry],
         _ phone: Phone,
@@ -145,12 +145,12 @@ import Testing
         }
     }
 
-    /// A used number is told up to which they are used, and the first try uses more.
+    /// A refused number's message contains the watermark, and the first attempt uses more numbers.
     private static func withoutWatermark(_ text: String) -> String {
         text.replacing(/numbers up to \d+ were/, with: "numbers were")
     }
 
-    // MARK: - What would be refused today
+    // MARK: - Entries that today's rules would refuse
 
     /// What would be wrong with an entry if it were new.
     enum Wrong: String, CaseIterable {
@@ -169,10 +169,10 @@ import Testing
         }
     }
 
-    /// Limits and forms are for what is new: what was taken once is answered as it was then, and what is other content
-    /// under its key is told so.
+    /// Limits and forms apply to new entries: a known entry receives its earlier result, and other content under its
+    /// key is refused.
     @Test(arguments: Wrong.allCases, [true, false])
-    func `what was taken is replayed whatever would be refused today`(_ wrong: Wrong, _ isWarm: Bool) async throws {
+    func `replays a known entry that today's rules would refuse`(_ wrong: Wrong, _ isWarm: Bool) async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let (entity, payload) = (UUID(), #"{"title":"\#(String(repeating: "x", count: 300))","a":[[[1]]]}"#)
@@ -180,7 +180,7 @@ import Testing
         let first = try await phone.push([entry], through: replicas[0])
         var limits = IntakeLimits()
         wrong.change(&entry, &limits)
-        // what depends on it is as good as ever
+        // its dependents are accepted
         let edit = phone.entry("update", local: entity, extra: ["dependency_ids": #"["\#(entry.id.lowercased)"]"#])
         for isStrict in [true, false] {
             let gateway = replicas[isWarm ? 0 : 1]
@@ -198,11 +198,11 @@ import Testing
         #expect(try await phone.push([new], limits: limits).results[0].code == "validation_failed")
     }
 
-    // MARK: - Refusals that are remembered
+    // MARK: - Recorded refusals
 
-    /// A strict push is told of all that is refused in it, also where a refusal that is remembered is enough to refuse it.
+    /// A strict push receives all its refusals, even if a recorded refusal is enough to refuse it.
     @Test(arguments: [true, false])
-    func `a strict push names all that is refused`(_ isWarm: Bool) async throws {
+    func `a strict push returns all its refusals`(_ isWarm: Bool) async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
@@ -220,9 +220,9 @@ import Testing
         #expect(pointers == ["/mutations/0", "/mutations/1"])
     }
 
-    /// Numbers are a device's own: what one device was refused under a number says nothing of another's.
+    /// Numbers belong to one device: a refusal under one device's number does not affect another device.
     @Test(arguments: [true, false])
-    func `a refusal is repeated to its device alone`(_ isWarm: Bool) async throws {
+    func `a refusal is repeated only to its device`(_ isWarm: Bool) async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
@@ -230,7 +230,7 @@ import Testing
         let edit = phone.entry("update", local: local)
         let first = try await phone.push([edit], through: replicas[0])
         #expect(first.results[0].rules == [Rule.entityReference])
-        // what was missing has come since
+        // the missing entity has been created since
         try await tablet.push([tablet.entry("create", local: local, number: 2)], through: replicas[0])
         let other = Phone(replicas.base, phone.organization, user: phone.user)
         let taken = try await other.push([edit], through: replicas[isWarm ? 0 : 1])
@@ -243,8 +243,8 @@ import Testing
         }
     }
 
-    /// As of a backup: two devices of a user have the same entries to push.
-    @Test func `the last refusal of a key is remembered`() async throws {
+    /// As after a restored backup: two devices of a user have the same entries to push.
+    @Test func `the last refusal of a key is recorded`() async throws {
         let phone = try await Phone.new()
         let tablet = Phone(phone.gateway, phone.organization, user: phone.user)
         var edit = phone.entry("update", local: UUID())
@@ -255,7 +255,7 @@ import Testing
             }
         }
         #expect(try await phone.push([edit]).results[0].code == "sequence_already_used")
-        // under a new number it is told why, as before
+        // under a new number it receives the reason, as before
         edit.number = phone.nextNumber()
         for isReplayed in [false, true] {
             let answer = try await phone.push([edit]).results[0]
@@ -263,7 +263,7 @@ import Testing
         }
     }
 
-    @Test func `a number that another device was refused under is used where it is used`() async throws {
+    @Test func `a number under which another device was refused is used on its own device`() async throws {
         let replicas = try await Replicas()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
@@ -276,10 +276,10 @@ import Testing
         }
     }
 
-    // MARK: - Quotas, neighbours
+    // MARK: - Quotas, other pushes
 
-    /// Repetitions are free, also those that no replica has heard of.
-    @Test func `a push is not beyond a quota for what it repeats`() async throws {
+    /// Repeats cost nothing, even if no replica has them in its cache.
+    @Test func `repeated entries do not count against a quota`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization(#"{"mutations_per_day_per_user":4}"#)
         let phone = Phone(replicas.base, organization)
@@ -295,8 +295,8 @@ import Testing
         #expect(answer.results.map(\.isReplayed) == [true, true, true, false])
     }
 
-    /// What is looked up for one push of a group leaves the others as they are.
-    @Test func `what is refused to one is nothing to the others of its group`() async throws {
+    /// A look-up for one push of a group does not change the others.
+    @Test func `a refusal of one push does not affect the others of its group`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas.base.organization()
         let phones = (0..<6).map { _ in Phone(replicas.base, organization) }

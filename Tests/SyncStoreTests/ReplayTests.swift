@@ -10,7 +10,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct ReplayTests {
-    @Test func `a part of a batch is replayed and the rest is taken`() async throws {
+    @Test func `known entries of a batch are replayed and new ones are applied`() async throws {
         let phone = try await Phone.new()
         let (a, b, c) = (phone.create(), phone.create(), phone.create())
         let first = try await phone.push([a, b])
@@ -20,7 +20,7 @@ import Testing
         #expect(second["accepted_sequence"]?.int64 == 3)
     }
 
-    @Test func `a replay answers through any replica and after a restart`() async throws {
+    @Test func `any replica answers a replay, also after a restart`() async throws {
         let phone = try await Phone.new()
         let entry = phone.create()
         let first = try await phone.push([entry])
@@ -31,8 +31,8 @@ import Testing
         #expect(again["feed"]?.string == first["feed"]?.string)
     }
 
-    /// A device that missed the answer gets it even while something else works on the lane.
-    @Test func `a repetition waits for no lock`() async throws {
+    /// A device that missed the answer receives it even while another transaction works on the lane.
+    @Test func `a repeat waits for no lock`() async throws {
         let phone = try await Phone.new()
         let (a, b, c) = (phone.create(), phone.create(), phone.create())
         let first = try await phone.push([a, b])
@@ -49,8 +49,8 @@ import Testing
         #expect(try await phone.push([b, c], after: 1).results.map(\.isReplayed) == [true, false])
     }
 
-    /// A device that has nothing new to say is still there.
-    @Test func `a push that changes nothing is a sign of life noted once a minute`() async throws {
+    /// A device without new mutations is still active.
+    @Test func `a push without changes updates the last activity at most once a minute`() async throws {
         let phone = try await Phone.new()
         let entry = phone.create()
         try await phone.push([entry])
@@ -73,7 +73,7 @@ import Testing
     }
 
     /// Refusals rest on what is read under the lane's lock.
-    @Test func `a repetition with what is unknown or was refused is judged in full`() async throws {
+    @Test func `a repeat with unknown or refused entries is evaluated in full`() async throws {
         let phone = try await Phone.new()
         let (a, b) = (phone.create(), phone.create())
         let refused = phone.entry("update", "contact", local: UUID())
@@ -90,8 +90,8 @@ import Testing
         #expect(gap?.code == .sequenceGap)
     }
 
-    /// What was taken once is answered as it was then, whatever headers mutations may carry by now.
-    @Test func `a header that is struck off the list refuses no repetition`() async throws {
+    /// A known entry receives its earlier result, even if its headers are no longer allowed.
+    @Test func `a header removed from the list refuses no repeat`() async throws {
         let gateway = try await Gateway()
         let plain = try await gateway.organization()
         func list(_ names: String) async throws -> Organization {
@@ -114,7 +114,7 @@ import Testing
         #expect(answer.results[1].rules == ["header_not_allowed"], "\(answer.text)")
     }
 
-    @Test func `a key with other content is refused and shows nothing of the first`() async throws {
+    @Test func `refuses a key with other content and reveals nothing of the first`() async throws {
         let phone = try await Phone.new()
         var entry = phone.create(payload: #"{"secret":"first"}"#)
         try await phone.push([entry])
@@ -124,7 +124,7 @@ import Testing
         #expect(answer.results[0].code == "idempotency_key_reused")
         #expect(!answer.text.contains("first"))
         #expect(answer.results[0]["server_id"]?.isNull == true)
-        // the first is untouched
+        // the first is unchanged
         entry.payload = #"{"secret":"first"}"#
         #expect(try await phone.push([entry]).results[0].isReplayed == true)
     }
@@ -158,7 +158,7 @@ import Testing
         #expect(try await phone.push([entry]).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func `client IDs that were rewritten to server IDs are the same content`() async throws {
+    @Test func `client IDs rewritten to server IDs are the same content`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         let create = phone.create("contact", local: contact)
@@ -198,7 +198,7 @@ import Testing
         #expect(try await phone.pull().count == 1)
     }
 
-    @Test func `a rejection is repeated under its number and judged afresh under a higher one`() async throws {
+    @Test func `a rejection is repeated under its number and evaluated again under a higher one`() async throws {
         let phone = try await Phone.new()
         var entry = phone.entry("update", local: UUID())
         let first = try await phone.push([entry])
@@ -217,7 +217,7 @@ import Testing
         #expect(try await phone.push([entry]).results[0].isReplayed == true)
     }
 
-    @Test func `a key is its users own`() async throws {
+    @Test func `a key belongs to one user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let other = try await gateway.organization()
@@ -233,7 +233,7 @@ import Testing
         }
     }
 
-    @Test func `an ID under another key is refused`() async throws {
+    @Test func `refuses an ID under another key`() async throws {
         let phone = try await Phone.new()
         let first = phone.create()
         try await phone.push([first])
@@ -247,7 +247,7 @@ import Testing
         #expect(answer.results.map(\.code) == [nil, "id_already_used"])
     }
 
-    @Test func `a key that comes from another device under a higher number is a replay`() async throws {
+    @Test func `a key from another device under a higher number is a replay`() async throws {
         let phone = try await Phone.new()
         let entry = phone.create()
         let first = try await phone.push([entry])
@@ -264,7 +264,7 @@ import Testing
 }
 
 extension Phone {
-    /// A phone of a new user in a new organization on a database of its own.
+    /// A phone of a new user in a new organization on a separate database.
     static func new(_ settings: String = "{}") async throws -> Phone {
         let gateway = try await Gateway()
         return Phone(gateway, try await gateway.organization(settings))

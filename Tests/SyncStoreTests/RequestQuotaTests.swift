@@ -10,7 +10,7 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// The quota of requests that each organization has, over all replicas.
+/// Each organization's quota of requests, over all replicas.
 @Suite struct RequestQuotaTests {
     /// Whether a request is admitted.
     private static func ask(_ gateway: Gateway, _ organization: Organization) async throws -> Bool {
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func `a burst is a second's worth and then the rate holds`() async throws {
+    @Test func `a burst is one second's quota, and afterwards the rate holds`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":20}"#)
         var admitted = 0
@@ -38,9 +38,9 @@ import Testing
         #expect(admitted == 50)
     }
 
-    /// Two replicas ask at random for twenty seconds of their clocks. In every stretch of time what both admit together is at
-    /// most rate · T, one burst, and what either may have held.
-    @Test(arguments: [1, 10, 200] as [Int64]) func `the bound holds in every stretch over two replicas`(rate: Int64)
+    /// Two replicas send requests at random for twenty seconds of their clocks. In every interval T they admit together
+    /// at most rate · T, one burst, and what either may have reserved.
+    @Test(arguments: [1, 10, 200] as [Int64]) func `the limit holds in every interval over two replicas`(rate: Int64)
         async throws
     {
         let first = try await Gateway()
@@ -50,7 +50,7 @@ import Testing
         var admissions: [Double] = []
         var time = 0.0
         while time < 20 {
-            // mostly more than is allowed, now and then silence
+            // mostly more than is allowed, occasionally a pause
             let step = Int.random(in: 0..<Int(rate) * 6, using: &random) == 0 ? 1.5 : 1 / Double(rate) / 3
             time += step
             for gateway in [first, second] { gateway.clock.advance(seconds: step) }
@@ -71,7 +71,7 @@ import Testing
         #expect(Double(admissions.count) > Double(rate) * 20 * 0.35, "and most of the quota can be used")
     }
 
-    @Test func `many at once are admitted up to the burst`() async throws {
+    @Test func `admits concurrent requests up to the burst`() async throws {
         let gateway = try await Gateway()
         let organizations = [
             try await gateway.organization(#"{"requests_per_second":400}"#),
@@ -86,9 +86,9 @@ import Testing
         #expect(admitted == 400 + 500)
     }
 
-    /// In the normal case a request costs no round trip: some hundreds share one.
-    @Test(.onOneServer("has a trigger on a table"))
-    func `requests are admitted from memory and drawn in portions`() async throws {
+    /// Usually a request costs no round trip: some hundreds share one.
+    @Test(.onOneServer("creates a trigger on a table"))
+    func `admits requests from memory and reserves them in portions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":400}"#)
         let connection = try await gateway.database.connect()
@@ -111,7 +111,7 @@ import Testing
         #expect(draws > 0 && draws <= 1_500 / 25, "\(draws) draws")
     }
 
-    @Test func `a database that is away refuses and admits nobody`() async throws {
+    @Test func `a failing database admits no request`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":8}"#)
         let connection = try await gateway.database.connect()
@@ -122,7 +122,7 @@ import Testing
         connection.close()
     }
 
-    @Test func `a purged organization leaves no bucket`() async throws {
+    @Test func `a purge deletes the organization's bucket`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":8}"#)
         #expect(try await Self.ask(gateway, organization))
@@ -130,7 +130,7 @@ import Testing
         gateway.clock.advance(seconds: 10)
         do throws(Problem) {
             _ = try await gateway.store.quotas.admit(organization)
-            Issue.record("nobody is admitted")
+            Issue.record("the request was admitted")
         } catch {
             #expect(error.code == .organizationUnknown)
         }

@@ -12,7 +12,7 @@ import Testing
 extension Gateway {
     static let day: Double = 86_400
 
-    /// A run of retention from claim to release; nil where another has the turn.
+    /// A run of retention from claim to release; nil if another run holds the lease.
     @discardableResult
     func retain(
         _ policy: RetentionPolicy = RetentionPolicy(),
@@ -37,7 +37,7 @@ extension Gateway {
         return result
     }
 
-    /// Everything in a table of one organization, as text.
+    /// All rows of one organization in a table, as text.
     func dump(_ table: String, _ organization: UUID) async throws -> [String] {
         let rows = try await read(
             """

@@ -17,7 +17,7 @@ import Testing
 
     // MARK: - Payloads and records
 
-    @Test func `a payload goes seven days after its mutation was synced and the outcome stays`() async throws {
+    @Test func `a payload is deleted seven days after its mutation was synced, and the outcome stays`() async throws {
         let phone = try await Phone.new()
         let (gateway, create) = (phone.gateway, phone.create(payload: #"{"title":"once"}"#))
         let first = try await phone.push([create]).results[0]
@@ -36,7 +36,7 @@ import Testing
         #expect(try await phone.pull().count == 1)
     }
 
-    @Test func `a record goes after thirty days and a late repetition is refused by its number`() async throws {
+    @Test func `a record is deleted after thirty days, and its number refuses a late repeat`() async throws {
         let phone = try await Phone.new()
         let (gateway, create) = (phone.gateway, phone.create())
         try await phone.push([create])
@@ -48,12 +48,12 @@ import Testing
         #expect(late.rules == ["sequence_number_must_be_monotonic"])
         let page = try await phone.pull()
         #expect(page.count == 1 && page[0]["version"]?.int64 == 1)
-        // the entity lives, so its mapping does
+        // the entity exists, so its mapping does
         let update = phone.entry("update", local: create.local)
         #expect(try await phone.push([update]).results[0].status == "succeeded")
     }
 
-    @Test func `what is pending never goes`() async throws {
+    @Test func `pending mutations are never deleted`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         let update = phone.forward("update", local: create.local, needs: [create.id])
@@ -64,7 +64,7 @@ import Testing
         #expect(try await phone.mapping(try #require(create.local)).hasPrefix("pending"))
     }
 
-    @Test func `only the organization whose rows are old loses any`() async throws {
+    @Test func `only the organization with old rows loses any`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let stranger = Phone(gateway, try await gateway.organization())
@@ -75,7 +75,7 @@ import Testing
         gateway.clock.advance(seconds: 11 * Gateway.day)
         var before: [String: [String]] = [:]
         for table in Self.tables { before[table] = try await gateway.dump(table, stranger.organization.id) }
-        // eleven days old: their payload goes, so look at everything but that
+        // eleven days old: their payload is deleted, so compare everything else
         let report = try #require(try await gateway.retain(RetentionPolicy(payloadDays: 30, days: 30))).report
         #expect(report[.records] == 2 && report.total == 2)
         for table in Self.tables {
@@ -84,9 +84,9 @@ import Testing
         #expect(try await phone.count("mutations") == 0)
     }
 
-    // MARK: - What nobody settled
+    // MARK: - Unsettled mutations
 
-    @Test func `a failed mutation is discarded thirty days after its last change and its user is told`() async throws {
+    @Test func `a failed mutation is discarded after thirty days, and its user is notified`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let update = phone.entry("update", server: #""nothing""#, payload: #"{"a":"secret"}"#)
@@ -109,13 +109,13 @@ import Testing
         #expect(detail["last_error"]?.string?.hasPrefix("discarded by retention") == true)
         #expect(try await phone.push([update]).results[0].status == "discarded")
         #expect(try await phone.disorder() == [])
-        // the record that is left goes like any other
+        // the remaining record is deleted like any other
         gateway.clock.advance(seconds: 30 * Gateway.day + 1)
         #expect(try await gateway.retain()?.report[.records] == 1)
         #expect(try await phone.count("mutations") == 0)
     }
 
-    @Test func `a failed mutation stays while something depends on it`() async throws {
+    @Test func `a failed mutation stays while another depends on it`() async throws {
         let phone = try await Phone.forwarding()
         let gateway = phone.gateway
         let failed = phone.forward("create", local: UUID())
@@ -131,7 +131,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `a conflict that is discarded lets its lane go on`() async throws {
+    @Test func `a discarded conflict releases its lane`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let tablet = Phone(gateway, phone.organization, user: UUID())
@@ -152,7 +152,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `one that is retried in time is left alone`() async throws {
+    @Test func `a mutation retried in time is kept`() async throws {
         let phone = try await Phone.forwarding()
         let failed = phone.forward("create", local: UUID())
         try await phone.push([failed])
@@ -167,7 +167,7 @@ import Testing
 
     // MARK: - Rejections, tombstones, mappings
 
-    @Test func `a refused entry is forgotten after thirty days`() async throws {
+    @Test func `a refusal is deleted after thirty days`() async throws {
         let phone = try await Phone.new()
         let bad = phone.entry("update", local: UUID())
         #expect(try await phone.push([bad]).results[0].status == "rejected")
@@ -177,7 +177,7 @@ import Testing
         #expect(late.code == "sequence_already_used" && late.isReplayed == false)
     }
 
-    @Test func `a tombstone goes with its mapping and old cursors start over`() async throws {
+    @Test func `a tombstone is deleted with its mapping, and old cursors start over`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let (gone, kept) = (phone.create(), phone.create())
@@ -198,11 +198,11 @@ import Testing
         let first = try await phone.pull()
         #expect(first.count == 1)
         await #expect { try await phone.pull(since: cursor) } throws: { ($0 as? Problem)?.code == .cursorExpired }
-        // a number that comes late is refused, so the dead entity cannot come back
+        // a late number is refused, so the deleted entity cannot return
         #expect(try await phone.push([gone]).results[0].code == "sequence_already_used")
     }
 
-    @Test func `an entity that lives keeps its mapping for ever`() async throws {
+    @Test func `an existing entity keeps its mapping permanently`() async throws {
         let phone = try await Phone.new()
         let create = phone.create()
         try await phone.push([create])
@@ -214,17 +214,17 @@ import Testing
         #expect(try await phone.push([phone.entry("update", local: create.local)]).results[0].status == "succeeded")
     }
 
-    @Test func `a mapping without an entity goes thirty days after its last use`() async throws {
+    @Test func `a mapping without an entity is deleted thirty days after its last use`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let create = phone.create()
         try await phone.push([create])
         let client = try #require(create.local)
-        // somebody else had made the entity, and it is gone
+        // another user had created the entity, and it is gone
         try await phone.execute("DELETE FROM entities WHERE organization_id = '\(phone.organization.id)'")
         for _ in 0..<3 {
             gateway.clock.advance(seconds: 20 * Gateway.day)
-            // named in passing
+            // referenced by a payload
             try await phone.push([phone.create(payload: #"{"of":"\#(client.lowercased)"}"#)])
             #expect(try await gateway.retain()?.report[.mappings] == 0)
         }
@@ -237,7 +237,7 @@ import Testing
         #expect(try await phone.mapping(client) == "-")
     }
 
-    /// How a later mutation may name a deleted entity by its client id.
+    /// How a later mutation may reference a deleted entity by its client id.
     enum Naming: CaseIterable { case payload, deepPayload, endpoint, dependency, update, delete }
 
     @Test(arguments: Naming.allCases)
@@ -264,7 +264,7 @@ import Testing
         }
         let second = entry(client.lowercased)
         let answer = try await phone.push([second]).results[0]
-        // a worker that learned the server id rewrites its outbox
+        // a worker that received the server id rewrites its outbox
         var rewritten = second
         rewritten.payload = second.payload?.replacing(client.lowercased, with: server)
         rewritten.extra = second.extra.mapValues { $0.replacing(client.lowercased, with: server) }
@@ -278,7 +278,7 @@ import Testing
             #expect(replay.status == answer.status)
         }
         guard try await phone.count("mutations", "synced_at IS NULL") == 0 else { return }
-        // once the record is gone its number refuses the repetition, and the mapping goes as well
+        // once the record is deleted, its number refuses the repeat, and the mapping is deleted too
         gateway.clock.advance(seconds: 3 * Gateway.day)
         try await gateway.retain()
         gateway.clock.advance(seconds: 2 * Gateway.day)
@@ -330,7 +330,7 @@ import Testing
         gateway.clock.advance(seconds: 20 * Gateway.day)
         let second = one.create(payload: #"{"of":"\#(client.lowercased)"}"#)
         try await one.push([second])
-        // the target's own mutations are younger, and run before those that move
+        // the target's own mutations are younger, and run before the moved ones
         gateway.clock.advance(seconds: 5 * Gateway.day)
         try await other.push([other.create(), other.create()])
         try await one.join(into: other)
@@ -344,7 +344,7 @@ import Testing
         }
     }
 
-    @Test func `a mapping whose create was discarded goes`() async throws {
+    @Test func `the mapping of a discarded create is deleted`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -355,7 +355,7 @@ import Testing
         #expect(try await phone.mapping(try #require(create.local)) == "-")
     }
 
-    @Test func `a mapping stays while an open mutation names it`() async throws {
+    @Test func `a mapping stays while an open mutation references it`() async throws {
         let phone = try await Phone.forwarding()
         let gateway = phone.gateway
         let (named, other) = (phone.forward("create", local: UUID()), phone.forward("create", local: UUID()))
@@ -381,7 +381,7 @@ import Testing
 
     // MARK: - Runs
 
-    @Test func `a dry run says what a run does and changes nothing`() async throws {
+    @Test func `a dry run predicts a run's report and changes nothing`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let creates = (0..<30).map { _ in phone.create() }
@@ -402,7 +402,7 @@ import Testing
         #expect(try await gateway.retain()?.report.total == 0)
     }
 
-    /// A push's mutations have one moment; a page may end among them.
+    /// A push's mutations have the same time; a page may end among them.
     @Test func `pages smaller than a push reach every row`() async throws {
         let phone = try await Phone.new()
         for _ in 0..<3 { try await phone.push((0..<100).map { _ in phone.create() }) }
@@ -413,7 +413,7 @@ import Testing
         #expect(try await phone.gateway.retain(limit: 50)?.report[.records] == 300)
     }
 
-    @Test func `one replica works at a time and a late one is thrown out`() async throws {
+    @Test func `one replica works at a time, and a late one loses its lease`() async throws {
         let phone = try await Phone.new()
         let (one, two) = (phone.gateway, try await Gateway(replicaOf: phone.gateway))
         try await phone.push([phone.create()])
@@ -437,7 +437,7 @@ import Testing
         }
         #expect(try await step(one, first) == nil)
         #expect(try await phone.count("mutations", "payload IS NULL") == 0)
-        // what the late one gives back is not its own any more
+        // the late one's release has no effect
         try await retention.release(first, report: RetentionReport(), due: one.clock.now)
         #expect(try await step(two, second)?.changed == 1)
         try await two.store.retention.release(second, report: RetentionReport(), due: two.clock.now.adding(seconds: 60))
@@ -448,7 +448,7 @@ import Testing
         #expect(try await two.store.retention.claim(owner: UUID(), interval: 3_600) != nil)
     }
 
-    @Test func `a locked lane is left to a later step and the others go on`() async throws {
+    @Test func `a locked lane is left to a later step while the others continue`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let other = Phone(gateway, try await gateway.organization())
@@ -466,7 +466,7 @@ import Testing
         #expect(try await gateway.retain()?.report[.payloads] == 1)
     }
 
-    @Test func `runs that are cut off anywhere are gone on with`() async throws {
+    @Test func `retention resumes after an interruption at any point`() async throws {
         let seed = Seed()
         var generator = seed.generator
         let phone = try await Phone.new()
@@ -489,7 +489,7 @@ import Testing
             )
             let result = await run.run { 13 }
             for kind in RetentionKind.allCases { total[kind] += result.report[kind] }
-            // as a killed one does: nothing is given back
+            // like a killed process: the lease is not released
             gateway.clock.advance(seconds: RetentionStore.leaseSeconds + 1)
             if result.isFinished { break }
         }
@@ -499,7 +499,7 @@ import Testing
         #expect(try await phone.pull().count == 40)
     }
 
-    @Test func `a row that cannot be opened stops nobody behind it`() async throws {
+    @Test func `an unreadable row does not stop the rows after it`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let phone = Phone(gateway, try await gateway.organization())
         let colleague = Phone(gateway, phone.organization)
@@ -525,8 +525,8 @@ import Testing
         #expect(try await stranger.count("mutations", "status = 'discarded'") == 1)
     }
 
-    /// What a clock wrote that was a year ahead for a moment holds nothing up.
-    @Test func `a clock that was ahead is not waited for`() async throws {
+    /// Timestamps of a clock that was a year ahead for a moment delay nothing.
+    @Test func `retention does not wait for a clock that was ahead`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         try await phone.push([phone.create()])
@@ -552,7 +552,7 @@ import Testing
 
     // MARK: - Plans
 
-    /// A step reads what is old and nothing else, whatever the tables' size was when it was planned.
+    /// A step reads only old rows, for any size of the tables at planning time.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
     func `steps look up by index and prune partitions`(isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()

@@ -9,10 +9,10 @@ import Testing
 @testable import RetentionFeature
 @testable import SyncStore
 
-/// A year in a few seconds: what is made is given up after some days, and tables keep their size.
+/// A year in a few seconds: all rows are deleted after some days, and tables keep their size.
 @Suite struct RetentionYearTests {
     @Test(.onOneServer("sizes of one server's tables"))
-    func `tables and indexes stay as large as they were over a year`() async throws {
+    func `tables and indexes keep their size over a year`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let stranger = Phone(gateway, try await gateway.organization())
@@ -26,14 +26,14 @@ import Testing
             living.append(creates)
             var entries = creates + creates.prefix(6).map { phone.entry("update", local: $0.local) }
             if living.count > 5 { entries += living.removeFirst().map { phone.entry("delete", local: $0.local) } }
-            // what fails or is refused, and nobody does anything about
+            // failed and refused mutations that are never settled
             entries += [phone.entry("update", server: "\"nothing-\(day)\""), phone.entry("update", local: UUID())]
             try await phone.push(entries)
             if day % 30 == 0 { try await stranger.push([stranger.create()]) }
             gateway.clock.advance(seconds: Gateway.day)
             let result = try #require(try await gateway.retain(limit: 500))
             #expect(result.isComplete)
-            // as autovacuum does, which does not know that a day has passed
+            // like autovacuum, which does not depend on the test clock
             if day % 5 == 0 {
                 for table in [
                     "mutations", "entities", "id_mappings", "rejections", "lanes", "devices", "feeds", "retention_runs",
@@ -44,13 +44,13 @@ import Testing
             if [90, 120, 365].contains(day) { sizes[day] = try await Self.sizes(gateway) }
         }
         vacuum.close()
-        // sixty days: thirty until what failed is discarded, thirty until its record goes
+        // sixty days: thirty until a failure is discarded, thirty until its record is deleted
         let early = try #require(sizes[90])
         let late = try #require(sizes[365])
         for (table, size) in late {
             let before = early[table] ?? 0
-            // some pages are chance: an index uses an emptied one again only once a later vacuum has found it so, and a
-            // table that really grew would be four times as large
+            // some pages vary by chance: an index reuses an emptied page only after a later vacuum has found it, and a
+            // growing table would be four times as large
             let room = before + before / 10 + 262_144
             #expect(size <= room, "\(table): \(before) bytes after 90 days, \(size) after 365")
         }
@@ -60,7 +60,7 @@ import Testing
         let mappings = try await phone.count("id_mappings")
         #expect(mappings < 70 * 24, "\(mappings)")
         #expect(try await phone.pull().filter { $0["deleted"]?.bool == false }.count == 5 * 24)
-        // the stranger's twelve entities live
+        // the other user's twelve entities exist
         #expect(try await stranger.pull().count == 12)
     }
 

@@ -18,7 +18,7 @@ import Testing
 @testable import WebhooksFeature
 
 @Suite struct SchemaTests {
-    @Test func `the binary holds every migration of the folder`() throws {
+    @Test func `the binary contains every migration of the folder`() throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../sql/migrations")
         let files = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".sql") }
             .sorted()
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    /// What each type lists, and the statements of those that have one.
+    /// The statements that each type lists.
     static let statements: [Statement] = [
         GroupStatements.reading, GroupStatements.writing, LocalIDStatements.all, EntityStatements.all,
         LaneRows.statements, LaneStatements.all, LaneStore.statements, LaneStore.successStatements,
@@ -71,7 +71,7 @@ import Testing
     ].flatMap { $0 }
 
     @Test(.onOneServer("the texts of one server"))
-    func `every statement is prepared on the migrated schema`() async throws {
+    func `prepares every statement on the migrated schema`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         #expect(Set(Self.statements.map(\.name)).count == Self.statements.count)
@@ -81,7 +81,7 @@ import Testing
         connection.close()
     }
 
-    /// Whoever writes a statement and does not list it hears of it here.
+    /// Fails for a statement that is not listed.
     @Test func `every statement of the sources is listed`() throws {
         let sources = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Sources")
         let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter {
@@ -97,7 +97,7 @@ import Testing
             let named = try Regex(#"\b(?:\#((makers + types).joined(separator: "|")))\(\s*"(\w+)""#)
             names.formUnion(text.matches(of: named).compactMap { $0.output[1].substring.map(String.init) })
         }
-        // LISTEN, BEGIN and LOCK cannot be prepared by PREPARE, nor what asks for tables of a cluster
+        // PREPARE supports neither LISTEN, BEGIN and LOCK nor statements on tables of a cluster
         let unprepared: Set = [
             "hints_listen", "backlog_begin", "external_ids_lock", "cluster_servers", "cluster_health",
             "cluster_nodes", "cluster_answer", "cluster_shard", "cluster_homes", "cluster_identity",
@@ -131,7 +131,7 @@ import Testing
         let described = Dictionary(
             uniqueKeysWithValues: Gateway.tables.map { ($0.name, $0.key.joined(separator: ",")) }
         )
-        // the migrator has two of its own
+        // the migrator makes two tables itself
         #expect(
             Set(found.map(\.name)).subtracting(["schema_migrations", "schema_migrations_lock"]) == Set(described.keys)
         )
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    /// Also of tables that come later: what an organization has anywhere goes with it.
+    /// Includes tables that are added later: a purge deletes an organization's rows everywhere.
     @Test func `a purge names every table that has rows of organizations`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
@@ -161,12 +161,12 @@ import Testing
                 $0.sql.firstMatch(of: /DELETE FROM (\w+) WHERE (organization_id|id) = \$1/).map { String($0.1) }
             }
         )
-        // what operators did outlives whom it was done to
+        // the audit log outlives the organizations
         #expect(purged == tables.subtracting(["audit"]))
     }
 
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
-    /// partitions that hold none of the rows are never touched.
+    /// partitions without the rows are never read.
     @Test(.onOneServer("plans of one server"))
     func `the hot statements look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
@@ -193,7 +193,7 @@ import Testing
         connection.close()
     }
 
-    /// An organization whose lane holds one create and four hundred mutations that wait for it.
+    /// An organization whose lane has one create and four hundred mutations that wait for it.
     private func forwarding(_ gateway: Gateway) async throws -> Phone {
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect()
@@ -246,9 +246,9 @@ import Testing
         connection.close()
     }
 
-    /// However long the lists are of what is waited for: looking ends with the first that is not done.
+    /// For dependency lists of any length: the search ends with the first unfinished one.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `releasing looks at no more than is done`(isAnalyzed: Bool) async throws {
+    func `releasing examines only finished dependencies`(isAnalyzed: Bool) async throws {
         let gateway = try await Gateway()
         let phone = try await forwarding(gateway)
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
@@ -274,7 +274,7 @@ import Testing
         #expect(!loops.isEmpty && loops.allSatisfy { $0 <= 400 }, "\(plan)")
     }
 
-    /// A page's numbers are found by index alone, in one partition, whatever other devices have.
+    /// A page's numbers are found by index alone, in one partition, independent of other devices' numbers.
     @Test(.onOneServer("plans of one server"))
     func `the pulls look up numbers by index and prune partitions`() async throws {
         let gateway = try await Gateway()
@@ -309,8 +309,8 @@ import Testing
         }
     }
 
-    /// Looking for lanes that are due costs the same whatever number of others waits.
-    @Test(.onOneServer("plans of one server")) func `lanes that wait for their time are not looked at`() async throws {
+    /// Finding ready lanes costs the same for any number of waiting ones.
+    @Test(.onOneServer("plans of one server")) func `does not read lanes that are not ready yet`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)
@@ -339,9 +339,9 @@ import Testing
         connection.close()
     }
 
-    /// Whether an upstream takes what others send is asked of the last mutations that became final, however many there are,
-    /// before the table was ever analyzed and after.
-    @Test(.onOneServer("plans of one server")) func `what others sent is found by when it became final`() async throws {
+    /// The upstream's recent results for other users come from the last final mutations, for any number of them,
+    /// without and with statistics.
+    @Test(.onOneServer("plans of one server")) func `finds other users' results by their time`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)
@@ -381,7 +381,7 @@ import Testing
         let values = types.enumerated().map { index, type -> String in
             switch (type, index) {
             case ("uuid", _):
-                // organizations and users come first; any id will do for the rest
+                // organizations and users come first; the others may be any id
                 let isOrganization = statement.sql.contains("$\(index + 1)::uuid[]") && isFirstUUID(index, types)
                 let id = isOrganization ? phone.organization.id : phone.user
                 return "ARRAY['\(id.uuidString)']::uuid[]"

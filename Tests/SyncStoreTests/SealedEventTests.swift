@@ -9,7 +9,7 @@ import Testing
 @testable import EncryptionFeature
 @testable import SyncStore
 
-/// Encryption at rest, of what events bring.
+/// Encryption at rest of the content of events.
 @Suite struct SealedEventTests {
     private static let secret = "geheimnis"
 
@@ -30,7 +30,7 @@ import Testing
 
     private func document(_ text: String) -> String { #"{"title":"\#(text)"}"# }
 
-    @Test func `nothing of an event's content is in the database, and all of it in the feed`() async throws {
+    @Test func `an event's content is encrypted in the database and readable in the feed`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let source = try await source(gateway)
         let results = try await source.results([
@@ -44,7 +44,7 @@ import Testing
                 "entities", "parked_events",
             ]
         )
-        // a new key, and all that is sealed under the old one is sealed anew
+        // a new key, and all rows sealed under the old one are sealed again
         _ = try await gateway.store.keyRotation.renew(source.organization.id)
         _ = try await gateway.store.keyRotation.sealRows(of: source.organization.id, grace: 0) { _ in }
         #expect(try await gateway.database.mentions(of: "sluice-sealed:1:1:") == [:])
@@ -55,7 +55,7 @@ import Testing
         #expect(try await gateway.count("parked_events", of: source.organization.id) == 0)
     }
 
-    @Test func `what waits survives the gateway`() async throws {
+    @Test func `parked events survive a restart of the gateway`() async throws {
         let replicas = try await Replicas()
         let source = try await source(replicas.base)
         #expect(try await source.results([EventSource.event("b", "7", version: 1)], through: replicas[0]) == ["parked"])

@@ -12,12 +12,12 @@ import Testing
 @testable import EncryptionFeature
 @testable import SyncStore
 
-/// Encryption at rest, of what pushes store.
+/// Encryption at rest of the content of pushes.
 @Suite struct SealingTests {
     static let marker = "geheimnis"
 
     func gateway(_ keys: String? = TestKeys.first, of other: Gateway? = nil) async throws -> Gateway {
-        // "-" and a key that nothing is wrapped by: as a gateway without any, whatever the environment says
+        // "-" and a key that wraps nothing: like a gateway without a key, independent of the environment
         try await Gateway(replicaOf: other, masterKeys: keys)
     }
 
@@ -25,7 +25,7 @@ import Testing
 
     func phone(_ gateway: Gateway) async throws -> Phone { Phone(gateway, try await gateway.organization()) }
 
-    /// A create, an update of it in conflict, one that is refused.
+    /// A create, a conflicting update of it, and a refused entry.
     @discardableResult
     func history(_ phone: Phone, _ marker: String = marker) async throws -> (entity: String, entries: [Entry]) {
         let create = phone.entry("create", local: UUID(), payload: #"{"title":"\#(marker)"}"#)
@@ -57,7 +57,7 @@ import Testing
         await connection.closeAndWait()
     }
 
-    @Test func `nothing of the content is in the database and all of it in the answers`() async throws {
+    @Test func `content is encrypted in the database and readable in the answers`() async throws {
         let gateway = try await gateway()
         let phone = try await phone(gateway)
         let (_, entries) = try await history(phone)
@@ -85,7 +85,7 @@ import Testing
         #expect(cursor.place.change > 0)
     }
 
-    @Test func `without a master key all is stored as it is`() async throws {
+    @Test func `without a master key all content is stored as plain text`() async throws {
         let gateway = try await gateway(Self.without)
         try await history(try await phone(gateway))
         #expect(try await gateway.database.mentions(of: Self.marker).keys.sorted() == ["entities", "mutations"])
@@ -93,13 +93,13 @@ import Testing
         #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).isEmpty)
     }
 
-    @Test func `tenants have keys of their own and a ciphertext opens nowhere else`() async throws {
+    @Test func `organizations have separate keys, and a ciphertext opens only in its place`() async throws {
         let gateway = try await gateway()
         let (ada, eve) = (try await phone(gateway), try await phone(gateway))
         let (entity, adas) = try await history(ada)
         let (evesEntity, eves) = try await history(eve)
         #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).count == 2)
-        // into another tenant's row, another row of the same, another column
+        // into another organization's row, another row of the same, another column
         func read(_ column: String, _ table: String, _ id: String) async throws -> String {
             try await gateway.read("SELECT \(column)::text FROM \(table) WHERE id = '\(id)'").string(0, 0)
         }
@@ -120,7 +120,7 @@ import Testing
         #expect(change["document"]?.isNull == true && change["unreadable"]?.text == #"["document"]"#)
         #expect(try await mutation(adas[0].id, ada)["payload"]?["title"]?.string == Self.marker)
         #expect(try await ada.pull().count == 1)
-        // a patch that needs the document fails in her organization alone, though it is committed together with Ada's
+        // a patch that needs the document fails in her organization alone, although it is committed together with Ada's
         let ivy = Phone(gateway, eve.organization)
         let bad = Task { try await ivy.push([ivy.entry("update", server: #""\#(evesEntity)""#, payload: "{}")]) }
         let bob = Phone(gateway, ada.organization)
@@ -128,11 +128,11 @@ import Testing
         #expect(try await bad.value.results.map(\.status) == ["failed"])
     }
 
-    /// Rows that hold what only looks sealed, in every column, as gateways left them that stored such a payload unescaped;
-    /// with data keys and without any. Everybody gets past them and is told which they are; whoever replaces the content
-    /// mends them.
+    /// Rows with values that only look sealed, in every column, as earlier gateways stored such a payload unescaped;
+    /// with and without data keys. All users can continue and the answers name these rows. Replacing the content
+    /// repairs them.
     @Test(arguments: [nil, TestKeys.first])
-    func `rows that do not open stop nobody`(_ keys: String?) async throws {
+    func `unreadable rows do not block other requests`(_ keys: String?) async throws {
         let gateway = try await gateway(keys ?? Self.without)
         let phone = try await phone(gateway)
         let (entity, entries) = try await history(phone)
@@ -142,7 +142,7 @@ import Testing
         let fine = other.create(payload: #"{"title":"fine"}"#)
         try await other.push([fine])
         let columns = ["payload", "headers", "sent_payload", "response_body", "error"]
-        // cut off, under a key that is nowhere, and one that was never sealed
+        // truncated, under a key that does not exist, and one that was never sealed
         let spoofs = [
             "AAAA", "99:" + String(repeating: "QUFB", count: 20), "1:" + String(repeating: "QUFB", count: 20),
         ]
@@ -178,13 +178,13 @@ import Testing
         #expect(closed["unreadable"]?.text == #"["document"]"#)
         #expect(changes.contains { $0["document"]?["title"]?.string == "fine" && $0["unreadable"] == nil })
 
-        // repetitions
+        // repeats
         let replay = try await phone.push(entries)
         #expect(replay.results.map(\.status) == ["succeeded", "conflict", "rejected"])
         #expect(replay.results.allSatisfy { $0.isReplayed == true })
         #expect(replay.results[2].code == "validation_failed")
 
-        // writes: a patch needs what is there, a replacement does not
+        // writes: a patch needs the current document, a replacement does not
         let patch = other.entry("update", server: #""\#(entity)""#, payload: #"{"a":1}"#)
         let stale = third.entry("update", server: #""\#(entity)""#, extra: ["base_version": "1"])
         let replace = fourth.entry("replace", server: #""\#(entity)""#, payload: #"{"whole":1}"#)
@@ -196,7 +196,7 @@ import Testing
         #expect(try await fourth.push([replace]).results.map(\.status) == ["succeeded"])
         #expect(try await phone.pull().last?["document"]?.text == #"{"whole":1}"#)
 
-        // a person's ways
+        // settling by a person
         let refusal = await #expect(throws: Problem.self) { try await phone.retry(entries[1].id) }
         #expect(refusal?.errors.first?.pointer == "/payload")
         let bulk = try BulkRequest(body: Array(#"{"filter":{"status":["conflict"]}}"#.utf8), limit: 65_536, for: .retry)
@@ -204,7 +204,7 @@ import Testing
         let edited = try await phone.retry(entries[1].id, #"{"payload":{"title":"new"}}"#)
         #expect(edited?["payload"]?.text == #"{"title":"new"}"#)
 
-        // keys seal, where there is one
+        // sealing rows, if there is a key
         guard keys != nil else { return }
         let waits = Mutex<[Double]>([])
         _ = try await store.keyRotation.renew(organization.id)
@@ -218,7 +218,7 @@ import Testing
         )
         #expect(waits.withLock { $0.count } <= 1)
         #expect(rows.unreadable >= 2 && rows.unreadableValues.count == rows.unreadable)
-        #expect(rows.droppedKeys == 0 && rows.keptKeys == 1, "something may be under it")
+        #expect(rows.droppedKeys == 0 && rows.keptKeys == 1, "values may be sealed with it")
         #expect(
             rows.unreadableValues.contains {
                 $0.contains("payload of a mutation in mutation \(entries[0].id.lowercased)")
@@ -226,14 +226,14 @@ import Testing
         )
         #expect(rows.unreadableValues.contains { $0.contains("refused entry with key") })
         #expect(try await mutation(fine.id, other)["payload"]?["title"]?.string == "fine")
-        // and retention takes them with all the others
+        // and retention deletes them with all the others
         gateway.clock.advance(seconds: 40 * Gateway.day)
         let report = try await gateway.retain()
         #expect(report != nil)
         #expect(try await phone.count("mutations", "t.id = '\(entries[0].id.lowercased)'") == 0)
     }
 
-    @Test func `rows from before stay readable and are sealed on request`() async throws {
+    @Test func `earlier rows stay readable and are sealed on request`() async throws {
         let before = try await gateway(Self.without)
         let old = try await phone(before)
         let (entity, entries) = try await history(old)
@@ -254,7 +254,7 @@ import Testing
         let gateway = try await gateway(of: before)
         let phone = Phone(gateway, old.organization, user: old.user)
         #expect(try await mutation(entries[1].id, phone)["payload"]?["title"]?.string == "geheimnis3")
-        // written from now on is sealed; a row that is changed is sealed with it
+        // new values are sealed; an updated row is sealed as well
         try await phone.push([phone.entry("create", local: UUID(), payload: #"{"x":"frisch"}"#, number: 100)])
         #expect(try await gateway.database.mentions(of: "frisch") == [:])
         #expect(try await gateway.database.mentions(of: "geheimnis").count >= 4)
@@ -273,7 +273,7 @@ import Testing
         let upstream = try #require(try await gateway.store.catalog.organization(phone.organization.id)?.upstream)
         #expect(upstream.credential == .bearer("geheimnis") && upstream.headers == ["x-key": "geheimnis"])
         #expect(try await phone.pull().first { $0["id"]?.string == entity }?["document"]?["by"]?.string == "geheimnis2")
-        // again there is nothing to do but the upstream
+        // a second run has only the upstream to seal
         let again = try await gateway.store.keyRotation.sealRows(of: phone.organization.id, grace: 0) { _ in }
         #expect(again?.sealed == 1)
         #expect(try await gateway.store.keyRotation.sealRows(of: UUID(), grace: 0) { _ in } == nil)
@@ -282,7 +282,7 @@ import Testing
         }
     }
 
-    @Test func `master and data keys are rotated while two gateways work`() async throws {
+    @Test func `rotates master and data keys while two gateways work`() async throws {
         let both = (old: TestKeys.first + "\n" + TestKeys.second, new: TestKeys.second + "\n" + TestKeys.first)
         let one = try await gateway(both.old)
         let two = try await gateway(both.new, of: one)
@@ -305,19 +305,19 @@ import Testing
         try await work()
         let third = try await self.phone(two)
         try await history(third)
-        // the new master key wraps all
+        // the new master key wraps all data keys
         let outcome = try await two.store.keyRotation.rewrap { _ in }
         #expect(outcome.rewrapped == 1 && outcome.unknown == 0)
         #expect(try await two.store.keyRotation.rewrap { _ in }.rewrapped == 0)
         for gateway in [one, two] { gateway.clock.advance(seconds: 6) }
         try await work()
-        // a gateway with the new one alone goes on
+        // a gateway with only the new key continues
         let last = try await gateway(TestKeys.second, of: one)
         last.clock.advance(seconds: 6)
         #expect(try await mutation(entries[1].id, phone, through: last)["payload"] != nil)
         #expect(await last.store.readiness() == [])
 
-        // a new data key is taken over by one that does not know of it yet
+        // a gateway that has not loaded a new data key loads it
         #expect(try await two.store.keyRotation.renew(phone.organization.id) == 2)
         #expect(try await two.store.keyRotation.renew(UUID()) == nil)
         let sealed = phone.create(payload: #"{"t":"neu"}"#)
@@ -326,7 +326,7 @@ import Testing
         try await work()
         let rows = try #require(try await two.store.keyRotation.sealRows(of: phone.organization.id, grace: 0) { _ in })
         #expect(rows.droppedKeys == 1 && rows.sealed > 3)
-        #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "the other tenant's")
+        #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "of the other")
         try await work()
         #expect(try await phone.push(entries).results.allSatisfy { $0.isReplayed == true })
         #expect(
@@ -336,7 +336,7 @@ import Testing
         )
     }
 
-    @Test func `a gateway without the key refuses and writes nothing`() async throws {
+    @Test func `a gateway without the key refuses requests and writes nothing`() async throws {
         let gateway = try await gateway()
         let phone = try await phone(gateway)
         let (_, entries) = try await history(phone)
@@ -351,7 +351,7 @@ import Testing
             let reasons = await blind.store.readiness()
             #expect(reasons.count == 1 && reasons[0].contains("first:") && reasons[0].contains("not configured"))
             #expect(try await gateway.database.mentions(of: "-") == before)
-            // nor makes keys that nobody else could open, of this organization or of new ones
+            // nor does it create keys that other gateways could not open, for this organization or for new ones
             await #expect(throws: Problem.self) { try await blind.store.keyRotation.renew(phone.organization.id) }
             #expect(try await gateway.store.keyRotation.keys(of: phone.organization.id)?.map(\.number) == [1])
             let new = UUID()
@@ -371,7 +371,7 @@ import Testing
         #expect(try await mutation(entries[0].id, phone)["payload"]?["title"]?.string == Self.marker)
     }
 
-    @Test func `sealing names what does not open under the newest key too`() async throws {
+    @Test func `sealing reports unreadable values under the newest key too`() async throws {
         let gateway = try await gateway()
         let (phone, other) = (try await phone(gateway), try await phone(gateway))
         let (entity, entries) = try await history(phone)
@@ -381,7 +381,7 @@ import Testing
             try #require(try await rotation.sealRows(of: phone.organization.id, grace: 0) { _ in })
         }
         #expect(try await seal().unreadable == 0)
-        // of two rows the values change places
+        // swap the values of two rows
         try await execute(
             """
             CREATE TABLE kept AS SELECT id, payload FROM mutations;
@@ -402,7 +402,7 @@ import Testing
         ] {
             #expect(found.unreadableValues.contains { $0.contains(place) }, "\(found.unreadableValues)")
         }
-        // what it is under stays, also when it is an older one, until all opens again
+        // the key of unreadable rows stays, also an older one, until all rows open again
         #expect(try await rotation.renew(phone.organization.id) == 2)
         let renewed = try await seal()
         #expect(renewed.unreadable == 3 && renewed.droppedKeys == 0 && renewed.keptKeys == 1)
@@ -438,7 +438,7 @@ import Testing
                 other.organization.id
             ]
         )
-        // the same organization again, with the rows of the copy: it has a key of its own
+        // the same organization again, with the rows of the copy: it has a new key
         _ = try await gateway.store.administration.put(
             phone.organization.id,
             OrganizationUpdate(body: Array(#"{"name":"Again"}"#.utf8))
@@ -453,7 +453,7 @@ import Testing
         #expect(try await other.pull().count == 1)
     }
 
-    @Test func `replicas that make the first key at once agree`() async throws {
+    @Test func `replicas that create the first key concurrently agree`() async throws {
         let gateway = try await gateway(Self.without)
         let organization = try await gateway.organization()
         let replicas = [try await self.gateway(of: gateway), try await self.gateway(of: gateway)]
@@ -471,8 +471,8 @@ import Testing
         #expect(try await reader.pull().count == 2)
     }
 
-    /// Phones push through two gateways, a key is renewed and rows are sealed, twice, all at the same time.
-    @Test func `sealing rows takes nothing from those who write`() async throws {
+    /// Phones push through two gateways while a key is renewed and rows are sealed, twice.
+    @Test func `sealing rows loses no concurrent writes`() async throws {
         let before = try await gateway(Self.without)
         let old = try await phone(before)
         let created = try await old.push((0..<60).map { _ in old.create(payload: #"{"n":"geheimnis"}"#) })
@@ -485,7 +485,7 @@ import Testing
             for (place, phone) in phones.enumerated() {
                 group.addTask {
                     for round in 0..<10 {
-                        // every phone writes a member of its own in every entity
+                        // every phone writes a separate member in every entity
                         let entries = ids.enumerated().filter { $0.offset % 10 == round }.map { _, id in
                             phone.entry("update", server: #""\#(id)""#, payload: #"{"m\#(place)":"geheimnis"}"#)
                         }
@@ -497,7 +497,7 @@ import Testing
             group.addTask {
                 let sealing = gateways[0].store.keyRotation
                 for _ in 0..<2 {
-                    // no grace, so the other gateway may seal under the key that is renewed: it is not dropped here
+                    // no grace, so the other gateway may seal under the renewed key: it is not dropped here
                     _ = try await sealing.renew(organization.id)
                     _ = try await sealing.sealRows(of: organization.id, grace: 0, dropsKeys: false) { _ in }
                 }
@@ -517,7 +517,7 @@ import Testing
         }
     }
 
-    @Test func `an upstream that does not open locks its organization alone`() async throws {
+    @Test func `an unreadable upstream stops only its organization`() async throws {
         let gateway = try await gateway()
         let (phone, other) = (try await phone(gateway), try await phone(gateway))
         try await history(phone)
@@ -532,7 +532,7 @@ import Testing
         #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
         let upstream = try await gateway.store.catalog.organization(phone.organization.id)?.upstream
         #expect(upstream?.credential == .bearer("geheimnis"))
-        // by two statements: on a cluster the organizations lie on different servers
+        // by two statements: on a cluster the organizations are on different servers
         let sealed = try await gateway.read(
             "SELECT credential::text FROM upstreams WHERE organization_id = '\(other.organization.id)'"
         )

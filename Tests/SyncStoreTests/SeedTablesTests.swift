@@ -31,7 +31,7 @@ import Testing
     }
 
     /// "The two tasks have the same ID 1 locally … each device added a task with the next locally available ID."
-    @Test func `two devices and two tasks`() async throws {
+    @Test func `two devices add two tasks with the same local ID`() async throws {
         let gateway = try await Gateway()
         let organization = try await folderOrganization(gateway)
         let (alice, bob) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -42,7 +42,7 @@ import Testing
         #expect(table(onA, "task", ["text"]) == [#"1 | "Buy milk""#, #"2 | "Feed the cat""#])
         #expect(table(onB, "task", ["text"]) == [#"1 | "Feed the cat""#, #"2 | "Buy milk""#])
         #expect(onA["next_local_ids"]?.text == #"{"task":3}"#)
-        // each means the other's task by its own 2, without having pulled again
+        // each references the other's task by its own 2, without another pull
         try await alice.push([alice.numbered("update", 2, payload: #"{"text":"Feed the cats"}"#)])
         try await bob.push([bob.numbered("update", 2, payload: #"{"text":"Buy oat milk"}"#)])
         let texts = try await alice.pull().map { $0["document"]?["text"]?.string }
@@ -51,7 +51,7 @@ import Testing
     }
 
     /// "The following table shows the same Task object on two separate devices": 47 in folder 23, 81 in folder 104.
-    @Test func `the same task and folder on two devices`() async throws {
+    @Test func `two devices have the same task and folder under different IDs`() async throws {
         let gateway = try await Gateway()
         let organization = try await folderOrganization(gateway)
         let (alice, bob) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -64,7 +64,7 @@ import Testing
         #expect(table(onA, "task", ["text", "folderId"]) == [#"47 | "Broccoli" | 23"#])
         #expect(table(onB, "task", ["text", "folderId"]) == [#"81 | "Broccoli" | 104"#])
         #expect(table(onB, "folder", ["text"]) == [#"104 | "Shopping list""#])
-        // B moves the task to a folder of its own, 105, and A sees that under the next number of A's
+        // B moves the task to B's folder 105, and A receives it under A's next number
         try await bob.push([
             bob.numbered("create", 105, "folder", payload: #"{"text":"Weekend"}"#),
             bob.numbered("update", 81, payload: #"{"folderId":105}"#),

@@ -10,7 +10,7 @@ import Testing
 @testable import SyncStore
 
 extension Phone {
-    /// A phone whose organization has an upstream: its types are forwarded, so that what it pushes stays pending.
+    /// A phone whose organization has an upstream: its types are forwarded, so its mutations stay pending.
     static func forwarding(_ settings: String = "{}", visibility: String = "user") async throws -> Phone {
         let phone = try await new(settings)
         let id = phone.organization.id.lowercased
@@ -50,7 +50,7 @@ extension Phone {
         return entry
     }
 
-    /// Puts a pending mutation into the state that a worker would leave it in.
+    /// Puts a pending mutation into the state in which a worker would leave it.
     func leave(_ id: UUID, _ status: String, _ columns: String = "error = '{\"code\":\"upstream_rejected\"}'")
         async throws
     {
@@ -132,7 +132,7 @@ extension Phone {
         return rows.count == 0 ? "-" : try rows.string(0, 0)
     }
 
-    /// What is wrong with the lanes of the organization; empty when all invariants hold.
+    /// Violated invariants of the organization's lanes; empty if all hold.
     func disorder() async throws -> [String] {
         let rows = try await gateway.read(
             """
@@ -174,7 +174,7 @@ extension Phone {
     }
 }
 
-/// What a settling call is refused with.
+/// The problem with which a settling call is refused.
 func refusal(_ body: () async throws -> JSONValue?) async throws -> Problem? {
     do {
         _ = try await body()
@@ -196,6 +196,6 @@ extension BulkOutcome {
 }
 
 extension JSONValue {
-    /// What a discard gave up.
+    /// The ids of the mutations that a discard discarded.
     var discardedIDs: [UUID] { self["discarded"]?.elements.map { $0.compactMap(\.uuid) } ?? [] }
 }

@@ -14,7 +14,7 @@ import Testing
 
     // MARK: - Retry
 
-    @Test func `a retry clears what attempts left behind and opens a new revision`() async throws {
+    @Test func `a retry clears the results of earlier attempts and starts a new revision`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -36,15 +36,15 @@ import Testing
         let columns = "concat(conflict_retries, sent_method, sent_endpoint, sent_payload, is_outcome_unknown)"
         #expect(try await phone.column(columns, of: create.id) == "0f")
         #expect(try await phone.disorder() == [])
-        // once more: it is pending by now
+        // a second retry: the mutation is pending already
         let again = try await refusal { try await phone.retry(create.id) }
         #expect(again?.summary == Self.movedWrongly)
         #expect(again?.detail.contains("pending") == true)
-        // and the worker's repetition of the push still gets its answer
+        // and the worker's repeat of the push still receives its answer
         #expect(try await phone.push([create]).results[0].isReplayed == true)
     }
 
-    @Test func `an attempt of unknown outcome keeps its revision and is edited by force only`() async throws {
+    @Test func `an attempt of unknown outcome keeps its revision and is edited only with force`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -64,11 +64,11 @@ import Testing
         #expect(forced["payload"]?.text == #"{"title":"y"}"#)
         #expect(forced["endpoint"]?.string == "/b")
         #expect(try await phone.column("is_outcome_unknown", of: create.id) == "false")
-        // the content of the first revision is what a repetition is recognized by
+        // a repeat is recognized by the content of the first revision
         #expect(try await phone.push([create]).results[0].isReplayed == true)
     }
 
-    @Test func `an edit is checked like a push`() async throws {
+    @Test func `an edit is validated like a push`() async throws {
         let phone = try await Phone.new()
         let update = phone.entry("update", server: #""nobody""#)
         try await phone.push([update])
@@ -95,7 +95,7 @@ import Testing
         #expect(try await phone.retry(update.id, "")?.status == "pending")
     }
 
-    @Test func `an edit that names an unresolved client id waits for its create`() async throws {
+    @Test func `an edit that references an unresolved client id waits for its create`() async throws {
         let phone = try await Phone.forwarding()
         let (first, second) = (UUID(), UUID())
         let task = phone.forward("create", local: first)
@@ -110,7 +110,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `an edit that would wait for itself is refused`() async throws {
+    @Test func `refuses an edit that would wait for itself`() async throws {
         let phone = try await Phone.forwarding()
         let later = UUID()
         let task = phone.forward("create", local: UUID())
@@ -140,7 +140,7 @@ import Testing
 
     // MARK: - Discard
 
-    @Test func `dependants are asked for`() async throws {
+    @Test func `a discard requires a choice for dependants`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", local: local)
@@ -162,7 +162,7 @@ import Testing
         #expect(again?.summary == Self.movedWrongly)
     }
 
-    @Test func `what is kept fails only where it needs the client id`() async throws {
+    @Test func `a kept dependant fails only if it needs the client id`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", "contact", local: local)
@@ -184,14 +184,14 @@ import Testing
         #expect(failed["last_error_code"]?.int64 == 424)
         #expect(failed["last_error"]?.string?.contains(local.lowercased) == true)
         #expect(try await phone.disorder() == [])
-        // as it is, a retry is in vain; without the id it is not
+        // a retry without a change is refused; a retry without the id is accepted
         let vain = try await refusal { try await phone.retry(reference.id) }
         #expect(vain?.summary == "validation_failed  dependency_ids_must_exist_in_queue")
         #expect(try await phone.retry(reference.id, #"{"payload":{}}"#)?.status == "pending")
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `what is kept still waits for earlier writes of its entity`() async throws {
+    @Test func `a kept dependant still waits for earlier writes of its entity`() async throws {
         let phone = try await Phone.forwarding()
         let writes = (0..<3).map { _ in phone.forward("update", server: "7") }
         let other = phone.forward("create", "note", local: UUID(), needs: [writes[1].id])
@@ -203,7 +203,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `what is being sent or final is left alone`() async throws {
+    @Test func `a discard changes neither mutations in flight nor final ones`() async throws {
         let phone = try await Phone.forwarding()
         let (sent, done) = (phone.forward("update", server: "1"), phone.forward("update", server: "2"))
         try await phone.push([sent, done])
@@ -255,7 +255,7 @@ import Testing
 
     // MARK: - Resolve
 
-    /// A conflict of built-in documents, and what waits for it.
+    /// A conflict of built-in documents, and the mutations that wait for it.
     private func builtIn() async throws -> (phone: Phone, id: String, conflict: Entry, dependant: Entry, other: Entry) {
         let phone = try await Phone.new()
         let id = try #require(try await phone.push([phone.create(payload: #"{"n":1}"#)]).results[0].serverID)
@@ -270,7 +270,7 @@ import Testing
         return (phone, id, conflict, dependant, other)
     }
 
-    @Test func `the server's way discards and lets the rest go on`() async throws {
+    @Test func `server_wins discards the mutation and releases the others`() async throws {
         let scene = try await builtIn()
         let result = try #require(try await scene.phone.resolve(scene.conflict.id, "server_wins"))
         #expect(result.status == "discarded")
@@ -286,7 +286,7 @@ import Testing
         #expect(try lane.bool(0, 1))
     }
 
-    @Test func `the client's way runs again and keeps the conflict`() async throws {
+    @Test func `client_wins runs the mutation again and keeps the conflict`() async throws {
         let scene = try await builtIn()
         let result = try #require(try await scene.phone.resolve(scene.conflict.id, "client_wins", payload: #"{"z":1}"#))
         #expect(result.status == "pending")
@@ -303,7 +303,7 @@ import Testing
         )
     }
 
-    @Test func `a payload has no meaning when the server wins`() async throws {
+    @Test func `refuses a payload with server_wins`() async throws {
         let scene = try await builtIn()
         #expect(
             try await refusal { try await scene.phone.resolve(scene.conflict.id, "server_wins", payload: "{}") }?
@@ -316,7 +316,7 @@ import Testing
         )
     }
 
-    @Test func `a create of the shared kind stays manual`() async throws {
+    @Test func `a create of a shared id stays manual`() async throws {
         let alice = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let type = Array(#"{"id_space":"shared"}"#.utf8)
         _ = try await alice.gateway.store.administration.putEntityType(
@@ -365,7 +365,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `an adopted document replaces what the feed had`() async throws {
+    @Test func `an adopted document replaces the feed's document`() async throws {
         let phone = try await Phone.forwarding()
         let update = phone.forward("update", server: #""a""#)
         let second = phone.forward("update", server: #""b""#)
@@ -383,7 +383,7 @@ import Testing
         try await phone.conflict(update.id, current: #"{"id":"a","deleted":false,"document":{"new":1}}"#)
         try await phone.conflict(second.id, current: #"{"id":"b","deleted":false,"document":{"new":1}}"#)
         #expect(try await phone.resolve(update.id, "server_wins")?.version == 4)
-        // somebody else's entity of a private type is not for this user to change
+        // this user cannot change another user's entity of a private type
         _ = try await phone.resolve(second.id, "server_wins")
         let documents = try await phone.gateway.read("SELECT document::text, feed_position FROM entities ORDER BY id")
         #expect(try documents.string(0, 0) == #"{"new":1}"#)
@@ -392,7 +392,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `the client's way is sent in its own way`() async throws {
+    @Test func `client_wins sends its own method`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", local: local)
@@ -416,7 +416,7 @@ import Testing
 
     // MARK: - Lanes
 
-    @Test func `waiting readers and workers are told of what is settled`() async throws {
+    @Test func `settling notifies waiting readers and workers`() async throws {
         let phone = try await Phone.forwarding()
         let update = phone.forward("update", server: "1")
         try await phone.push([update])
@@ -425,7 +425,7 @@ import Testing
         phone.gateway.store.notifier.whenReady { _ in ready.raise() }
         _ = try await phone.retry(update.id)
         #expect(ready.isRaised)
-        // a worker that holds the lane looks for itself
+        // a worker that holds the lane polls it by itself
         try await phone.leave(update.id, "failed")
         try await phone.execute(
             """
@@ -440,7 +440,7 @@ import Testing
         #expect(try lane.bool(0, 0))
     }
 
-    @Test func `a chain as long as the lane is discarded`() async throws {
+    @Test func `discards a chain as long as the lane`() async throws {
         let count = Int(ProcessInfo.processInfo.environment["SLUICE_TEST_CHAIN"] ?? "") ?? 2_000
         let phone = try await Phone.forwarding()
         let first = phone.forward("update", server: "0")
@@ -474,7 +474,7 @@ import Testing
         try BulkRequest(body: Array(body.utf8), limit: 65_536, for: move)
     }
 
-    @Test func `operators settle over all users`() async throws {
+    @Test func `operators settle mutations of all users`() async throws {
         let alice = try await Phone.forwarding()
         let bob = Phone(alice.gateway, alice.organization)
         let settling = alice.gateway.store.settling
@@ -496,7 +496,7 @@ import Testing
             organization: alice.organization
         )
         #expect(byID.text == "1 matched, 1 settled")
-        // what somebody waits for stays, unless it is said what becomes of who waits
+        // a mutation with dependants stays unless the request specifies how to treat them
         let unsaid = try await settling.discard(
             try bulk(#"{"filter":{"status":["failed"]}}"#, .discard),
             organization: alice.organization
@@ -517,7 +517,7 @@ import Testing
         #expect(none.text == "0 matched, 0 settled")
     }
 
-    @Test func `a bulk call goes on past a page`() async throws {
+    @Test func `a bulk call continues past a page`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<620).map { phone.forward("update", server: "\($0)") }
         try await phone.push(Array(entries[..<400]))

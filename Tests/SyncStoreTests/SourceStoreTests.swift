@@ -11,14 +11,14 @@ import Testing
 @testable import IngestFeature
 @testable import SyncStore
 
-/// What workers and receivers do with sources, and operators.
+/// Tests how workers, receivers and operators use sources.
 @Suite struct SourceStoreTests {
     private static let mapping = """
         {"rules": [{"entity_type": "task", "operation": "upsert", "id": "/id", "version": "/v", "document": ""}]}
         """
 
     static func settings(_ kind: SourceKind = .webhook) throws -> SourceSettings {
-        // of kinds whose settings grow with their workers: what every one of them has at least
+        // for kinds whose settings depend on their workers: the members that all of them have
         let text =
             switch kind {
             case .webhook: #"{"mapping": \#(mapping)}"#
@@ -43,7 +43,7 @@ import Testing
         return key
     }
 
-    /// A source that a worker fetches from, whatever its kind's settings are by now.
+    /// A source that a worker fetches from, with minimal settings for its kind.
     private func work(_ name: String = "crm", in organization: UUID, _ gateway: Gateway) async throws -> SourceKey {
         let key = SourceKey(organization: organization, name: name)
         try await gateway.execute(
@@ -62,7 +62,7 @@ import Testing
 
     // MARK: - Workers
 
-    @Test func `one worker has a source at a time, and a late one's report changes nothing`() async throws {
+    @Test func `one worker holds a source at a time, and a late report changes nothing`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas[0].organization()
         let key = try await work(in: organization.id, replicas[0])
@@ -91,7 +91,7 @@ import Testing
         #expect(row.lastSuccessAt != nil && row.lastEventAt != nil && row.lastError == nil)
     }
 
-    @Test func `failures are counted until a success, and what is kept of an error is bounded`() async throws {
+    @Test func `failures are counted until a success, and stored errors are bounded`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let key = try await work(in: organization.id, gateway)
@@ -138,21 +138,20 @@ import Testing
         #expect(try await administration.run(key, from: .anew)?.failureCount == 1)
         let row = try #require(try await administration.put(key, update)).row
         #expect(row.failureCount == 1 && row.failingSince != nil && row.lastError == "no")
-        // and neither does a state that is noted
+        // and neither does a stored state
         let next = try #require(try await gateway.store.sources.claim(key, .postgres))
         #expect(try await gateway.store.sources.isHeld(next))
         #expect(try await gateway.store.sources.note(next, state: Array("{}".utf8)) != nil)
         #expect(try await administration.source(key)?.failureCount == 1)
         #expect(try await gateway.store.sources.progress(next, state: Array("{}".utf8), hasEvents: false) != nil)
         #expect(try await administration.source(key)?.failureCount == 0)
-        // an operator's change ends the hold at once
+        // an operator's change ends the hold immediately
         _ = try await administration.put(key, SourceUpdate(settings: update.settings, isEnabled: false))
         #expect(try await !gateway.store.sources.isHeld(next))
         #expect(try await gateway.store.sources.note(next, state: Array("{}".utf8)) == nil)
     }
 
-    @Test func `suspended organizations' sources rest, and each look goes on where the one before ended`() async throws
-    {
+    @Test func `skips suspended organizations, and each poll resumes after the last one`() async throws {
         let gateway = try await Gateway()
         var keys: [SourceKey] = []
         for name in ["a", "b"] {
@@ -168,7 +167,7 @@ import Testing
         #expect(try await gateway.store.sources.claim(keys[1], .poller) == nil)
     }
 
-    @Test func `an operator's change takes the source from who works on it`() async throws {
+    @Test func `an operator's change revokes the worker's claim on the source`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let administration = gateway.store.sourceAdministration
@@ -183,7 +182,7 @@ import Testing
 
     // MARK: - Receivers
 
-    @Test func `a receiver is known for five seconds, and a secret before for its overlap`() async throws {
+    @Test func `caches a receiver for five seconds and accepts an earlier secret for its overlap`() async throws {
         let replicas = try await Replicas()
         let organization = try await replicas[0].organization()
         let key = try await make(in: organization.id, replicas[0], secret: "whsec_one")
@@ -201,7 +200,7 @@ import Testing
         #expect(try await here.receiver(key) == nil)
     }
 
-    @Test func `who makes up names holds up nobody whose source is not known yet`() async throws {
+    @Test func `requests with invented names do not delay other sources`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let key = try await make(in: organization.id, gateway, secret: "whsec_one")
@@ -219,7 +218,7 @@ import Testing
 
     // MARK: - Operators
 
-    @Test func `an organization has twenty sources, each of one kind, and its own`() async throws {
+    @Test func `an organization has at most twenty sources, each of one kind`() async throws {
         let gateway = try await Gateway()
         let (organization, other) = (try await gateway.organization(), try await gateway.organization())
         let administration = gateway.store.sourceAdministration
@@ -245,7 +244,7 @@ import Testing
         #expect(try await administration.run(another, from: .anew) == nil)
     }
 
-    @Test func `a source's secrets are sealed where data are, and sealed anew with them`() async throws {
+    @Test func `a source's secrets are encrypted, and sealed again with the data`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
         let key = try await make(in: organization.id, gateway, secret: "whsec_first")
@@ -260,7 +259,7 @@ import Testing
         #expect(try await gateway.store.receivers.receiver(key)?.secrets == ["whsec_second", "whsec_first"])
     }
 
-    @Test func `a purge leaves nothing of a source, and others' alone`() async throws {
+    @Test func `a purge deletes the organization's sources and no others`() async throws {
         let gateway = try await Gateway()
         let (organization, other) = (try await gateway.organization(), try await gateway.organization())
         _ = try await make(in: organization.id, gateway, secret: "whsec_x")
@@ -271,7 +270,7 @@ import Testing
         #expect(try await gateway.store.sourceAdministration.source(kept) != nil)
     }
 
-    @Test func `requests are noted for an organization with an enabled source, too`() async throws {
+    @Test func `records requests also for an organization with an enabled source`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         #expect(try await gateway.store.catalog.entry(organization.id).hasSources == false)

@@ -9,9 +9,9 @@ import Testing
 @testable import OperatorsFeature
 @testable import SyncStore
 
-/// What stands still, by what it has in common, over users and organizations.
+/// Stuck mutations, grouped by common properties, over users and organizations.
 @Suite struct StuckGroupTests {
-    /// Two tenants on one gateway, with users of each.
+    /// Two organizations on one gateway, with users of each.
     private static func tenants() async throws -> (Phone, Phone, Phone) {
         let one = try await Phone.forwarding()
         let id = UUID()
@@ -63,7 +63,7 @@ import Testing
         #expect(try await gateway.groups(of: UUID()).isEmpty)
     }
 
-    @Test func `a filter lets only its groups through`() async throws {
+    @Test func `a filter returns only its groups`() async throws {
         let (one, _, _) = try await Self.tenants()
         try await one.pushStuck(1)
         try await one.pushStuck(1, "note", "conflict", 409)
@@ -84,7 +84,7 @@ import Testing
         #expect(try await found { $0.entityType = "contact" } == [])
     }
 
-    @Test(arguments: [1, 2, 3]) func `pages hold every group once`(limit: Int) async throws {
+    @Test(arguments: [1, 2, 3]) func `pages contain every group once`(limit: Int) async throws {
         let (one, _, stranger) = try await Self.tenants()
         for phone in [one, stranger] {
             for (type, code) in [("task", "conflict"), ("task", "upstream_rejected"), ("note", "conflict")] {
@@ -97,7 +97,7 @@ import Testing
         #expect(try await one.gateway.groups(of: one.organization.id, limit: limit).count == 3)
     }
 
-    @Test func `a list is newest first and holds everything once`() async throws {
+    @Test func `a list is newest first and contains every mutation once`() async throws {
         let (one, two, stranger) = try await Self.tenants()
         var ids: [UUID] = []
         for round in 0..<3 {
@@ -146,8 +146,8 @@ import Testing
         }
     }
 
-    /// A gateway of the version before knows nothing of the marks.
-    @Test func `what an older gateway settles is gone`() async throws {
+    /// A gateway of the previous version does not write the marks.
+    @Test func `omits mutations that an older gateway settled`() async throws {
         let (one, _, _) = try await Self.tenants()
         let entries = try await one.pushStuck(3)
         try await one.execute(
@@ -160,7 +160,7 @@ import Testing
         #expect(try await one.gateway.stuck().map(\.id) == [entries[2].id])
     }
 
-    @Test func `settling takes a mutation out`() async throws {
+    @Test func `settling removes a mutation from the list`() async throws {
         let (one, _, _) = try await Self.tenants()
         let entries = try await one.pushStuck(2)
         _ = try await one.retry(entries[0].id)

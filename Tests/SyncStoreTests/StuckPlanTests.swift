@@ -9,9 +9,9 @@ import Testing
 @testable import OperatorsFeature
 @testable import SyncStore
 
-/// How the server executes what operators ask for, however large the tables are and whether it knows that or not.
+/// How the server executes operators' queries: for tables of any size, with and without statistics.
 @Suite(.onOneServer("plans of one server")) struct StuckPlanTests {
-    /// Statements with values, and the most pages that each may look at in a table of thousands.
+    /// Statements with values, and the most pages that each may read in a table of thousands.
     private static func calls(_ phone: Phone, _ mutation: UUID) -> [(Statement, String, Int)] {
         let organization = "'\(phone.organization.id)'"
         let lane = "\(organization), '\(phone.user)'"
@@ -31,7 +31,7 @@ import Testing
                 StuckGroups.groupsStatement,
                 "ARRAY[\(organization)]::uuid[], '{\"\"}', '{\"\"}', '{-1}', 200, 101, 10001, \(none)", 20_000
             ),
-            // a page ends with its rows, and its edge with what it may look at
+            // a page ends with its rows, and its search at the limit
             (StuckWay.pageOfAll, "\(newest), 10000, \(none), 21", 300),
             (StuckWay.edgeOfAll, "\(newest), 100", 400),
             (StuckWay.pageOfOrganization, "\(newest), \(organization), 10000, \(none), 21", 300),
@@ -52,7 +52,7 @@ import Testing
                 StuckList.byIDStatement,
                 "\(organization), ARRAY['\(phone.user)']::uuid[], ARRAY['\(mutation)']::uuid[]", 100
             ),
-            // ordered by an index, of each partition its first; ties of a moment are sorted
+            // ordered by an index, the first row of each partition; equal times are sorted
             (StoppedLanes.halted, "\(organization), \(first), now(), 21", 100),
             (StoppedLanes.haltedOfAll, "\(first), \(first), now(), 21", 200),
             (StoppedLanes.waiting, "\(organization), \(last), now(), 21", 100),
@@ -74,7 +74,7 @@ import Testing
             (OperationCandidates.edgeOfSomeGroups, "\(oldest), 5000", 500),
             (OperationCandidates.pageOfIDs, "\(oldest), \(ids), \(none), NULL, 20", 300),
             (OperationCandidates.pageOfUser, "\(oldest), '\(phone.user)', \(none), 20", 300),
-            // what these count, they read
+            // these read the rows that they count
             (OperationCandidates.countOfOrganization, "\(organization), 'infinity', \(none)", 20_000),
             (OperationCandidates.countOfGroup, "\(organization), 'infinity', \(group), \(none)", 400),
             (OperationCandidates.countOfSomeGroups, "\(organization), 'infinity', \(conflicts)", 5_000),
@@ -95,7 +95,7 @@ import Testing
         return groups + stories + operations
     }
 
-    @Test(arguments: [false, true]) func `no look reads more than it shows`(isLarge: Bool) async throws {
+    @Test(arguments: [false, true]) func `no query reads more than it returns`(isLarge: Bool) async throws {
         let phone = try await Phone.forwarding()
         let entry = try await phone.pushStuck(30)[7]
         try await phone.push((0..<60).map { _ in phone.forward("create", local: UUID()) })
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func `the mutations of an organization are read in the order of an index`() async throws {
+    @Test func `reads the mutations of an organization in the order of an index`() async throws {
         let phone = try await Phone.forwarding()
         try await phone.pushStuck(3)
         let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
@@ -154,7 +154,7 @@ import Testing
         }
     }
 
-    /// Thousands of attempts, of halted lanes, of lanes that wait, and of operations of others.
+    /// Thousands of other users' attempts, halted lanes, waiting lanes and operations.
     private static func fill(_ phone: Phone) async throws {
         try await phone.execute(
             """

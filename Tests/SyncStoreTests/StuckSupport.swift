@@ -8,7 +8,7 @@ import SyncModel
 @testable import SyncStore
 
 extension Phone {
-    /// Puts a pending mutation into the state in which a worker leaves it for a person, as of now.
+    /// Puts a pending mutation into the state in which a worker leaves it for a person, at the current time.
     func stick(_ id: UUID, _ code: String = "upstream_rejected", _ status: Int = 422) async throws {
         let now = gateway.clock.now.rfc3339
         try await leave(
@@ -21,7 +21,7 @@ extension Phone {
         )
     }
 
-    /// Pushes forwarded mutations that then stand still.
+    /// Pushes forwarded mutations that then get stuck.
     @discardableResult
     func pushStuck(_ count: Int, _ type: String = "task", _ code: String = "upstream_rejected", _ status: Int = 422)
         async throws -> [Entry]
@@ -29,7 +29,7 @@ extension Phone {
         let entries = (0..<count).map { _ in forward("create", type, local: UUID()) }
         try await push(entries)
         for entry in entries {
-            // a lane is halted by what stands still, and goes on by the settings of another day
+            // a stuck mutation halts its lane, and later settings release it
             try await stick(entry.id, code, status)
         }
         return entries
@@ -38,9 +38,9 @@ extension Phone {
     /// Another user of the same organization.
     func neighbour() -> Phone { Phone(gateway, organization) }
 
-    /// Thousands of mutations of others, in this organization and in another: some stand still, most are done.
+    /// Thousands of other users' mutations, in this organization and in another: some are stuck, most are done.
     ///
-    /// - Parameter start: since when the first stands still, each of the next a second later.
+    /// - Parameter start: the time at which the first gets stuck; each of the next follows a second later.
     func fillStuck(_ count: Int = 6_000, since start: String = "2026-11-20T07:00:00Z") async throws {
         try await execute(
             """
@@ -83,7 +83,7 @@ extension Gateway {
         return found
     }
 
-    /// All that stands still, page by page.
+    /// All stuck mutations, page by page.
     func stuck(
         _ filter: StuckFilter = StuckFilter(),
         of organization: UUID? = nil,
@@ -106,7 +106,7 @@ extension Gateway {
         )
     }
 
-    /// Makes an operation.
+    /// Creates an operation.
     func operation(_ members: String, in organization: UUID) async throws -> OperationRow {
         guard let made = try await store.operations.make(try draft(members), in: organization, by: "anna") else {
             throw Problem(.notFound, pointer: "", rule: "", "no such organization")

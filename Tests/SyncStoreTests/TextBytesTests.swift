@@ -11,9 +11,9 @@ import Testing
 @testable import SyncStore
 @testable import TransferFeature
 
-/// Ids of different bytes name different entities on every way into the store.
+/// Ids of different bytes identify different entities on every path into the store.
 @Suite struct TextBytesTests {
-    /// Two ids that Swift's strings take for one.
+    /// Two ids that compare equal as Swift strings.
     private static let pairs = [
         TextPair(left: "K1", right: "\u{212a}1"), TextPair(left: "caf\u{e9}", right: "cafe\u{301}"),
     ]
@@ -24,7 +24,7 @@ import Testing
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Tests compare strings as Swift does, so ids are compared as these.
+    /// Swift strings compare by canonical equivalence, so the tests compare ids as these.
     private static func exact(_ texts: [String?]) -> [ExactText] { texts.map { ExactText($0 ?? "-") } }
 
     private static func title(_ title: String) -> String { #"{"title":"\#(title)"}"# }
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: pairs)
-    func `does not let a user take over a private entity by an equivalent id`(_ pair: TextPair) async throws {
+    func `a user cannot take over a private entity by an equivalent id`(_ pair: TextPair) async throws {
         let gateway = try await Gateway(committers: 1)
         let organization = try await gateway.organization()
         _ = try await gateway.store.administration.putEntityType(
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func `takes two events with equivalent ids about one entity`() async throws {
+    @Test func `applies two events with equivalent ids to one entity`() async throws {
         let gateway = try await Gateway()
         let source = EventSource(gateway, try await gateway.organization())
         for (number, pair) in TextPair.all.enumerated() {
@@ -142,7 +142,7 @@ import Testing
             }
             let events = names.enumerated().map { EventSource.event($1, "\(number)", version: Int64($0 + 1)) }
             #expect(try await source.results(events) == ["applied", "applied"], "\(pair)")
-            // in batches of their own as well
+            // in separate batches as well
             let others = names.enumerated().map { EventSource.event("x" + $1, "\(number)", version: Int64($0 + 3)) }
             for event in others { #expect(try await source.results([event]) == ["applied"], "\(pair)") }
         }

@@ -10,7 +10,7 @@ import Testing
 @testable import GroupCommit
 @testable import SyncStore
 
-/// Work that takes as long as its jobs say, and notes which groups were tried.
+/// Work that takes as long as its jobs specify, and records the attempted groups.
 private struct Naps: GroupWork {
     struct Job: GroupJob {
         let lane: LaneKey
@@ -54,7 +54,7 @@ private struct Naps: GroupWork {
     func forget(_ group: [Job]) {}
 }
 
-/// Whoever takes too long stands alone, and the database does not count as away.
+/// A slow job fails alone, and the database does not count as unavailable.
 @Suite struct TooLongTests {
     private static func lane() -> LaneKey { LaneKey(organization: UUID(), user: UUID()) }
 
@@ -85,12 +85,12 @@ private struct Naps: GroupWork {
         )
     }
 
-    @Test func `who takes too long is refused alone and all others are committed`() async throws {
+    @Test func `a job that takes too long is refused alone and all others are committed`() async throws {
         let database = try await Gateway.migratedDatabase()
         let work = Naps()
         let committer = committer(database, work)
         let culprit = Self.lane()
-        // of the culprit's organization, and of others
+        // of the slow job's organization, and of others
         let others =
             (0..<3).map { _ in LaneKey(organization: culprit.organization, user: UUID()) }
             + (0..<30).map { _ in Self.lane() }
@@ -100,7 +100,7 @@ private struct Naps: GroupWork {
             while committer.queue.count < 1 + others.count { await Task.yield() }
             let running = Task { await committer.run() }
             await group.waitForAll()
-            // and it is taken when it is not too much
+            // and it is committed if it is fast enough
             #expect(await submit(culprit, to: committer) == nil)
             committer.queue.close()
             await running.value
@@ -114,7 +114,7 @@ private struct Naps: GroupWork {
         #expect(tries.suffix(1) == [[culprit]])
     }
 
-    @Test func `who waits for a lock does so alone`() async throws {
+    @Test func `a job waits for a lock without delaying others`() async throws {
         let database = try await Gateway.migratedDatabase()
         let work = Naps()
         let committer = committer(database, work)
@@ -130,10 +130,10 @@ private struct Naps: GroupWork {
             committer.queue.close()
             await running.value
         }
-        #expect(work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts, "nobody waits")
+        #expect(work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts, "no job waits")
     }
 
-    @Test func `who has waited too long for a lock is told so, and not that the database is away`() async throws {
+    @Test func `a job that waited too long for a lock fails as overloaded, not as an outage`() async throws {
         let database = try await Gateway.migratedDatabase()
         let work = Naps()
         let committer = committer(database, work)
@@ -150,7 +150,7 @@ private struct Naps: GroupWork {
         ("08006", true), ("08P01", true), ("57P01", true), ("57P05", true), ("25P03", true), ("53100", true),
         ("58030", true), ("57014", false), ("55P03", false), ("23505", false), ("22001", false), ("42P01", false),
     ])
-    func `what the server says of an outage is one`(_ sqlState: String, _ isOutage: Bool) {
+    func `classifies the server's error codes as outages or not`(_ sqlState: String, _ isOutage: Bool) {
         let error = PostgresError(.server(sqlState: sqlState), "")
         #expect(error.isUnavailable == isOutage)
         var logger = Logger(label: "test")
@@ -159,8 +159,8 @@ private struct Naps: GroupWork {
         #expect((problem.code == .storeUnavailable) == isOutage)
     }
 
-    /// Of a cluster's session, when its own server dies under it.
-    @Test func `a server's last words are of an outage, and other internal errors are not`() {
+    /// On a cluster's session whose server stops.
+    @Test func `a server's shutdown messages are outages, and other internal errors are not`() {
         let last = PostgresError(.server(sqlState: "XX000"), "postmaster was shut down, exiting")
         #expect(last.isUnavailable)
         #expect(!PostgresError(.server(sqlState: "XX000"), "could not find block").isUnavailable)
@@ -175,7 +175,7 @@ private struct Naps: GroupWork {
         #expect(silent.code == .storeUnavailable)
     }
 
-    @Test func `a gateway that hears only itself while others are registered is deaf`() async throws {
+    @Test func `a gateway that receives only its own hints while others are registered is deaf`() async throws {
         let gateway = try await Gateway()
         let hints = gateway.store.notifier.hints
         #expect(try await eventually { hints.isHearing })
@@ -187,7 +187,7 @@ private struct Naps: GroupWork {
                     == 1
             }
         )
-        // one that says that it is here, and whose notifications nobody hears
+        // a registered gateway whose notifications never arrive
         try await connection.execute(
             script: "INSERT INTO gateways VALUES (gen_random_uuid(), clock_timestamp() + interval '1 hour')"
         )

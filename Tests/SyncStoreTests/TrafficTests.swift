@@ -6,8 +6,8 @@ import Testing
 @testable import GroupCommit
 
 @Suite struct TrafficTests {
-    @Test(.onOneServer("has a server of two names"))
-    func `a group goes to the server that has it, and where that is not reached by way of the usual one`()
+    @Test(.onOneServer("uses a server with two names"))
+    func `a group goes to its server, or through the usual one if that server is unreachable`()
         async throws
     {
         let database = try await TestDatabase.make()
@@ -24,11 +24,11 @@ import Testing
             onDetour: { server, error in detours.withLock { $0.append("\(server): \(error.message)") } }
         )
         let usual = try await committer.open()
-        // nobody listens there
+        // no server listens there
         committer.turn(to: ServerAddress(host: "127.0.0.1", port: 1, identity: "meant"))
         #expect(try await committer.open() === usual)
         #expect(try await committer.open(share: 2) === usual)
-        // the same server by other names, by one of which another is meant
+        // the same server under other names, one of which identifies another server
         let folder = try #require(database.uri.firstMatch(of: /host=([^&]+)/)).output.1
         committer.turn(to: ServerAddress(host: "\(folder)/./.", port: 5_432, identity: "another"))
         #expect(try await committer.open(share: 2) === usual)
@@ -42,7 +42,7 @@ import Testing
         #expect(detours.withLock { $0.last } == "\(other): another server than is meant answers at \(other)")
         committer.turn(to: nil)
         #expect(try await committer.open() === usual)
-        // two settings of a statement's time on the one, one on the other
+        // two settings of a statement timeout on one connection, one on the other
         #expect(committer.traffic.statements == 5)
         committer.close()
         await usual.closeAndWait()
@@ -57,7 +57,7 @@ import Testing
         )
         let first = try await committer.open()
         _ = try await first.run([.begin, .commit])
-        // half of the time is a statement of its own
+        // half of the time is a separate statement
         _ = try await committer.open(share: 2)
         await first.closeAndWait()
         let second = try await committer.open()

@@ -16,7 +16,7 @@ import Testing
     // MARK: - Round trips
 
     @Test(arguments: [nil, TestKeys.first], [UInt64(1), 2, 3])
-    func `two organizations become one in a third, to the digit`(masterKeys: String?, seed: UInt64) async throws {
+    func `merges two organizations into a third, digit by digit`(masterKeys: String?, seed: UInt64) async throws {
         var random = SeededRandom(seed)
         let gateway = try await Gateway(masterKeys: masterKeys)
         var all: Set<String> = []
@@ -34,7 +34,7 @@ import Testing
         let again = try await gateway.exported(third.id) { $0.hasTombstones = true }
         #expect(try Set(Self.states(again)) == all)
 
-        // nothing is taken twice, whether it is known by its line or says nothing new
+        // no line is applied twice, whether its id is known or its version is not newer
         let end = try await gateway.feedEnd(third.id)
         let repeated = try await gateway.imported(file, into: third.id).report
         #expect(repeated.duplicates == repeated.lines && repeated.applied == 0)
@@ -43,7 +43,7 @@ import Testing
         #expect(try await gateway.feedEnd(third.id) == end)
     }
 
-    /// What lines say of each entity last, without the place and the time.
+    /// The last state of each entity in the lines, without position and time.
     static func states(_ text: String) throws -> [String] {
         var states: [String: String] = [:]
         for line in text.split(separator: "\n") {
@@ -55,12 +55,12 @@ import Testing
         return Array(states.values)
     }
 
-    @Test func `what was private stays private`() async throws {
+    @Test func `private entities stay private`() async throws {
         let gateway = try await Gateway()
         let one = Phone(gateway, try await gateway.organizationWithDiaries())
         try await one.push([one.diary(#"{"secret":1}"#)])
         let file = try await gateway.exported(one.organization.id)
-        // where the type is not private, or would be made by the import, nothing is shown to everybody
+        // if the type is not private, or the import would create it, nothing becomes visible to all users
         let open = try await gateway.organization()
         let (report, refusals) = try await gateway.imported(file, into: open.id)
         #expect(report.refused == 1 && refusals[0].problem.errors.map(\.pointer) == ["/private"])
@@ -72,13 +72,13 @@ import Testing
         #expect(try await Phone(gateway, other).pull().isEmpty)
     }
 
-    @Test func `imports are of their organization alone`() async throws {
+    @Test func `imports affect only their organization`() async throws {
         let gateway = try await Gateway()
         let (north, south) = (try await gateway.organization(), try await gateway.organization())
         let line = #"{"entity_type":"task","id":1,"document":{"a":1}}"# + "\n"
         #expect(try await gateway.imported(line, into: north.id).report.applied == 1)
         #expect(try await gateway.exported(south.id) == "")
-        // ids of events are of one organization, too
+        // ids of events belong to one organization, too
         #expect(try await gateway.imported(line, into: south.id).report.applied == 1)
         let mine = try await gateway.exported(north.id)
         let theirs = gateway.store.export(of: south.id, EntityExport.Filter())
@@ -87,7 +87,7 @@ import Testing
 
     // MARK: - Imports
 
-    @Test func `an import that was cut off goes on where it was`() async throws {
+    @Test func `an interrupted import resumes where it stopped`() async throws {
         struct CutOff: Error {}
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
@@ -111,7 +111,7 @@ import Testing
         #expect(try await gateway.feedEnd(organization.id) == 200, "each was written once")
     }
 
-    @Test func `refused lines are told with their numbers and places, and others are taken`() async throws {
+    @Test func `reports refused lines with their numbers and pointers, and applies the others`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organizationWithDiaries(#"{"entity_types":"registered"}"#)
         let text = """
@@ -141,7 +141,7 @@ import Testing
         #expect(again.applied == 1 && again.duplicates == 2 && again.refused == 5)
     }
 
-    @Test func `a dry run says what would be refused and writes nothing`() async throws {
+    @Test func `a dry run reports the refusals and writes nothing`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organizationWithDiaries()
         let text = """
@@ -156,7 +156,7 @@ import Testing
         #expect(try await gateway.count("ingested_events", of: organization.id) == 0)
     }
 
-    @Test func `filters leave lines out`() async throws {
+    @Test func `filters omit lines`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let text = """
@@ -180,7 +180,7 @@ import Testing
         #expect(try await gateway.exported(organization.id) { $0.types = ["note"] }.split(separator: "\n").count == 1)
     }
 
-    @Test func `what was told later is not overwritten by what is older`() async throws {
+    @Test func `an older version does not overwrite a newer one`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let source = EventSource(gateway, organization)
@@ -191,7 +191,7 @@ import Testing
         #expect(try await gateway.exported(organization.id).contains("new"))
     }
 
-    @Test func `nothing of an erased user comes back`() async throws {
+    @Test func `an import restores nothing of an erased user`() async throws {
         let gateway = try await Gateway()
         let one = Phone(gateway, try await gateway.organizationWithDiaries())
         for type in ["task", "paper"] {
@@ -217,12 +217,12 @@ import Testing
         let (report, refusals) = try await gateway.imported(again, into: one.organization.id)
         #expect(report.refused == 2 && report.applied == 1 && dry.report.refused == 2)
         #expect(Set(refusals.flatMap { $0.problem.errors.map(\.pointer) }) == ["/owner"])
-        // elsewhere the same id is another user's
+        // in another organization the same id is another user
         let other = try await gateway.organizationWithDiaries()
         #expect(try await gateway.imported(file, into: other.id).report.applied == 3)
     }
 
-    @Test func `a purged and a suspended organization take nothing`() async throws {
+    @Test func `a purged and a suspended organization accept nothing`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let line = #"{"entity_type":"task","id":1,"document":{}}"#
@@ -237,7 +237,7 @@ import Testing
         #expect(try await gateway.count("ingested_events", of: organization.id) == 0)
     }
 
-    @Test func `ids of lines are forgotten without a service token, too`() async throws {
+    @Test func `ids of lines are deleted by retention even without a service token`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         _ = try await gateway.imported(#"{"entity_type":"task","id":1,"document":{}}"#, into: organization.id)
@@ -252,7 +252,7 @@ import Testing
         #expect(try await gateway.count("ingested_events", of: organization.id) == 0)
     }
 
-    @Test func `a compressed file is told of`() async throws {
+    @Test func `reports a compressed file`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         var work = EntityImport(
@@ -266,7 +266,7 @@ import Testing
 
     // MARK: - Exports
 
-    @Test func `an export is what was there when it ended, whatever is written beside it`() async throws {
+    @Test func `an export is the state at its end, despite concurrent writes`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let ids = try await phone.push((0..<30).map { _ in phone.create() }).results.compactMap(\.serverID)
@@ -275,7 +275,7 @@ import Testing
         } passed: { _ in
             guard isFirst else { return }
             isFirst = false
-            // behind the first page: one of it is deleted, one of it changed, one of a later page deleted
+            // after the first page: one of its entities is deleted, one changed, and one of a later page deleted
             try await phone.push([
                 phone.entry("delete", server: #""\#(ids[0])""#),
                 phone.entry("update", server: #""\#(ids[1])""#, payload: #"{"title":"later"}"#),
@@ -284,14 +284,14 @@ import Testing
         }
         let now = try await gateway.exported(phone.organization.id) { $0.hasTombstones = true }
         #expect(try Set(Self.states(text)) == Set(Self.states(now)))
-        #expect(text.split(separator: "\n").count == 33, "the first two stand there twice")
-        // a copy of it has what is there
+        #expect(text.split(separator: "\n").count == 33, "the first two appear twice")
+        // a copy has the same entities
         let copy = try await gateway.organization()
         _ = try await gateway.imported(text, into: copy.id)
         #expect(try await Self.states(gateway.exported(copy.id)).count == 29)
     }
 
-    @Test func `an export that was cut off goes on behind its last line`() async throws {
+    @Test func `an interrupted export resumes after its last line`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let ids = try await phone.push((0..<30).map { _ in phone.create() }).results.compactMap(\.serverID)
@@ -301,20 +301,20 @@ import Testing
             let rest = try await gateway.exported(phone.organization.id, behind: head)
             #expect(head + rest == whole)
         }
-        // a whole one goes on with what has changed, deletions too
+        // a complete export continues with later changes, including deletions
         try await phone.push([phone.entry("delete", server: #""\#(ids[3])""#)])
         let more = try await gateway.exported(phone.organization.id, behind: whole)
         #expect(more.split(separator: "\n").count == 1 && more.contains(#""deleted":true"#))
-        // with other filters it is another export
+        // with other filters it is a different export
         await #expect(throws: Problem.self) {
             _ = try await gateway.exported(phone.organization.id, behind: whole) { $0.hasTombstones = true }
         }
-        // what was deleted meanwhile may be unknown by now
+        // deletions since then may have been pruned
         try await phone.execute("UPDATE feeds SET horizon = last_position")
         await #expect(throws: Problem.self) { _ = try await gateway.exported(phone.organization.id, behind: whole) }
     }
 
-    @Test func `tombstones are told of where they are asked for`() async throws {
+    @Test func `exports tombstones on request`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let ids = try await phone.push([phone.create(), phone.create()]).results.compactMap(\.serverID)
@@ -324,7 +324,7 @@ import Testing
         #expect(all.split(separator: "\n").count == 2 && all.contains(#""deleted":true"#))
     }
 
-    @Test func `a document that cannot be opened is left out and told of`() async throws {
+    @Test func `omits and reports an unreadable document`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let phone = Phone(gateway, try await gateway.organization())
         try await phone.push([phone.create(), phone.create()])
@@ -342,7 +342,7 @@ import Testing
     // MARK: - Plans
 
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `exports and look-ups go by indexes, however large tables are`(
+    func `exports and look-ups use indexes for tables of any size`(
         isLarge: Bool
     ) async throws {
         let one = try await Phone.forwarding()
@@ -462,7 +462,7 @@ extension Phone {
         entry("create", "diary", server: #""\#(UUID().lowercased)""#, payload: document)
     }
 
-    /// Makes, changes and deletes entities of every kind.
+    /// Creates, changes and deletes entities of every kind.
     fileprivate func live(through random: inout SeededRandom, _ name: String) async throws {
         let source = EventSource(gateway, organization)
         var ids: [(String, String)] = []

@@ -12,12 +12,12 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// Users with data keys of their own.
+/// Users with their own data keys.
 @Suite struct UserKeyStoreTests {
     static let marker = "geheimnis"
     static let on = #"{"user_keys":true}"#
 
-    /// An organization whose users have keys, and a type of which everybody sees only the own documents.
+    /// An organization whose users have keys, and a type whose documents only their owners see.
     func organization(_ gateway: Gateway, _ settings: String = on) async throws -> Organization {
         let organization = try await gateway.organization(settings)
         try await show(.user, "diary", gateway, organization)
@@ -41,7 +41,7 @@ import Testing
         _ = try await gateway.store.administration.put(organization.id, OrganizationUpdate(body: Array(body.utf8)))
     }
 
-    /// A private document, a shared one, and an entry that is refused.
+    /// A private document, a shared one, and a refused entry.
     @discardableResult
     func history(_ phone: Phone) async throws -> [Entry] {
         let payload = #"{"title":"\#(Self.marker)"}"#
@@ -66,7 +66,7 @@ import Testing
 
     // MARK: - Sealing
 
-    @Test func `what users write is sealed with their own keys`() async throws {
+    @Test func `users' content is sealed with their own keys`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let (first, second) = (try await organization(gateway), try await organization(gateway))
         let (ada, bob) = (Phone(gateway, first), Phone(gateway, first))
@@ -78,11 +78,11 @@ import Testing
             let found = try await tables(beginning(user), gateway)
             #expect(found == ["entities": factor, "mutations": 2 * factor, "rejections": factor])
         }
-        // what the whole organization sees is under the organization's key alone
+        // content visible to the whole organization is sealed with the organization's key alone
         #expect(try await tables(SealedText.beginning(number: 1, isJSON: false), gateway) == ["entities": 3])
         #expect(try await gateway.count("user_keys", of: first.id) == 2)
 
-        // a gateway that has none of the keys in memory
+        // a gateway with no key in its cache
         let cold = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
         let elsewhere = eve.signedIn(as: eve.user, through: cold)
         #expect(try await titles(elsewhere) == [Self.marker, Self.marker])
@@ -93,7 +93,7 @@ import Testing
         #expect(listed.allSatisfy { $0["payload"]?["title"]?.string == Self.marker })
     }
 
-    @Test func `without the setting nobody has a key`() async throws {
+    @Test func `users have no keys without the setting`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway, #"{"user_keys":false}"#)
         let phone = Phone(gateway, organization)
@@ -102,7 +102,7 @@ import Testing
         #expect(try await tables("sluice-sealed:1:1.", gateway) == [:])
     }
 
-    @Test func `many keys are made at once and the first of two gateways counts`() async throws {
+    @Test func `many keys are created at once, and of two gateways the first one's keys are used`() async throws {
         let one = try await Gateway(masterKeys: TestKeys.first)
         let other = try await Gateway(replicaOf: one, masterKeys: TestKeys.first)
         let organization = try await organization(one)
@@ -125,7 +125,7 @@ import Testing
         #expect(try await one.rows("SELECT md5(string_agg(k::text, '' ORDER BY k)) FROM user_keys k") == before)
     }
 
-    @Test func `a group of many users is committed by a gateway with an empty memory`() async throws {
+    @Test func `a gateway with an empty cache commits a group of many users`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let phones = (0..<20).map { _ in Phone(gateway, organization) }
@@ -142,7 +142,7 @@ import Testing
         #expect(statuses.count == 40 && statuses.allSatisfy { $0 == "succeeded" })
     }
 
-    @Test func `events from elsewhere are sealed with their owner's key`() async throws {
+    @Test func `ingested events are sealed with their owner's key`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let source = EventSource(gateway, organization)
@@ -167,7 +167,7 @@ import Testing
         for phone in phones { #expect(try await titles(phone) == [Self.marker]) }
     }
 
-    @Test func `a refused event makes nobody a key`() async throws {
+    @Test func `a refused event creates no key`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (ada, nobody) = (UUID(), UUID())
@@ -186,7 +186,7 @@ import Testing
         #expect(try await gateway.count("user_keys", of: organization.id) == 1)
     }
 
-    @Test func `who is known by a key alone can be erased`() async throws {
+    @Test func `a user that only has a key can be erased`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let phone = Phone(gateway, organization)
@@ -201,7 +201,7 @@ import Testing
 
     // MARK: - The setting
 
-    @Test func `the setting needs a master key and gateways that know of it`() async throws {
+    @Test func `the setting requires a master key and gateways that support it`() async throws {
         let without = try await Gateway(masterKeys: SealingTests.without)
         let plain = try await without.organization()
         let refused = await #expect(throws: Problem.self) { try await put(Self.on, plain, without) }
@@ -225,7 +225,7 @@ import Testing
         #expect(try await gateway.known(organization.id).settings.userKeys)
     }
 
-    @Test func `turned on and off what is there stays readable and is sealed anew on request`() async throws {
+    @Test func `after the setting changes, content stays readable and is resealed on request`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway, "{}")
         let phone = Phone(gateway, organization)
@@ -242,7 +242,7 @@ import Testing
         #expect(try await rotation.sealRows(of: organization.id, grace: 0) { _ in }?.sealed == 0)
         #expect(try await titles(phone).count == 4)
 
-        // a new data key of the organization takes them along
+        // rotating the organization's data key includes them
         let number = try #require(try await rotation.renew(organization.id))
         let renewed = try #require(try await rotation.sealRows(of: organization.id, grace: 0) { _ in })
         #expect(renewed.droppedKeys == 1)
@@ -261,7 +261,7 @@ import Testing
         #expect(try await titles(phone).count == 6)
     }
 
-    /// One has written before users had keys and since, the other before alone.
+    /// One has written before and after users had keys, the other only before.
     private func withAndWithoutKey() async throws -> (Gateway, Organization, one: Phone, other: Phone) {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway, "{}")
@@ -273,9 +273,9 @@ import Testing
         return (gateway, organization, one, other)
     }
 
-    @Test func `who has lost a key gets no other by sealing`() async throws {
+    @Test func `sealing creates no new key for a user who lost one`() async throws {
         let (gateway, organization, one, other) = try await withAndWithoutKey()
-        // as a restore leaves it before the newest dump of the keys is there
+        // the state of a restore before the newest dump of the keys is loaded
         _ = try await gateway.rows("CREATE TABLE kept AS SELECT * FROM user_keys")
         _ = try await gateway.rows("DELETE FROM user_keys")
         let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
@@ -293,7 +293,7 @@ import Testing
             #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
             #expect(try await tables(Self.marker, gateway) == [:])
         }
-        // and then it is
+        // and after it is loaded
         _ = try await gateway.rows("INSERT INTO user_keys SELECT * FROM kept")
         restored.store.catalog.userKeys.ring.removeAll()
         let found = try await seal(nil)
@@ -306,9 +306,9 @@ import Testing
         #expect(try await titles(one.signedIn(as: one.user, through: restored)).filter { $0 == Self.marker }.count == 5)
     }
 
-    @Test func `a key that cannot be opened here keeps nobody else's rows from being sealed`() async throws {
+    @Test func `an unreadable key does not prevent sealing other users' rows`() async throws {
         let (gateway, organization, one, other) = try await withAndWithoutKey()
-        // the user's key alone is wrapped by another master key
+        // only the user's key is wrapped by another master key
         try await one.execute("CREATE TABLE kept AS SELECT * FROM user_keys")
         try await one.execute("UPDATE user_keys SET master_key = 'second:00000000'")
         let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
@@ -319,7 +319,7 @@ import Testing
         #expect(found.unreadableValues.allSatisfy { $0.contains("master key second:00000000") })
         #expect(try await tables(beginning(other.user), gateway) == ["entities": 1, "mutations": 2, "rejections": 1])
 
-        // documents of that user which others bring wait for no key; what the user writes does
+        // the user's documents from other writers wait for no key; the user's own writes do
         let source = EventSource(restored, organization)
         let events = [one.user, other.user].map { user in
             EventSource.event(
@@ -336,7 +336,7 @@ import Testing
         let late = one.signedIn(as: one.user, through: restored)
         await #expect(throws: Problem.self) { try await late.push([late.create()]) }
 
-        // with the key all is sealed with it
+        // with the key, all rows are sealed
         try await one.execute(
             "UPDATE user_keys k SET master_key = o.master_key FROM kept o WHERE o.made_for = k.made_for"
         )
@@ -347,12 +347,12 @@ import Testing
         #expect(try await titles(late).filter { $0 == "elsewhere" }.count == 1)
     }
 
-    @Test func `a user whose key is gone gets no other where an older data key is missing too`() async throws {
+    @Test func `a lost user key is not replaced while an older data key is missing too`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let one = Phone(gateway, organization)
         try await history(one)
-        // its values are under data key 1, which is wrapped by another master key now, and the user's own is gone
+        // its values are sealed with data key 1, which another master key wraps now, and the user's own key is gone
         let both = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second + "\n" + TestKeys.first)
         #expect(try await both.store.keyRotation.renew(organization.id) == 2)
         try await one.execute(
@@ -378,7 +378,7 @@ import Testing
 
     // MARK: - Erasure
 
-    /// What a backup holds of users.
+    /// The tables with users' rows in a backup.
     private static let backup = ["lanes", "users", "devices", "mutations", "rejections", "entities"]
 
     private func copy(_ tables: [String], _ phone: Phone) async throws {
@@ -393,7 +393,7 @@ import Testing
         )
     }
 
-    @Test func `a copy from before an erasure opens nowhere and is erased again`() async throws {
+    @Test func `a copy from before an erasure is unreadable and is erased again`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -403,7 +403,7 @@ import Testing
         try await one.erase()
         #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
 
-        // the big tables as they were, beside the keys and the erasures of today
+        // the large tables in their earlier state, with today's keys and erasures
         try await bringBack(Self.backup, one)
         let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
         let report = try await restored.store.administration.setRightAfterRestore()
@@ -415,7 +415,7 @@ import Testing
         for mutation in lost {
             #expect(mutation["payload"]?.isNull == true && mutation["unreadable"]?.text.contains("payload") == true)
         }
-        // nothing else is held up
+        // nothing else is delayed
         let phone = other.signedIn(as: other.user, through: restored)
         #expect(try await titles(phone).count == 3)
         #expect(try await phone.push([phone.create("diary")]).results.map(\.status) == ["succeeded"])
@@ -429,7 +429,7 @@ import Testing
         #expect(try await restored.store.administration.setRightAfterRestore().erasures == 0)
     }
 
-    @Test func `nothing of an erased user is in any column`() async throws {
+    @Test func `no column contains data of an erased user`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -439,7 +439,7 @@ import Testing
             #expect(try await gateway.mentions(of: text, in: organization.id) == [:])
         }
         #expect(try await titles(other).count == 2)
-        // nor is a key made for that user any more
+        // nor is a new key created for that user
         let lane = LaneKey(organization: organization.id, user: one.user)
         let seal = try await gateway.store.catalog.seal(of: organization.id)
         try await gateway.store.catalog.userKeys.prepare([lane]) { _ in seal }
@@ -447,7 +447,7 @@ import Testing
         #expect(seal.lacking([lane]).isEmpty)
     }
 
-    @Test func `a document that was private once and stays is readable without its owner's key`() async throws {
+    @Test func `a formerly private document that is kept is readable without its owner's key`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -460,13 +460,13 @@ import Testing
         #expect(try await titles(other) == [Self.marker])
     }
 
-    @Test func `a document that stays is not left to a key that cannot be opened here`() async throws {
+    @Test func `a kept document does not depend on a key that cannot be opened here`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
         try await one.push([one.create("diary", payload: #"{"title":"\#(Self.marker)"}"#)])
         try await show(.organization, "diary", gateway, organization, onErase: .blankOwner)
-        // as a rewrap leaves it that is cut off between the organization's key and the user's
+        // the state of a rewrap interrupted between the organization's key and the user's
         _ = try await gateway.rows("CREATE TABLE kept AS SELECT * FROM user_keys")
         let both = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second + "\n" + TestKeys.first)
         _ = try await both.store.keyRotation.rewrap { _ in }
@@ -482,14 +482,14 @@ import Testing
 
     // MARK: - Joined users
 
-    @Test func `what came with a joined user opens and goes with the other`() async throws {
+    @Test func `a joined user's content stays readable and is erased with the remaining user`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
         let bystander = Phone(gateway, organization)
         let entries = try await history(one)
         try await history(bystander)
-        // who has no key yet
+        // without a key so far
         _ = try await gateway.store.administration.putUser(other.user, in: organization.id)
         try await one.join(into: other)
         let cold = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
@@ -506,7 +506,7 @@ import Testing
                 "\(one.user.lowercased) \(other.user.lowercased)", "\(other.user.lowercased) \(other.user.lowercased)",
             ]
         )
-        // rows moved; the document names whom its key was made for, until it is sealed anew
+        // the rows have moved; the document names the original user of its key until it is sealed again
         #expect(try await tables(beginning(one.user), gateway) == ["entities": 1])
         _ = try await gateway.store.keyRotation.sealRows(of: organization.id, grace: 0) { _ in }
         #expect(try await tables(beginning(one.user), gateway) == [:])
@@ -516,7 +516,7 @@ import Testing
         #expect(try await titles(bystander).count >= 2)
     }
 
-    @Test func `restored keys are whose the restored joins say`() async throws {
+    @Test func `restored keys belong to the users of the restored joins`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -540,7 +540,7 @@ import Testing
         restored.store.catalog.userKeys.ring.removeAll()
         #expect(try await titles(phone).filter { $0 == Self.marker }.count >= 1)
 
-        // and the other way round: keys from before a join that the rows have
+        // and vice versa: keys from before a join that the rows contain
         let third = Phone(restored, organization)
         try await history(third)
         try await phone.join(into: third)
@@ -551,7 +551,7 @@ import Testing
 
     // MARK: - Master keys
 
-    @Test func `users' keys are wrapped by the new master key`() async throws {
+    @Test func `the new master key wraps users' keys`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let (first, second) = (try await organization(gateway), try await organization(gateway))
         let phones = [Phone(gateway, first), Phone(gateway, first), Phone(gateway, second)]
@@ -573,8 +573,8 @@ import Testing
 
     // MARK: - Statements
 
-    /// Before the table was ever analyzed and after, small and grown.
-    @Test(.onOneServer("plans of one server")) func `keys are found by index`() async throws {
+    /// Without and with statistics, on small and on grown tables.
+    @Test(.onOneServer("plans of one server")) func `finds keys by index`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)

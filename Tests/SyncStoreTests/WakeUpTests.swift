@@ -20,9 +20,9 @@ import Testing
         func feedMoved(to position: Int64) { state.withLock { $0.feed.append(position) } }
     }
 
-    // MARK: - What replicas tell each other
+    // MARK: - Hints between replicas
 
-    @Test func `hints come back as they were sent`() {
+    @Test func `encoded hints decode to themselves`() {
         let sender = WakeName(feedOf: UUID())
         let names = (0..<HintMessage.maximumNames).map { _ in
             WakeName(LaneKey(organization: UUID(), user: UUID()))
@@ -38,20 +38,20 @@ import Testing
     }
 
     @Test(arguments: ["", "x", "00000000", "0000000!c", "00000000x", "00000000c1234", "00000000c1234567!", "é"])
-    func `what no replica sends is no hint`(text: String) {
+    func `rejects malformed hints`(text: String) {
         #expect(HintMessage.read(text) == nil)
     }
 
-    // MARK: - Who watches what
+    // MARK: - Watches
 
-    @Test func `a lane that was looked at is news only when it moves`() {
+    @Test func `a lane's observers are notified only when it moves`() {
         var lanes = LaneWatches()
         let (first, second) = (Observer(), Observer())
         let lane = LaneKey(organization: UUID(), user: UUID())
         lanes.add(first, to: lane)
         lanes.add(second, to: lane)
         #expect(lanes.count == 1)
-        #expect(lanes.note(7, of: lane).count == 2, "nobody knows what they have seen")
+        #expect(lanes.note(7, of: lane).count == 2, "the gateway has no record of what they have seen")
         #expect(lanes.note(7, of: lane).count == 0)
         #expect(lanes.note(8, of: lane).count == 2)
         lanes.remove(first, from: lane)
@@ -62,20 +62,20 @@ import Testing
         #expect(lanes.note(9, of: lane).count == 0)
     }
 
-    @Test func `one look at a feed is under way at a time and sees what came meanwhile`() {
+    @Test func `a feed is polled by one at a time, and changes during a poll cause another`() {
         var feeds = FeedWatches()
         let organization = UUID()
-        #expect(feeds.changed(organization) == false, "nobody watches")
+        #expect(feeds.changed(organization) == false, "no observer")
         let observer = Observer()
         let interest = FeedInterest(organization: organization, user: UUID())
         feeds.add(observer, interest, after: 5)
         #expect(feeds.organization(WakeName(feedOf: organization)) == organization)
         #expect(feeds.note(5, of: organization) == false, "it has not moved")
         #expect(feeds.changed(organization) == true)
-        #expect(feeds.changed(organization) == false, "somebody looks already")
+        #expect(feeds.changed(organization) == false, "a poll is running already")
         #expect(feeds.next(organization)?.after == 5)
         #expect(feeds.changed(organization) == false)
-        #expect(feeds.next(organization)?.watches == 1, "once more")
+        #expect(feeds.next(organization)?.watches == 1, "a second poll")
         #expect(feeds.next(organization) == nil)
         #expect(feeds.note(9, of: organization) == true)
         feeds.remove(observer, interest)
@@ -85,7 +85,7 @@ import Testing
 
     // MARK: - Against a database
 
-    @Test func `news of a feed are for those who may see them`() async throws {
+    @Test func `notifies only readers who may see a change`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         _ = try await gateway.store.administration.putEntityType(
@@ -118,11 +118,11 @@ import Testing
             gateway.store.notifier.remove(observer, lane: nil, feed: interest)
         }
         try await ada.push([ada.create("task")])
-        #expect(observers[1].feed.last == 3, "nobody is told who went")
+        #expect(observers[1].feed.last == 3, "a removed observer is not notified")
     }
 
-    /// What no hint tells is found by looking.
-    @Test func `what somebody else writes is noticed without a hint`() async throws {
+    /// Polling finds changes without a hint.
+    @Test func `notices other writers' changes without a hint`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         try await phone.push([phone.create()])
@@ -131,7 +131,7 @@ import Testing
         let observer = Observer()
         gateway.store.notifier.add(observer, lane: lane, feed: (interest, 1))
         let connection = try await gateway.database.connect()
-        // a replica that says nothing, and a connection that is lost makes everybody look
+        // a replica that sends nothing; a lost connection makes all watches poll
         try await connection.execute(
             script: """
                 UPDATE lanes SET change_position = change_position + 1;
@@ -145,8 +145,8 @@ import Testing
         connection.close()
     }
 
-    /// Replicas that look for themselves once in an hour: what they notice was hinted at.
-    @Test func `what another replica does is hinted at and not only found`() async throws {
+    /// Replicas that poll only once an hour: the changes that they notice came by hints.
+    @Test func `another replica's changes arrive by hints and not only by polling`() async throws {
         let first = try await Gateway(lookInterval: .seconds(3_600))
         let second = try await Gateway(replicaOf: first, lookInterval: .seconds(3_600))
         for notifier in [first.store.notifier, second.store.notifier] {
@@ -162,7 +162,7 @@ import Testing
             try await phone.push([phone.create()])
             try await Self.until { observer.lane > before && observer.feed.last == Int64(number) }
         }
-        // and whoever is cut off listens anew
+        // and a disconnected replica listens again
         let connection = try await first.database.connect()
         try await connection.execute(
             script: """
@@ -176,7 +176,7 @@ import Testing
         second.store.notifier.remove(observer, lane: lane, feed: interest)
     }
 
-    @Test func `what an operator changes is told to who looks on at another replica`() async throws {
+    @Test func `an operator's change notifies viewers at another replica`() async throws {
         let first = try await Gateway(lookInterval: .seconds(3_600))
         let second = try await Gateway(replicaOf: first, lookInterval: .seconds(3_600))
         let notifiers = [first.store.notifier, second.store.notifier]
@@ -189,6 +189,6 @@ import Testing
     }
 
     private static func until(_ isSo: () -> Bool) async throws {
-        try await waitUntil("what the line above says", every: .milliseconds(2)) { isSo() }
+        try await waitUntil("the condition on the line above", every: .milliseconds(2)) { isSo() }
     }
 }

@@ -7,13 +7,13 @@ import Testing
 
 @testable import SyncStore
 
-/// A UUID that stands for nothing is data; if the same device creates it later, the create is told so.
+/// A UUID without an entity is data. If the same device creates it later, the create receives a warning.
 @Suite struct WarningTests {
     private func codes(_ answer: JSONValue) -> [[String]] {
         answer.results.map { $0["warnings"]?.elements.map { $0.compactMap { $0["code"]?.string } } ?? [] }
     }
 
-    @Test func `a create is told that its ID was data before`() async throws {
+    @Test func `a create is warned that its ID was data before`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         let note = phone.create("note", payload: #"{"of":"\#(contact.uuidString)"}"#)
@@ -25,18 +25,18 @@ import Testing
         let warning = answer.results[1]["warnings"]?.elements.map(Array.init)?.first
         #expect(warning?["pointer"]?.string == "/mutations/1/local_id")
         #expect(warning?["detail"]?.string?.isEmpty == false)
-        // a repetition is told the same, through another replica as well
+        // a repeat receives the same warning, through another replica as well
         let replica = try await Gateway(replicaOf: phone.gateway)
         let again = try await phone.push([create], through: replica)
         #expect(again.results[0].isReplayed == true && codes(again) == [["client_id_was_data"]])
-        // what names it from now on leads to it
+        // later references resolve to it
         let later = phone.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
         try await phone.push([later])
         let document = try await phone.pull(types: ["note"]).last?["document"]
         #expect(document?["of"]?.string == answer.results[1].serverID)
     }
 
-    @Test func `what another device named is no news`() async throws {
+    @Test func `another device's reference causes no warning`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         try await phone.push([phone.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)])
@@ -46,21 +46,21 @@ import Testing
         #expect(codes(try await stranger.push([stranger.create("contact", local: contact)])) == [[]])
     }
 
-    @Test func `only so many are remembered and the rejected ones not`() async throws {
+    @Test func `limits the remembered IDs and omits those of rejected entries`() async throws {
         let phone = try await Phone.new()
         let ids = (0..<StrayIDs.limit + 1).map { _ in UUID() }
         for id in ids { try await phone.push([phone.create("note", payload: #"{"of":"\#(id.lowercased)"}"#)]) }
         let creates = ids.map { phone.create("contact", local: $0) }
         let answer = codes(try await phone.push(creates))
         #expect(answer == [[]] + Array(repeating: ["client_id_was_data"], count: StrayIDs.limit))
-        // a mutation that was not taken named nothing
+        // the references of a rejected mutation do not count
         let id = UUID()
         let refused = phone.entry("update", "note", local: UUID(), payload: #"{"of":"\#(id.lowercased)"}"#)
         #expect(try await phone.push([refused]).results[0].status == "rejected")
         #expect(codes(try await phone.push([phone.create("contact", local: id)])) == [[]])
     }
 
-    @Test func `a preview tells it`() async throws {
+    @Test func `a preview contains the warning`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         try await phone.push([phone.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)])

@@ -10,9 +10,9 @@ import Testing
 @testable import SyncStore
 @testable import WebhooksFeature
 
-/// What endpoints are told of: written with what it tells of, and for nobody who does not wish to know.
+/// Webhook messages are written in the transaction of their cause, and only for endpoints that subscribe to the event.
 @Suite struct WebhookOutboxTests {
-    @Test func `a failure and the halt that it causes are told`() async throws {
+    @Test func `a failure and the halt that it causes are announced`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"on_failure":"halt"}"#))
         let endpoint = try await gateway.webhook(phone.organization)
@@ -28,12 +28,12 @@ import Testing
         #expect(data["operation"]?.string == "update" && data["entity_type"]?.string == "task")
         #expect(data["code"]?.string != nil)
         #expect(try told[1].json["mutation_id"]?.uuid == failing.id)
-        // a repetition tells nothing
+        // a repeat announces nothing
         try await phone.push([failing])
         #expect(try await gateway.told(endpoint).count == 2)
     }
 
-    @Test func `a conflict is told without what the documents say`() async throws {
+    @Test func `announces a conflict without the documents' content`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"on_conflict":"continue"}"#))
         let endpoint = try await gateway.webhook(phone.organization, [.mutationConflict])
@@ -49,7 +49,7 @@ import Testing
         #expect(!String(decoding: told[0].data, as: UTF8.self).contains("unsayable"))
     }
 
-    @Test func `nobody is told of what succeeds, what is not wished, and what happens elsewhere`() async throws {
+    @Test func `ignores successes, unsubscribed events and other organizations`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let stranger = Phone(gateway, try await gateway.organization())
@@ -68,7 +68,7 @@ import Testing
         #expect(try await gateway.told(endpoint).isEmpty)
     }
 
-    @Test func `every endpoint that wishes to know is told once, by the same id`() async throws {
+    @Test func `each subscribed endpoint receives a message once, with the same id`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"on_failure":"continue"}"#))
         var endpoints: [WebhookKey] = []
@@ -78,8 +78,8 @@ import Testing
         #expect(told[0].count == 2 && Set(told).count == 1)
     }
 
-    /// The hot path pays nothing: what succeeds does not even look at the tables, which nobody may just now.
-    @Test func `what succeeds does not look whether anybody is to be told`() async throws {
+    /// The hot path pays nothing: successes do not read the tables, which are locked here.
+    @Test func `a success does not look up endpoints`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         _ = try await gateway.webhook(phone.organization)
@@ -93,7 +93,7 @@ import Testing
         await closed.closeAndWait()
     }
 
-    @Test func `a user's erasure is told in the transaction of whoever erases`() async throws {
+    @Test func `announces a user's erasure in the transaction of the erasure`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let endpoint = try await gateway.webhook(organization, [.userErased])
@@ -115,13 +115,13 @@ import Testing
         #expect(try told[0].json["user_id"]?.uuid == user)
     }
 
-    @Test func `an upstream that is away is told once over all replicas, and once that it is back`() async throws {
+    @Test func `an upstream's outage and recovery are announced once over all replicas`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let endpoint = try await gateway.webhook(organization, [.upstreamDown, .upstreamUp])
         let webhooks = gateway.store.webhooks
         try await webhooks.record(upstream: organization.id, isDown: true, reason: "unreachable")
-        #expect(try await gateway.told(endpoint).isEmpty, "it has none")
+        #expect(try await gateway.told(endpoint).isEmpty, "it has no upstream")
         try await gateway.execute(
             """
             INSERT INTO upstreams (organization_id, base_url, timeout_seconds, max_concurrency, id_pointer, headers,

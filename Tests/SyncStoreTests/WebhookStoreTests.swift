@@ -13,9 +13,9 @@ import Testing
 @testable import SyncStore
 @testable import WebhooksFeature
 
-/// What workers read and write: under a lease, in numbers, and nothing of anybody else.
+/// What workers read and write: under a lease, with sequence numbers, and only for their endpoint.
 @Suite struct WebhookStoreTests {
-    /// An organization that goes on after failures, with an endpoint and some failures to tell.
+    /// An organization that continues after failures, with an endpoint and some failures to announce.
     private func stage(
         _ count: Int = 3,
         _ events: [WebhookEvent] = [.mutationFailed],
@@ -31,7 +31,7 @@ import Testing
         return (gateway, phone, endpoint)
     }
 
-    @Test func `deliveries are numbered as they are first taken, and keep their numbers`() async throws {
+    @Test func `deliveries receive numbers when they are first claimed, and keep them`() async throws {
         let (gateway, phone, endpoint) = try await stage()
         let webhooks = gateway.store.webhooks
         #expect(try await webhooks.due(after: nil).due == [endpoint])
@@ -59,7 +59,7 @@ import Testing
         #expect(row.lastSequence == 4 && row.failureCount == 0)
     }
 
-    @Test func `one worker has an endpoint, and who comes late writes nothing`() async throws {
+    @Test func `one worker holds an endpoint, and a late one writes nothing`() async throws {
         let (gateway, _, endpoint) = try await stage(1)
         let other = try await Gateway(replicaOf: gateway)
         let lost = try #require(try await gateway.store.webhooks.claim(endpoint))
@@ -80,7 +80,7 @@ import Testing
         #expect(try await gateway.store.webhookAdministration.endpoint(endpoint)?.status == .enabled)
     }
 
-    @Test func `410 ends it until an operator enables it again`() async throws {
+    @Test func `410 disables the endpoint until an operator enables it again`() async throws {
         let (gateway, phone, endpoint) = try await stage(2)
         let lease = try #require(try await gateway.store.webhooks.claim(endpoint))
         let taken = try #require(try await gateway.step(lease)).deliveries
@@ -95,7 +95,7 @@ import Testing
         #expect(try await gateway.store.webhookAdministration.endpoint(endpoint)?.status == .gone)
         try await phone.push([phone.failing()])
         let told = try await gateway.told(endpoint)
-        #expect(told.map(\.status) == [.dead, .waiting], "it is told of nothing new")
+        #expect(told.map(\.status) == [.dead, .waiting], "no new event is announced")
         gateway.clock.advance(seconds: 86_400)
         #expect(try await gateway.store.webhooks.due(after: nil).due.isEmpty)
         #expect(try await gateway.store.webhooks.claim(endpoint) == nil)
@@ -106,14 +106,14 @@ import Testing
         #expect(try await gateway.store.webhooks.due(after: nil).due == [endpoint])
     }
 
-    @Test func `nothing goes to an organization that is not served`() async throws {
+    @Test func `sends nothing for an organization that is not served`() async throws {
         let (gateway, phone, endpoint) = try await stage(1)
         let body = Array(#"{"status":"suspended"}"#.utf8)
         _ = try await gateway.store.administration.put(phone.organization.id, OrganizationUpdate(body: body))
         #expect(try await gateway.store.webhooks.claim(endpoint) == nil)
     }
 
-    @Test func `dead letters are tried again as new ones`() async throws {
+    @Test func `dead letters are retried as new deliveries`() async throws {
         let (gateway, _, endpoint) = try await stage(3)
         let administration = gateway.store.webhookAdministration
         try await gateway.execute(
@@ -136,7 +136,7 @@ import Testing
         #expect(try await gateway.told(endpoint, .dead).isEmpty)
     }
 
-    @Test func `an id that is a number at the API is one in messages`() async throws {
+    @Test func `an integer id of the API is an integer in messages`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let endpoint = try await gateway.webhook(organization, [.entityChanged])
@@ -149,7 +149,7 @@ import Testing
         #expect(ids == ["4711", #""4712""#])
     }
 
-    @Test func `entities are told of from the feed, each in its last state, from the wish on`() async throws {
+    @Test func `announces entities from the feed, each in its last state, from the subscription on`() async throws {
         let (gateway, phone, endpoint) = try await stage(0, [.entityChanged])
         let stranger = Phone(gateway, try await gateway.organization())
         _ = try await gateway.webhook(stranger.organization, [.mutationFailed])
@@ -172,7 +172,7 @@ import Testing
         #expect(try await webhooks.behind(after: nil).due.isEmpty)
         #expect(try #require(try await gateway.step(lease, step.deliveries)).deliveries.isEmpty)
 
-        // who wishes it no more, and then again, begins anew
+        // an unsubscribed endpoint that subscribes again starts at the current position
         var update = WebhookUpdate()
         update.events = [.mutationFailed]
         _ = try await gateway.store.webhookAdministration.change(endpoint, update)
@@ -181,7 +181,7 @@ import Testing
         update.events = [.entityChanged]
         _ = try await gateway.store.webhookAdministration.change(endpoint, update)
         #expect(try await webhooks.behind(after: nil).due.isEmpty)
-        // after a restore the feed is another
+        // after a restore the feed has a new epoch
         try await gateway.execute(
             "UPDATE feeds SET epoch = epoch + 1 WHERE organization_id = '\(phone.organization.id)'"
         )
@@ -191,7 +191,7 @@ import Testing
         #expect(try await webhooks.behind(after: nil).due.isEmpty)
     }
 
-    @Test func `a search goes on where it ended, whatever waits for one endpoint`() async throws {
+    @Test func `a search resumes where it ended, despite one endpoint's backlog`() async throws {
         let gateway = try await Gateway()
         var endpoints: [WebhookKey] = []
         for _ in 0..<3 { endpoints.append(try await stage(1, in: gateway).endpoint) }
@@ -211,7 +211,7 @@ import Testing
         )
     }
 
-    @Test func `secrets are sealed where data are, and sealed anew with them`() async throws {
+    @Test func `secrets are encrypted, and sealed again with the data`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let (_, _, endpoint) = try await stage(1, in: gateway)
         let text = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -228,7 +228,7 @@ import Testing
         #expect(try await gateway.database.mentions(of: "sluice-sealed:1:1:") == [:])
         gateway.clock.advance(seconds: 61)
         lease = try #require(try await gateway.store.webhooks.claim(endpoint))
-        #expect(lease.secrets == [rotated], "the one before has ended")
+        #expect(lease.secrets == [rotated], "the previous one has ended")
     }
 
     @Test func `a purge and a deletion leave nothing`() async throws {
@@ -247,7 +247,7 @@ import Testing
     }
 
     /// Added in the transaction of a push that read the endpoint before it was deleted.
-    @Test func `what waits for an endpoint that is no more is disposed of`() async throws {
+    @Test func `deletes waiting deliveries of a deleted endpoint`() async throws {
         let (gateway, _, endpoint) = try await stage(2)
         try await gateway.execute("DELETE FROM webhook_endpoints")
         #expect(try await gateway.store.webhooks.claim(endpoint) == nil)
@@ -255,7 +255,7 @@ import Testing
         #expect(try await gateway.database.mentions(of: endpoint.id.lowercased) == [:])
     }
 
-    @Test func `what was delivered is kept for a week, and all else for a month`() async throws {
+    @Test func `keeps delivered messages for a week, and all others for a month`() async throws {
         let (gateway, phone, endpoint) = try await stage(4)
         let kept = try await stage(2, in: gateway)
         let ids = try await gateway.told(endpoint).map(\.id)
@@ -279,7 +279,7 @@ import Testing
         #expect(try await gateway.told(kept.endpoint).isEmpty)
     }
 
-    @Test func `no organization has more than its endpoints`() async throws {
+    @Test func `limits the endpoints of an organization`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         for _ in 0..<WebhookAdministration.maximumEndpoints { _ = try await gateway.webhook(organization) }
@@ -289,9 +289,9 @@ import Testing
 
     // MARK: - Plans
 
-    /// On small tables, and on grown ones that nobody has analysed: rows are named by keys, partitions pruned.
+    /// On small tables, and on grown ones without statistics: rows are found by keys, and partitions are pruned.
     @Test(.onOneServer("plans of one server"), arguments: [0, 20_000])
-    func `the statements look rows up by index`(rows: Int) async throws {
+    func `the statements look up rows by index`(rows: Int) async throws {
         let (gateway, _, endpoint) = try await stage(2, [.mutationFailed, .entityChanged])
         try await gateway.execute(
             """
@@ -344,7 +344,7 @@ import Testing
                 !plan.contains("Seq Scan") && !plan.contains("Hash Join") && !plan.contains("Merge Join"),
                 "\(plan)"
             )
-            // an endpoint's thousands are not looked at for the few that are meant
+            // finds the few rows without reading the endpoint's thousands
             #expect(pages(in: plan) < 400, "\(plan)")
         }
         let search = try await connection.explain(

@@ -9,7 +9,7 @@ import TestSupport
 @testable import SyncStore
 @testable import WebhooksFeature
 
-/// What tests of webhooks have in common.
+/// Shared helpers of webhook tests.
 extension Gateway {
     /// Adds an endpoint.
     func webhook(
@@ -31,13 +31,13 @@ extension Gateway {
 
     struct NoWebhook: Error {}
 
-    /// What is written down for an endpoint, oldest first.
+    /// The messages stored for an endpoint, oldest first.
     func told(_ endpoint: WebhookKey, _ status: WebhookOutcome.Status? = nil) async throws -> [WebhookDeliveryRow] {
         let page = try await store.webhookAdministration.deliveries(of: endpoint, status, limit: 1_000, after: nil)
         return (page?.deliveries ?? []).reversed()
     }
 
-    /// A step under a lease, with the same answer to everything that the step before handed out.
+    /// A step under a lease, with the same result for every delivery of the step before.
     func step(
         _ lease: WebhookStore.Lease,
         _ deliveries: [WebhookDelivery] = [],
@@ -67,6 +67,6 @@ extension WebhookDeliveryRow {
 }
 
 extension Phone {
-    /// An update of what does not exist, which fails at once.
+    /// An update of an entity that does not exist, which fails immediately.
     func failing() -> Entry { entry("update", server: #""\#(UUID().lowercased)""#) }
 }

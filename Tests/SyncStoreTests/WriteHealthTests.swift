@@ -7,7 +7,7 @@ import Testing
     private static let lost = PostgresError(.connectionLost, "the connection was closed")
     private let start = ContinuousClock.now
 
-    @Test func `a writer that never failed is healthy and due for its first probe`() {
+    @Test func `a writer that never failed is healthy and ready for its first probe`() {
         var health = WriteHealth()
         #expect(health.trouble(at: start) == nil)
         #expect(health.isProbeDue(at: start))
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(arguments: ["23505", "40001", "53400", "55P03", "57014", "22003"])
-    func `an error of one job says nothing about the database`(sqlState: String) {
+    func `an error of one job is no evidence about the database`(sqlState: String) {
         var health = WriteHealth()
         health.failed(PostgresError(.server(sqlState: sqlState), ""), at: start)
         health.failed(PostgresError(.poolExhausted, ""), at: start)
@@ -56,13 +56,13 @@ import Testing
         "08006", "25006", "25P03", "25P04", "53000", "53100", "53200", "53300", "57P01", "57P02", "57P03", "57P04",
         "57P05", "58000", "58030",
     ])
-    func `a server that takes no writes now is unavailable`(sqlState: String) {
+    func `a server that accepts no writes is unavailable`(sqlState: String) {
         let error = PostgresError(.server(sqlState: sqlState), "")
         #expect(error.isUnavailable)
         #expect(WriteHealth.counts(error))
     }
 
-    @Test func `recovery is told from other errors of its codes by the message`() {
+    @Test func `distinguishes recovery from other errors with its codes by the message`() {
         let recovering = PostgresError(.server(sqlState: "55000"), "recovery is in progress")
         let serializable = PostgresError(.server(sqlState: "0A000"), "cannot use serializable mode in a hot standby")
         #expect(recovering.isOfReadOnlyServer && serializable.isOfReadOnlyServer)

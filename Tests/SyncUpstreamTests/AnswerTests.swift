@@ -2,7 +2,7 @@ import SyncModel
 import SyncUpstream
 import Testing
 
-/// What is taken from an answer.
+/// The parts of an answer that are used.
 @Suite struct AnswerTests {
     private func answer(_ text: String) async throws -> UpstreamResponse {
         let server = try await ScriptedServer.start(answering: text)
@@ -16,9 +16,9 @@ import Testing
         try await answer("HTTP/1.1 200 OK\r\n\(headers)Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
     }
 
-    /// An id can be read from what cannot be kept.
+    /// An id can be read from a body that cannot be stored.
     @Test(arguments: [#"{"id":5,"note":"a\u0000b"}"#, #"{"id":5,"note":"\ud800"}"#, #"{"id":5,"t":1,"t":2}"#])
-    func `what postgre SQL cannot hold is not kept`(_ body: String) async throws {
+    func `does not keep JSON that PostgreSQL cannot store`(_ body: String) async throws {
         let response = try await answer(body: body)
         #expect(response.json == nil)
         #expect(response.unkeptJSON == Array(body.utf8))
@@ -42,12 +42,12 @@ import Testing
         ("401 Unauthorized", "WWW-Authenticate: \"quoted\"", nil),
         ("407 Proxy Authentication Required", "Proxy-Authenticate: Digest nonce=\"secret\"", "Digest"),
     ])
-    func `of a challenge the scheme is taken`(_ status: String, _ header: String, _ scheme: String?) async throws {
+    func `returns the scheme of a challenge`(_ status: String, _ header: String, _ scheme: String?) async throws {
         let response = try await answer("HTTP/1.1 \(status)\r\n\(header)\r\nContent-Length: 0\r\n\r\n")
         #expect(response.challenge == scheme)
     }
 
-    @Test func `headers are read`() async throws {
+    @Test func `reads headers`() async throws {
         let response = try await answer(
             body: "{}",
             headers: "ETag: W/\"7\"\r\nLocation: /items/9\r\nRetry-After: 120\r\n"
@@ -57,14 +57,14 @@ import Testing
         #expect(response.retryAt == noon.adding(seconds: 120))
     }
 
-    @Test func `a long ETag is dropped`() async throws {
+    @Test func `drops a long ETag`() async throws {
         let longest = String(repeating: "x", count: 1_000)
         #expect(try await answer(body: "{}", headers: "ETag: \(longest)\r\n").etag == longest)
         #expect(try await answer(body: "{}", headers: "ETag: \(longest)x\r\n").etag == nil)
         #expect(try await answer(body: "{}", headers: "ETag: \"é\"\r\n").etag == nil)
     }
 
-    @Test func `an informational answer is passed over`() async throws {
+    @Test func `skips an informational answer`() async throws {
         let response = try await answer(
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"
                 + "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n{\"id\":1}"
@@ -73,7 +73,7 @@ import Testing
         #expect(response.text == #"{"id":1}"#)
     }
 
-    @Test func `a body may come in chunks or end with the connection`() async throws {
+    @Test func `a body may be chunked or end with the connection`() async throws {
         let chunked = try await answer(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"id\r\n4\r\n\":1}\r\n0\r\n\r\n"
         )
@@ -85,7 +85,7 @@ import Testing
         #expect(ended.response?.text == #"{"id":1}"#)
     }
 
-    @Test func `no body is no JSON`() async throws {
+    @Test func `an empty body is no JSON`() async throws {
         #expect(try await answer("HTTP/1.1 204 No Content\r\n\r\n").json == nil)
         #expect(try await answer(body: "").json == nil)
         #expect(try await answer(body: " \r\n\t").json == nil)
@@ -96,7 +96,7 @@ import Testing
         ("{\"a\":1e400000}", nil), ("{\"a\":1,\"a\":2}", nil), (#"{"a":"\u0000"}"#, nil), (#"{"a":"\ud800"}"#, nil),
         ("<html>", nil), ("{\"a\":1", nil), ("{\"a\":1}{}", nil), ("{'a':1}", nil), ("\u{feff}{}", "{}"),
     ])
-    func `only JSON that can be stored counts`(_ body: String, _ json: String?) async throws {
+    func `returns only JSON that can be stored`(_ body: String, _ json: String?) async throws {
         let response = try await answer(body: body)
         #expect(response.status == 200)
         #expect(response.text == json)
@@ -107,7 +107,7 @@ import Testing
         ("x", "Content-Encoding: gzip\r\n", "is compressed (gzip)", ""),
         ("x", "Content-Encoding: identity\r\n", "is not JSON", "x"), ("\u{feff}\u{feff}{}", "", "is not JSON", "·{}"),
     ])
-    func `a body that is not JSON is kept as its cause and its first bytes`(
+    func `describes a body that is not JSON by its cause and its first bytes`(
         _ body: String,
         _ headers: String,
         _ cause: String,
@@ -118,14 +118,14 @@ import Testing
         #expect(problem.excerpt == excerpt)
     }
 
-    @Test func `what is JSON in spite of its headers is used`() async throws {
+    @Test func `uses JSON despite wrong headers`() async throws {
         for headers in ["Content-Encoding: gzip\r\n", "Content-Type: application/json; charset=utf-16\r\n"] {
             let response = try await answer(body: #"{"id":1}"#, headers: headers)
             #expect(response.text == #"{"id":1}"# && response.unusableBody == nil)
         }
     }
 
-    @Test func `Content-Location stands in for a Location that is not there`() async throws {
+    @Test func `Content-Location replaces a missing Location`() async throws {
         let both = "Location: /c/1\r\nContent-Location: /c/2\r\n"
         #expect(try await answer(body: "", headers: both).location == "/c/1")
         #expect(try await answer(body: "", headers: "Content-Location: /c/2\r\n").location == "/c/2")
@@ -133,12 +133,12 @@ import Testing
         #expect(refused.location == nil)
     }
 
-    @Test func `deep JSON does not count`() async throws {
+    @Test func `ignores deep JSON`() async throws {
         let deep = String(repeating: "[", count: 2_000) + String(repeating: "]", count: 2_000)
         #expect(try await answer(body: deep).json == nil)
     }
 
-    @Test func `a body of a mebibyte is the longest`() async throws {
+    @Test func `accepts a body of up to a mebibyte`() async throws {
         let longest = "\"" + String(repeating: "x", count: 1_048_574) + "\""
         #expect(try await answer(body: longest).json?.count == 1_048_576)
         let longer = try await answer(body: longest + " ", headers: "ETag: \"1\"\r\n")
@@ -148,7 +148,7 @@ import Testing
         #expect(longer.unusableBody?.reason == "is longer than 1048576 bytes")
     }
 
-    @Test func `reading ends where a body gets too long`() async throws {
+    @Test func `stops reading a body that is too long`() async throws {
         let chunk = "10000\r\n" + String(repeating: "x", count: 65_536) + "\r\n"
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\nETag: \"1\"\r\n\r\n"), .trickle(chunk)]

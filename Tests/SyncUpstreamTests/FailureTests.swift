@@ -5,7 +5,7 @@ import SyncUpstream
 import TestSupport
 import Testing
 
-/// What is certain not to have been sent, and what nobody can know.
+/// Failures in which the request was certainly not sent, and those of unknown outcome.
 @Suite struct FailureTests {
     private let created = "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n{\"id\":1}"
 
@@ -17,7 +17,7 @@ import Testing
         #expect(answer.notSent == "connection refused")
     }
 
-    @Test func `a name that nobody knows sends nothing`() async throws {
+    @Test func `an unknown host name sends nothing`() async throws {
         let answer = try await withUpstream {
             await $0.send(request(), to: UpstreamSettings(baseURL: "http://nowhere.invalid"))
         }
@@ -45,10 +45,10 @@ import Testing
         #expect(answer.notSent == "no connection in time")
     }
 
-    /// A request that waits for a connection gets it the moment that an answer has ended. What is read in one go is little
-    /// where answers were small, unless somebody sees to it: the rest would be the next request's.
+    /// A waiting request gets the connection as soon as an answer has ended. With small answers, a single read returns
+    /// little beyond the answer, unless the client checks: the remaining bytes would become the next request's answer.
     @Test(arguments: [2_028, 14_316, 16_364, 30_700, 49_132, 63_468])
-    func `an answer that nobody asked for is nobody's`(length: Int) async throws {
+    func `discards an unsolicited answer`(length: Int) async throws {
         let poison = "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"id\":6666}"
         let head = "HTTP/1.1 201 Created\r\nContent-Length: \(length - 46)\r\n\r\n"
         let body = #"{"id":3}"#
@@ -74,16 +74,16 @@ import Testing
             #expect(await first.value.response?.text?.hasPrefix(body) == true)
             for other in others {
                 let answer = await other.value
-                // of one that went out on that connection nothing can be known
+                // the outcome of a request on that connection is unknown
                 let isRight = answer.response?.text == #"{"id":1}"# || answer.unknown != nil || answer.notSent != nil
                 #expect(isRight, "\(answer)")
             }
-            // and goes on on another connection
+            // and continues on another connection
             #expect(await upstream.send(request(), to: settings).response?.text == #"{"id":1}"#)
         }
     }
 
-    @Test func `waiting for a connection in vain sends nothing`() async throws {
+    @Test func `a time-out while waiting for a connection sends nothing`() async throws {
         let server = try await ScriptedServer.start { _, _ in [] }
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectionsPerHost = 1
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `an answer that never comes is unknown`() async throws {
+    @Test func `an answer that never arrives is unknown`() async throws {
         let server = try await ScriptedServer.start { _, _ in [] }
         let answer = try await withUpstream {
             await $0.send(request(timeout: .milliseconds(1_500)), to: UpstreamSettings(baseURL: server.baseURL))
@@ -106,7 +106,7 @@ import Testing
         #expect(answer.unknown == "timed out after 1500 ms")
     }
 
-    @Test func `a refusal's body that trickles is unknown once its time is up`() async throws {
+    @Test func `a trickling body of a refusal is unknown after its time-out`() async throws {
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 422 Unprocessable\r\nContent-Length: 100000\r\n\r\n"), .trickle("1")]
         }
@@ -116,8 +116,8 @@ import Testing
         #expect(answer.unknown == "timed out after 1 s")
     }
 
-    /// From its head on a success is one: the request took effect, whatever becomes of the rest.
-    @Test func `a success's body that trickles is cut off once its time is up`() async throws {
+    /// A success counts from its head on: the request took effect, even if the body is incomplete.
+    @Test func `a trickling body of a success is cut off after its time-out`() async throws {
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nETag: \"1\"\r\n\r\n"), .trickle("1")]
         }
@@ -136,7 +136,7 @@ import Testing
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", nil),
         ("HTTP/1.1 204 No Content\r\n\r\n", nil),
     ])
-    func `a success that breaks off is one`(_ text: String, _ json: String?) async throws {
+    func `a truncated success is a success`(_ text: String, _ json: String?) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text), .close] }
         let answer = try await withUpstream {
             await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
@@ -146,7 +146,7 @@ import Testing
         #expect(response.isCutOff == (response.status != 204))
     }
 
-    @Test func `a head that trickles is unknown once its time is up`() async throws {
+    @Test func `a trickling head is unknown after its time-out`() async throws {
         let server = try await ScriptedServer.start { _, _ in [.send("HTTP/1.1 200 OK\r\n"), .trickle("X-A: b\r\n")] }
         let answer = try await withUpstream {
             await $0.send(request(timeout: .seconds(1)), to: UpstreamSettings(baseURL: server.baseURL))
@@ -189,7 +189,7 @@ import Testing
         "HTTP/1.1 007 X\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 001 X\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
     ])
-    func `what is not HTTP is unknown`(_ text: String) async throws {
+    func `an answer that is not HTTP is unknown`(_ text: String) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text)] }
         let answer = try await withUpstream {
             await $0.send(request(timeout: .seconds(60)), to: UpstreamSettings(baseURL: server.baseURL))
@@ -206,7 +206,7 @@ import Testing
         #expect(answer.unknown == "the answer was not HTTP, or broke off")
     }
 
-    @Test func `no request is repeated behind our back`() async throws {
+    @Test func `the client library repeats no request`() async throws {
         // the second request on a kept connection finds it closed, as after a server's idle time-out
         let created = created
         let server = try await ScriptedServer.start { number, _ in number == 0 ? [.send(created)] : [.close] }
@@ -226,7 +226,7 @@ import Testing
         #expect(connections == [0, 0, 1])
     }
 
-    @Test func `a second answer spoils no other request`() async throws {
+    @Test func `a second answer affects no other request`() async throws {
         let created = created
         let server = try await ScriptedServer.start { number, _ in
             number == 0 ? [.send(created + "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")] : [.send(created)]
@@ -235,12 +235,12 @@ import Testing
             let settings = UpstreamSettings(baseURL: server.baseURL)
             #expect(await upstream.send(request(), to: settings).response?.status == 201)
             let second = await upstream.send(request(), to: settings)
-            // the connection may be found broken before the request is sent, or while it is
+            // the connection may be found broken before the request is sent, or during it
             #expect(second.response?.status != 500)
         }
     }
 
-    @Test func `after shutdown nothing is sent`() async throws {
+    @Test func `sends nothing after shutdown`() async throws {
         let server = try await ScriptedServer.start(answering: created)
         try await withUpstream { upstream in
             await upstream.shutdown()
@@ -260,7 +260,7 @@ import Testing
     }
 
     @Test(arguments: ["secret\r\nX-Evil: 1", "secret\u{0}", String(repeating: "x", count: 5_000)])
-    func `a credential that is no header sends nothing`(_ secret: String) async throws {
+    func `a credential that is no valid header value sends nothing`(_ secret: String) async throws {
         let server = try await ScriptedServer.start(answering: created)
         let settings = UpstreamSettings(baseURL: server.baseURL, credential: .bearer(secret))
         let answer = try await withUpstream { await $0.send(request(), to: settings) }

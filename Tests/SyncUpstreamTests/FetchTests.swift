@@ -40,7 +40,7 @@ import Testing
         let description: String
     }
 
-    @Test func `a request is nobody's, carries the credential, and has the gateway's conditions alone`() async throws {
+    @Test func `a fetch names no user, has the credential, and only the gateway's conditions`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 304 Not Modified\r\n\r\n")
         let settings = UpstreamSettings(
             baseURL: server.baseURL + "/v1",
@@ -62,7 +62,7 @@ import Testing
         #expect(received.header("x-sluice-user") == [] && received.header("idempotency-key") == [])
     }
 
-    @Test func `a signed credential is that of no user`() async throws {
+    @Test func `a signed credential belongs to no user`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
         let settings = UpstreamSettings(baseURL: server.baseURL, credential: .signed)
         _ = try await withUpstream(sign: { "\($0.uuidString).\($1.uuidString)" }) {
@@ -73,7 +73,7 @@ import Testing
         #expect(received.header("authorization") == ["Bearer " + signed])
     }
 
-    @Test func `what is read of an answer`() async throws {
+    @Test func `returns the relevant parts of an answer`() async throws {
         let response = try await response(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\nETag: \"a\"\r\n"
                 + "Last-Modified: Fri, 20 Nov 2026 07:00:00 GMT\r\nLink: <a>; rel=prev\r\nLink: <b>; rel=next\r\n"
@@ -90,7 +90,7 @@ import Testing
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
             + String(repeating: "100\r\n" + String(repeating: "x", count: 256) + "\r\n", count: 5),
     ])
-    func `a body that is too long is not read`(_ text: String) async throws {
+    func `does not read a body that is too long`(_ text: String) async throws {
         let response = try await response(text)
         #expect(response.status == 200 && response.body == nil)
     }
@@ -108,7 +108,7 @@ import Testing
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n",
         "SSH-2.0-OpenSSH\r\n\r\n",
     ])
-    func `an answer that breaks off is none`(_ text: String) async throws {
+    func `a truncated answer is a failure`(_ text: String) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text), .close] }
         let answer = try await withUpstream {
             await $0.fetch(fetch(), from: UpstreamSettings(baseURL: server.baseURL))
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `an answer that never ends is given up in time, and so is a cancelled request`() async throws {
+    @Test func `an endless answer is abandoned in time, and so is a cancelled request`() async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"
         let server = try await ScriptedServer.start { _, _ in [.send(head), .trickle("x")] }
         let settings = UpstreamSettings(baseURL: server.baseURL)
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test(arguments: ["/../admin", "//elsewhere.example/", "/%2e%2e/x", "items"])
-    func `nothing is asked for above the base URL`(_ path: String) async throws {
+    func `requests nothing above the base URL`(_ path: String) async throws {
         let answer = try await answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", fetch(path))
         guard case .none(let reason) = answer else {
             Issue.record("\(answer)")

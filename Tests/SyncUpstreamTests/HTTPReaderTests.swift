@@ -3,7 +3,7 @@ import SyncModel
 import SyncUpstream
 import Testing
 
-/// What is asked of identity providers, and what is made of their answers.
+/// Requests to identity providers, and the results of their answers.
 @Suite(.timeLimit(.minutes(10))) struct HTTPReaderTests {
     private func withReader<Result>(_ body: (HTTPReader) async throws -> Result) async throws -> Result {
         let reader = HTTPReader(version: "9", logger: Logger(label: "test"))
@@ -22,7 +22,7 @@ import Testing
         return try await withReader { await $0.keySet(server.baseURL + "/keys", etag) }
     }
 
-    @Test func `a key set comes with its tag and its age`() async throws {
+    @Test func `returns a key set with its tag and its age`() async throws {
         let text = "HTTP/1.1 200 OK\r\nETag: W/\"1\"\r\nCache-Control: public\r\nCache-Control: max-age=60\r\n"
         let body = #"{"keys":[]}"#
         let server = try await ScriptedServer.start(answering: text + "Content-Length: \(body.count)\r\n\r\n" + body)
@@ -42,7 +42,7 @@ import Testing
         #expect(second.header("If-None-Match") == ["W/\"0\""])
     }
 
-    @Test func `what has not changed is not sent again`() async throws {
+    @Test func `an unchanged key set is not sent again`() async throws {
         #expect(try await answer("HTTP/1.1 304 Not Modified\r\n\r\n", etag: "\"1\"") == .unchanged(cacheControl: nil))
     }
 
@@ -61,12 +61,12 @@ import Testing
             #expect(try await answer(text) == .failed("status \(status)"))
         }
         guard case .failed = try await answer("hello\r\n\r\n") else {
-            Issue.record("that is not HTTP")
+            Issue.record("the text is not HTTP")
             return
         }
     }
 
-    @Test func `what is too large is not read`() async throws {
+    @Test func `does not read a document that is too large`() async throws {
         #expect(
             try await answer("HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n{")
                 == .failed("the document is too large")
@@ -76,33 +76,33 @@ import Testing
         #expect(try await answer(chunked) == .failed("the document is too large"))
     }
 
-    @Test func `whoever drips is cut off`() async throws {
+    @Test func `cuts off a trickling server`() async throws {
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"), .trickle(" ")]
         }
         let start = ContinuousClock.now
         let answer = try await withReader { await $0.keySet(server.baseURL, nil) }
         #expect(answer == .failed("timed out after 5 s"))
-        #expect(ContinuousClock.now - start < .seconds(120), "it would never be over")
+        #expect(ContinuousClock.now - start < .seconds(120), "it would never end")
     }
 
     @Test(arguments: ["ftp://127.0.0.1/", "file:///etc/passwd", "http://u:p@127.0.0.1/", "x", "http://127.0.0.1/#a"])
-    func `what is no URL for this is not asked for`(url: String) async throws {
+    func `does not request an unsuitable URL`(url: String) async throws {
         guard case .failed(let reason) = try await withReader({ await $0.keySet(url, nil) }) else {
-            Issue.record("\(url) was asked for")
+            Issue.record("\(url) was requested")
             return
         }
         #expect(reason.hasPrefix("the URL "))
         #expect(!reason.contains(url))
     }
 
-    @Test func `a server is there if it answers anything`() async throws {
+    @Test func `any answer shows that a server is reachable`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 418 X\r\nContent-Length: 0\r\n\r\n")
         let status = try await withReader { try await $0.probe(server.baseURL + "/api").get() }
         #expect(status == 418)
         let failure = try await withReader { await $0.probe("http://127.0.0.1:9") }
         guard case .failure(let reason) = failure else {
-            Issue.record("nobody is there")
+            Issue.record("no server listens")
             return
         }
         #expect(reason.text == "connection refused")

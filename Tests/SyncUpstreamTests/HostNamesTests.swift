@@ -8,7 +8,7 @@ import Testing
 @testable import SyncUpstream
 
 @Suite struct HostNamesTests {
-    /// A resolver that is silent about names that begin with `silent` until it is released.
+    /// A resolver that does not answer names that begin with `silent` until it is released.
     private final class Resolver: Sendable {
         private let released = DispatchSemaphore(value: 0)
         private let asked = Mutex<[String]>([])
@@ -44,7 +44,7 @@ import Testing
         resolver.release()
     }
 
-    @Test func `an organization leaves threads to others`() async throws {
+    @Test func `an organization leaves threads for others`() async throws {
         let resolver = Resolver()
         let names = HostNames(threads: 6, patience: .milliseconds(50), lookUp: resolver.lookUp)
         let (organization, other) = (UUID(), UUID())
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func `an address is not looked up and an answer is used again`() async throws {
+    @Test func `does not look up an address, and reuses an answer`() async throws {
         let resolver = Resolver()
         let names = HostNames(patience: .seconds(60), lifetime: .seconds(600), lookUp: resolver.lookUp)
         #expect(await names.addresses(of: "192.0.2.7", for: UUID()) == address)

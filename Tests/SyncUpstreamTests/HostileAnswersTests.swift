@@ -7,9 +7,9 @@ import Testing
 @testable import SyncUpstream
 @testable import WebhooksFeature
 
-/// One organization's server must not end the gateway that all others use: whatever it sends is an answer.
+/// One organization's server must not crash the gateway that all others use: any bytes are an answer.
 @Suite struct HostileAnswersTests {
-    /// Something like HTTP: heads and bodies that need not fit each other, cut off or with a strange byte in them.
+    /// Approximate HTTP: heads and bodies that may not match, truncated or with an invalid byte.
     private static func answer(_ random: inout SeededRandom) -> String {
         func pick(_ texts: [String]) -> String { texts.randomElement(using: &random) ?? "" }
         var text = ""
@@ -46,16 +46,16 @@ import Testing
 
     private static let good = "HTTP/1.1 201 Created\r\nContent-Length: 6\r\n\r\n{\"id\":1}"
 
-    @Test(arguments: [false, true]) func `whatever an upstream or an endpoint sends is an answer`(_ early: Bool)
+    @Test(arguments: [false, true]) func `any bytes of an upstream or an endpoint are an answer`(_ early: Bool)
         async throws
     {
         let seed = Seed()
-        // what this looks for ends the process before an expectation could say so
+        // the failure that this test looks for ends the process before an expectation could report it
         print(seed)
         var random = seed.generator
         let answers = (0..<400).map { _ in Self.answer(&random) }
         let server = try await ScriptedServer.start(early: early) { number, _ in
-            // the good ones leave connections to be used again
+            // the valid ones leave connections to reuse
             number.isMultiple(of: 2) ? [.send(Self.good)] : [.send(answers[number % answers.count]), .close]
         }
         let sender = WebhookSenderTests.sender()
@@ -77,13 +77,13 @@ import Testing
                 answered += await responses
                 heard += await statuses
             }
-            // the good ones among them, at least most of them
+            // at least most of the valid ones
             #expect(answered > 60 && heard > 60, "\(answered), \(heard), \(seed)")
         }
         await line.close()
     }
 
-    /// How many of eight attempts at the same time succeed.
+    /// The number of successes of eight concurrent attempts.
     private static func count(_ attempt: @escaping @Sendable () async -> Bool) async -> Int {
         await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<8 { group.addTask(operation: attempt) }

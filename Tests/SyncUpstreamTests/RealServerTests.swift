@@ -5,7 +5,7 @@ import SyncUpstream
 import TestSupport
 import Testing
 
-/// Against servers that others wrote.
+/// Tests with independent server implementations.
 @Suite struct RealServerTests {
     @Test func `nginx answers many requests at once`() async throws {
         let server = try await NginxServer.start(
@@ -25,7 +25,7 @@ import Testing
         #expect(statuses == Array(repeating: 201, count: 200))
     }
 
-    @Test func `a server that ends and another that starts are noticed`() async throws {
+    @Test func `notices that a server stops and another starts`() async throws {
         let server = try await NginxServer.start()
         try await withUpstream { upstream in
             let settings = UpstreamSettings(baseURL: server.baseURL)
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `httpbin gets what was sent`() async throws {
+    @Test func `httpbin receives the sent request`() async throws {
         let server = try await HTTPBinServer.shared()
         let answer = try await withUpstream {
             let settings = UpstreamSettings(baseURL: server.baseURL + "/anything", credential: .bearer("abc"))

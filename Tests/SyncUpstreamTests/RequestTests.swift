@@ -3,9 +3,9 @@ import SyncModel
 import SyncUpstream
 import Testing
 
-/// What is sent.
+/// The sent request.
 @Suite struct RequestTests {
-    /// The one request that the server gets.
+    /// The one request that the server receives.
     private func sent(
         _ request: UpstreamRequest,
         credential: UpstreamCredential? = nil,
@@ -20,7 +20,7 @@ import Testing
         return try #require(await server.next())
     }
 
-    @Test func `a request says whose it is`() async throws {
+    @Test func `a request identifies its user and organization`() async throws {
         let received = try await sent(request("PATCH", "/items/7?full=1"), path: "/api/v2")
         #expect(received.requestLine == "PATCH /api/v2/items/7?full=1 HTTP/1.1")
         #expect(received.body == #"{"a":1}"#)
@@ -35,7 +35,7 @@ import Testing
         #expect(received.header("Authorization") == [])
     }
 
-    @Test func `a request has nothing of one before it to the same URL`() async throws {
+    @Test func `a request contains nothing of an earlier one to the same URL`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 204 No Content\r\n\r\n")
         let secret = UpstreamSettings(baseURL: server.baseURL, credential: .bearer("secret"), headers: ["x-of": "one"])
         let open = UpstreamSettings(baseURL: server.baseURL)
@@ -53,14 +53,14 @@ import Testing
     }
 
     @Test(arguments: [20, 1_000])
-    func `head and body go out together`(_ length: Int) async throws {
+    func `head and body are sent together`(_ length: Int) async throws {
         for _ in 0..<20 {
             let received = try await sent(request(body: "[\(String(repeating: "1", count: length))]"))
             #expect(received.pieces == 1)
         }
     }
 
-    @Test func `a trace goes on under a new parent`() async throws {
+    @Test func `a trace continues under a new parent`() async throws {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         let received = try await sent(request(traceparent: parent))
         let text = try #require(received.header("traceparent").first)
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: [nil, "", "nonsense", "00-00000000000000000000000000000000-b7ad6b7169203331-01"])
-    func `without a trace one begins`(_ traceparent: String?) async throws {
+    func `a request without a trace starts one`(_ traceparent: String?) async throws {
         let received = try await sent(request(traceparent: traceparent))
         let parts = try #require(received.header("traceparent").first).split(separator: "-")
         #expect(parts.map(\.count) == [2, 32, 16, 2])
@@ -94,7 +94,7 @@ import Testing
         #expect(received.body == "{}")
     }
 
-    /// Each row: the header, what each party wants it to be, and what it is in the end.
+    /// Each row: the header, each party's value, and the sent value.
     @Test(
         arguments: [
             ("accept-language", nil, nil, "nb", ["nb"]),
@@ -140,7 +140,7 @@ import Testing
         #expect(received.header("x-more") == [])
     }
 
-    @Test func `a credential never replaces what is ours`() async throws {
+    @Test func `a credential never replaces the gateway's own headers`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 204 No Content\r\n\r\n")
         let settings = UpstreamSettings(
             baseURL: server.baseURL,
@@ -150,7 +150,7 @@ import Testing
         #expect(answer.unready != nil)
     }
 
-    @Test func `credentials are sent`() async throws {
+    @Test func `sends credentials`() async throws {
         let bearer = try await sent(request(), credential: .bearer("abc"))
         #expect(bearer.header("Authorization") == ["Bearer abc"])
         let signed = try await sent(request(), credential: .signed) { organization, user in
@@ -159,7 +159,7 @@ import Testing
         #expect(signed.header("Authorization") == ["Bearer A.B"])
     }
 
-    @Test func `our if match goes before the mutations`() async throws {
+    @Test func `the gateway's If-Match overrides the mutation's`() async throws {
         let headers: [ExactText: String] = [
             "if-match": "\"1\"", "if-unmodified-since": "Sun, 06 Nov 1994 08:49:37 GMT",
         ]
@@ -170,7 +170,7 @@ import Testing
         #expect(ours.header("If-Match") == ["\"2\""])
     }
 
-    @Test func `an unconditional request has its way`() async throws {
+    @Test func `an unconditional request has no condition`() async throws {
         let headers: [ExactText: String] = [
             "If-Match": "\"1\"", "if-unmodified-since": "x", "if-none-match": "*", "x-kept": "1",
         ]
@@ -187,7 +187,7 @@ import Testing
         ("/a%2Fb?x=a/../b&y=%20", "/base/a%2Fb?x=a/../b&y=%20"), ("/", "/base/"),
         ("/a:b@c!$&'()*+,;=~", "/base/a:b@c!$&'()*+,;=~"), ("/%E2%82%AC?%E2%82%AC", "/base/%E2%82%AC?%E2%82%AC"),
     ])
-    func `a path arrives as it was meant`(_ path: String, _ arrived: String?) async throws {
+    func `a path arrives as intended`(_ path: String, _ arrived: String?) async throws {
         guard let arrived else {
             let settings = UpstreamSettings(baseURL: "http://127.0.0.1:1/base")
             let answer = try await withUpstream { await $0.send(request("POST", path), to: settings) }

@@ -3,25 +3,25 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A TCP server that does to its clients whatever a test says.
+/// A TCP server with scripted behavior.
 final class ScriptedServer: Sendable {
-    /// What it does when a request has come.
+    /// Its action after a request.
     enum Action: Sendable {
         case send(String)
-        /// What follows is done later.
+        /// Delays the following actions.
         case wait(TimeAmount)
-        /// A byte now and then, until the connection ends.
+        /// A byte at intervals, until the connection ends.
         case trickle(String)
         case close
     }
 
-    /// A request, as it came.
+    /// A received request.
     struct Received: Sendable {
         /// Counts the server's connections, from 0.
         let connection: Int
         /// Head and body.
         let text: String
-        /// In how many pieces they came.
+        /// The number of pieces in which it arrived.
         var pieces = 1
 
         var lines: [String] { text.components(separatedBy: "\r\n") }
@@ -41,7 +41,7 @@ final class ScriptedServer: Sendable {
     /// Answers the first request with `number` 0.
     typealias Script = @Sendable (_ number: Int, _ request: Received) -> [Action]
 
-    /// Every request, as it has come.
+    /// Every request, in the order of arrival.
     let requests: AsyncStream<Received>
     let baseURL: String
     private let channel: any Channel
@@ -54,9 +54,9 @@ final class ScriptedServer: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// Starts one that answers each request by a script.
+    /// Starts a server that answers each request by a script.
     ///
-    /// - Parameter early: whether it answers as soon as a head has come, before the body.
+    /// - Parameter early: whether it answers as soon as a head has arrived, before the body.
     static func start(early: Bool = false, _ script: @escaping Script) async throws -> ScriptedServer {
         let (requests, continuation) = AsyncStream.makeStream(of: Received.self)
         let shared = Counters()
@@ -78,7 +78,7 @@ final class ScriptedServer: Sendable {
         return ScriptedServer(channel: channel, port: channel.localAddress?.port ?? 0, requests: requests)
     }
 
-    /// Starts one that answers every request in the same way.
+    /// Starts a server that answers every request in the same way.
     static func start(answering text: String) async throws -> ScriptedServer {
         try await start { _, _ in [.send(text)] }
     }
@@ -93,7 +93,7 @@ final class ScriptedServer: Sendable {
         let requests = Atomic(0)
     }
 
-    /// Gathers requests with a `Content-Length`, or none and no body.
+    /// Collects requests with a `Content-Length`, or without one and without a body.
     private final class Connection: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer

@@ -13,7 +13,7 @@ let noon = Timestamp(microseconds: 1_795_158_000_000_000)
 func uuid(_ text: String) -> UUID { UUID(uuidString: text) ?? UUID() }
 
 extension HTTPUpstreamConfiguration {
-    /// No connection is late because the machine is slow.
+    /// A slow machine causes no connection time-out.
     static var patient: HTTPUpstreamConfiguration {
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectTimeout = .seconds(60)
@@ -21,7 +21,7 @@ extension HTTPUpstreamConfiguration {
     }
 }
 
-/// An upstream client for the time of a call.
+/// An upstream client for the duration of a call.
 func withUpstream<Result>(
     _ configuration: HTTPUpstreamConfiguration = .patient,
     sign: HTTPUpstream.Sign? = nil,
@@ -38,7 +38,7 @@ func withUpstream<Result>(
     }
 }
 
-/// A request as the tests want it; what is left out does not matter to them.
+/// A request with defaults for everything that a test does not specify.
 func request(
     _ method: String = "POST",
     _ path: String = "/items",

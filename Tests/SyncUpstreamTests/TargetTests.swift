@@ -28,13 +28,13 @@ import Testing
         "@evil.example/", ":80/", ".evil.example/", "?x", "#x", "%2f", "/..?x", "/%2fevil.example", "/%c3%28", "/a%",
         "/..%3fx",
     ])
-    func `other paths are refused`(_ path: String) {
+    func `refuses other paths`(_ path: String) {
         let upstream = UpstreamSettings(baseURL: "http://a/b")
         #expect(throws: RequestTarget.Unsendable.self) { try RequestTarget(upstream, path: path) }
     }
 
     @Test(arguments: ["", "a", "ftp://a", "http://u@a", "http://a?x", "http://a/../b"])
-    func `other base URLs are refused`(_ base: String) {
+    func `refuses other base URLs`(_ base: String) {
         let upstream = UpstreamSettings(baseURL: base)
         #expect(throws: RequestTarget.Unsendable.self) { try RequestTarget(upstream, path: "/x") }
     }

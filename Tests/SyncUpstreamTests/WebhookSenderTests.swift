@@ -9,7 +9,7 @@ import WebhooksFeature
 
 @testable import SyncUpstream
 
-/// Messages on real connections, and those that are never made.
+/// Messages on real connections, and connections that are never made.
 @Suite struct WebhookSenderTests {
     static let loopback = IPNetwork.list("127.0.0.0/8") ?? []
 
@@ -37,7 +37,7 @@ import WebhooksFeature
         return answer
     }
 
-    @Test func `a message is a post of its very bytes`() async throws {
+    @Test func `a message is a POST with exactly its bytes`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 204 No Content\r\n\r\n")
         #expect(await send(server.baseURL + "/hook/?a=b", body: #"{"a": 1}"#) == .status(204, retryAt: nil))
         let request = try #require(await server.next())
@@ -48,7 +48,7 @@ import WebhooksFeature
         #expect(request.body == #"{"a": 1}"#)
     }
 
-    @Test func `a line serves several messages on kept connections`() async throws {
+    @Test func `a line sends several messages on kept connections`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
         let sender = Self.sender()
         let line = await sender.open(server.baseURL)
@@ -57,7 +57,7 @@ import WebhooksFeature
         for _ in 0..<3 { #expect(await server.next()?.connection == 0) }
     }
 
-    @Test func `redirects are not followed, and retry-after is heard`() async throws {
+    @Test func `does not follow redirects, and respects Retry-After`() async throws {
         let target = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         let redirect = "HTTP/1.1 307 x\r\nlocation: \(target.baseURL)/\r\ncontent-length: 0\r\n\r\n"
         let server = try await ScriptedServer.start(answering: redirect)
@@ -67,7 +67,7 @@ import WebhooksFeature
         #expect(await send(other.baseURL) == .status(429, retryAt: noon.adding(seconds: 30)))
     }
 
-    @Test func `an answer's status counts whatever follows it`() async throws {
+    @Test func `an answer's status counts regardless of the body`() async throws {
         let long = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n" + String(repeating: "x", count: 10_000)
         let server = try await ScriptedServer.start { _, _ in [.send(long)] }
         #expect(await send(server.baseURL) == .status(200, retryAt: nil))
@@ -83,8 +83,8 @@ import WebhooksFeature
         #expect(answer == .none("the connection was closed before an answer"))
     }
 
-    /// The server is there, and would answer; nobody comes.
-    @Test func `no connection is made to an address that is not allowed`() async throws {
+    /// The server exists and would answer; no connection arrives.
+    @Test func `does not connect to an address that is not allowed`() async throws {
         let connections = Atomic(0)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
@@ -107,7 +107,7 @@ import WebhooksFeature
         try await channel.close()
     }
 
-    @Test func `one address that is not allowed among those of a name spoils all`() async throws {
+    @Test func `one forbidden address of a name refuses all`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         let port = server.baseURL.split(separator: ":").last ?? ""
         let (own, other) = (try #require(IPAddress("127.0.0.1")), try #require(IPAddress("10.0.0.1")))
@@ -121,8 +121,8 @@ import WebhooksFeature
         }
     }
 
-    /// What is connected to is what was checked: the name is looked up once.
-    @Test func `a name that leads elsewhere a moment later makes no difference`() async throws {
+    /// It connects to the checked address: the name is looked up once.
+    @Test func `a later change of a name's address has no effect`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         let port = server.baseURL.split(separator: ":").last ?? ""
         let own = try #require(IPAddress("127.0.0.1"))
@@ -137,7 +137,7 @@ import WebhooksFeature
         #expect(await server.next()?.header("host") == ["rebinding.invalid:\(port)"])
     }
 
-    @Test func `names that lead nowhere and urls that are none are failures in words`() async {
+    @Test func `unresolvable names and invalid URLs are failures with a text`() async {
         #expect(
             await send("https://x.invalid/", by: Self.sender { _ in [] })
                 == .none("the host's name could not be resolved")

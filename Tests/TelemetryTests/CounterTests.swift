@@ -26,7 +26,7 @@ struct CounterTests {
     }
 
     @Test
-    func `Whole counts stay exact beyond 2^53`() {
+    func `Integer counts stay exact beyond 2^53`() {
         let counter = factory.makeCounter(label: "big_total", dimensions: [])
         counter.increment(by: 9_007_199_254_740_992)
         counter.increment(by: 1)
@@ -34,14 +34,14 @@ struct CounterTests {
     }
 
     @Test
-    func `Fractional counters ignore what is not a positive finite amount`() {
+    func `Fractional counters ignore amounts that are not positive and finite`() {
         let counter = factory.makeFloatingPointCounter(label: "f_total", dimensions: [])
         for amount in [1.5, -1, .nan, .infinity, 0] { counter.increment(by: amount) }
         #expect(registry.samples("f_total") == ["f_total 1.5"])
     }
 
     @Test
-    func `Increments from many tasks are all counted`() async {
+    func `Concurrent increments are all counted`() async {
         let factory = factory
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
@@ -83,12 +83,12 @@ struct CounterTests {
         (-2.5, "-2.5"), (1e300, "1e+300"), (1e-7, "1e-07"), (-0.0, "0"),
     ]
     )
-    func `Numbers are written as Prometheus reads them`(value: Double, text: String) {
+    func `Numbers have the format of Prometheus`(value: Double, text: String) {
         #expect(PrometheusText.number(value) == text)
     }
 
     @Test
-    func `A destroyed handler's series disappears and starts anew`() {
+    func `A destroyed handler's series disappears, and a new one starts at zero`() {
         let counter = factory.makeCounter(label: "d_total", dimensions: [("k", "v")])
         counter.increment(by: 5)
         factory.destroyCounter(counter)

@@ -28,7 +28,7 @@ struct HistogramTests {
     }
 
     @Test
-    func `Timers are in seconds and say so in their name`() {
+    func `Timers are in seconds, as their name states`() {
         registry.describe("push_duration_seconds", help: "Time.", buckets: [0.001, 0.1])
         let timer = factory.makeTimer(label: "push.duration", dimensions: [])
         timer.recordNanoseconds(1_000_000)
@@ -43,7 +43,7 @@ struct HistogramTests {
     }
 
     @Test
-    func `Infinities are observed, not-a-number is not`() {
+    func `Infinities are observed, NaN is not`() {
         registry.describe("x", help: "X.", buckets: [1])
         let recorder = factory.makeRecorder(label: "x", dimensions: [], aggregate: true)
         recorder.record(Double.nan)

@@ -44,7 +44,7 @@ struct LogHandlerTests {
     }
 
     @Test
-    func `Whoever logs while a request is worked on names it, and nobody else does`() throws {
+    func `Only log lines during a request contain its id`() throws {
         func log(_ logger: Logger) {
             logger.info("before")
             LogContext.$current.withValue(LogContext(requestID: "r", traceID: "t")) {
@@ -65,7 +65,7 @@ struct LogHandlerTests {
     }
 
     @Test
-    func `Whatever a string holds, a JSON line is one line and reads back the same`() throws {
+    func `For any string, a JSON line is one line and decodes to the same string`() throws {
         let nasty = "quote\" back\\slash\nline\r\ttab\u{0}\u{1B}[31m\u{7F} é 🙂 \u{2028}"
         let line = try #require(try json { $0.info("\(nasty)", metadata: ["\(nasty)": "\(nasty)"]) }.first)
         #expect(line["message"] as? String == nasty)
@@ -96,7 +96,7 @@ struct LogHandlerTests {
     }
 
     @Test
-    func `A call's metadata wins over the logger's, and reserved names are kept apart`() throws {
+    func `A call's metadata overrides the logger's, and reserved names are kept separate`() throws {
         let lines = try json { logger in
             var logger = logger
             logger[metadataKey: "a"] = "logger"
@@ -112,7 +112,7 @@ struct LogHandlerTests {
     }
 
     @Test
-    func `Lines of many threads do not mix, however long`() async throws {
+    func `Long lines of many threads do not mix`() async throws {
         let text = String(repeating: "x", count: 20_000)
         let file = try UnnamedFile()
         let writer = LineWriter(fileDescriptor: file.descriptor)
@@ -140,7 +140,7 @@ struct LogHandlerTests {
     }
 
     @Test
-    func `A text line neither breaks nor drives the terminal`() throws {
+    func `A text line contains neither line breaks nor terminal control characters`() throws {
         let lines = try text { $0.info("a\nb\u{1B}[31m", metadata: ["k": "x\"y\u{9B}\r", "\n": "v"]) }
         #expect(lines.count == 1)
         #expect(lines[0].hasSuffix(#"INFO  a\nb\u{1b}[31m \n=v k="x\"y\u{9b}\u{d}""#))
@@ -154,7 +154,7 @@ struct LogHandlerTests {
             (4_107_542_399_999, "2100-02-28T23:59:59.999Z"), (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] as [(Int64, String)]
     )
-    func `Moments are written in RFC 3339`(milliseconds: Int64, text: String) {
+    func `Times are written in RFC 3339`(milliseconds: Int64, text: String) {
         var bytes: [UInt8] = []
         LogTime(milliseconds: milliseconds).append(to: &bytes)
         #expect(String(decoding: bytes, as: UTF8.self) == text)

@@ -4,12 +4,12 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("Prometheus's own checker")
+@Suite("Prometheus's checker")
 struct PromtoolTests {
     @Test(
         .enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)")
     )
-    func `promtool check metrics accepts the page and has nothing to remark`() async throws {
+    func `promtool check metrics accepts the page without remarks`() async throws {
         let registry = PrometheusRegistry(seriesLimit: 5)
         let factory = PrometheusMetricsFactory(registry)
         registry.addProcessMetrics()

@@ -6,7 +6,7 @@ import Testing
 @Suite("The registry")
 struct RegistryTests {
     @Test
-    func `Names and labels from elsewhere are brought into the format's alphabet`() {
+    func `External names and labels are converted to the format's alphabet`() {
         #expect(MetricNames.metric("http.server.requests") == "http_server_requests")
         #expect(MetricNames.metric("2xx:é") == "_2xx:_")
         #expect(MetricNames.metric("") == "_")
@@ -26,7 +26,7 @@ struct RegistryTests {
     }
 
     @Test
-    func `Above the limit, series go to one overflow series, and that is counted`() {
+    func `Above the limit, series go to one overflow series, which is counted`() {
         let registry = PrometheusRegistry(seriesLimit: 3)
         let factory = PrometheusMetricsFactory(registry)
         for index in 0..<10 {
@@ -42,7 +42,7 @@ struct RegistryTests {
     }
 
     @Test
-    func `Series of a gauge that are set together replace what was there`() {
+    func `Gauge series that are set together replace the earlier ones`() {
         let registry = PrometheusRegistry(seriesLimit: 2)
         registry.describe("g", kind: .gauge, help: "A gauge.")
         registry.setGauges("g", [([("o", "a")], 1), ([("o", "b")], 2), ([("o", "c")], 3)])
@@ -67,7 +67,7 @@ struct RegistryTests {
     }
 
     @Test
-    func `A name keeps its first kind; another one counts unseen`() {
+    func `A name keeps its first kind; another kind is counted without output`() {
         let registry = PrometheusRegistry()
         let factory = PrometheusMetricsFactory(registry)
         factory.makeMeter(label: "k", dimensions: []).set(1.0)
@@ -94,7 +94,7 @@ struct RegistryTests {
     }
 
     @Test
-    func `The process shows its CPU time, memory, age and files`() throws {
+    func `The process reports its CPU time, memory, age and files`() throws {
         let registry = PrometheusRegistry()
         registry.addProcessMetrics()
         let names = [

@@ -1,28 +1,28 @@
 import Foundation
 import Glibc
 
-/// A real PgBouncer in front of a cluster of tests. It ends with the last reference, or by ``end()``.
+/// A real PgBouncer in front of a test cluster. It stops with the last reference, or by ``end()``.
 package final class BouncerServer: Sendable {
-    /// When a server's session is another client's.
+    /// When a server's session is passed to another client.
     package enum Mode: String, Sendable, CaseIterable {
         case session, transaction, statement
     }
 
     private let server: WatchedServer
 
-    /// Where it is; nil where it is not installed.
+    /// Its path; nil if it is not installed.
     private static let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
         .first { FileManager.default.isExecutableFile(atPath: $0) }
-    /// Whether there is one.
+    /// Whether it is installed.
     package static let isInstalled = program != nil
 
     private init(_ server: WatchedServer) {
         self.server = server
     }
 
-    /// Starts one in front of the server of a database, for all of its databases.
+    /// Starts a PgBouncer in front of the server of a database, for all of its databases.
     ///
-    /// - Parameter port: where it is to listen; nil for a port that is free.
+    /// - Parameter port: the port on which it listens; nil for a free port.
     package static func start(_ mode: Mode, before database: TestDatabase, port: Int? = nil) async throws
         -> BouncerServer
     {
@@ -51,12 +51,12 @@ package final class BouncerServer: Sendable {
         return BouncerServer(server)
     }
 
-    /// The URI by which a database is reached through it.
+    /// The URI of a database through it.
     package func uri(of database: TestDatabase) -> String {
         let name = URLComponents(string: database.uri)?.path.dropFirst() ?? ""
         return "postgresql://postgres@127.0.0.1:\(server.port)/\(name)"
     }
 
-    /// Ends it; connections break.
+    /// Stops it; connections break.
     package func end() async throws { try await server.end() }
 }

@@ -1,8 +1,8 @@
 import Glibc
 import Synchronization
 
-/// A child in a session of its own whose standard input comes from this process, and ends with it: no other child
-/// keeps the end here open.
+/// A child in a separate session whose standard input comes from this process, and ends with it: no other child holds
+/// this end open.
 package final class ChildProcess: Sendable {
     private struct State {
         var pipe: Int32
@@ -16,7 +16,7 @@ package final class ChildProcess: Sendable {
 
     init(_ command: [String]) throws {
         var ends: [Int32] = [-1, -1]
-        // a pair of sockets and not a pipe, as it can be made so that no other child inherits it
+        // a pair of sockets instead of a pipe, because it can be created so that no other child inherits it
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else {
             throw TestCluster.Failure(description: "no sockets left")
@@ -36,7 +36,7 @@ package final class ChildProcess: Sendable {
 
     deinit { closePipe() }
 
-    /// Runs a command to its end; throws where it fails.
+    /// Runs a command to its end; throws if it fails.
     package static func run(_ command: [String]) async throws {
         let child = try ChildProcess(command)
         try await child.waitForEnd()
@@ -63,7 +63,7 @@ package final class ChildProcess: Sendable {
         }
     }
 
-    /// Looks now and then rather than block a thread that other tests need.
+    /// Polls instead of blocking a thread that other tests need.
     func waitForEnd() async throws {
         while !hasEnded { try await Task.sleep(for: .milliseconds(10)) }
     }

@@ -1,12 +1,12 @@
 package import Glibc
 package import Postgres
 
-/// A look at what the sessions of a database do in Postgres.
+/// The activity of a database's sessions in Postgres.
 ///
-/// On a cluster it looks at every server, for a statement waits where the rows are: there the coordinator has a session
-/// that waits for a lock, while its own only waits for an answer.
+/// On a cluster it queries every server, because a statement waits on the server of its rows: there the coordinator has
+/// a session that waits for a lock, while its own session only waits for an answer.
 package struct DatabaseSessions: Sendable {
-    /// To the server that gateways connect to; for statements of the test's own.
+    /// To the server that gateways connect to; for the test's own statements.
     package let connection: Connection
     private let others: [Connection]
 
@@ -21,12 +21,12 @@ package struct DatabaseSessions: Sendable {
 
     private static let theirs = "datname = current_database() AND pid <> pg_backend_pid()"
 
-    /// - Parameter event: a wait event's type or name, as `Lock`.
+    /// - Parameter event: a wait event's type or name, such as `Lock`.
     private static func waiting(for event: String) -> String {
         "\(theirs) AND '\(event)' IN (wait_event_type, wait_event)"
     }
 
-    /// How many sessions wait for something: a wait event's type or name, as `Lock`.
+    /// The number of sessions that wait for an event: a wait event's type or name, such as `Lock`.
     package func count(waitingFor event: String) async throws -> Int64 {
         let statement = Statement(
             "sessions_waiting_\(event)",
@@ -37,7 +37,7 @@ package struct DatabaseSessions: Sendable {
         return count
     }
 
-    /// Waits until so many sessions wait for something, or `isOver` says that it will not come to that.
+    /// Waits until this many sessions wait for an event, or `isOver` returns that they never will.
     package func await(
         _ count: Int64,
         waitingFor event: String,
@@ -51,8 +51,8 @@ package struct DatabaseSessions: Sendable {
 
     /// Waits until the commit of a change to a table waits for a standby.
     ///
-    /// It is known by its locks, which are held until then: others may wait, too, as retention, which a gateway looks at
-    /// when it starts and which a busy machine comes to late.
+    /// It is recognized by its locks, which are held until then: other commits may wait, too, such as retention's,
+    /// which a gateway polls when it starts and which a busy machine runs late.
     package func awaitCommit(to table: String) async throws {
         let statement = Statement(
             "sessions_committing_\(table)",
@@ -73,7 +73,7 @@ package struct DatabaseSessions: Sendable {
         return try (0..<rows.count).map { try rows.int32($0, 0) }
     }
 
-    /// Ends the sessions that wait for something.
+    /// Ends the sessions that wait for an event.
     package func terminate(waitingFor event: String) async throws {
         try await terminate(Self.waiting(for: event))
     }

@@ -1,13 +1,13 @@
 import Foundation
 
-/// An OpenID provider that is run: oidc-provider-mock, on Authlib. It lets in whoever asks, signs with a key of its own
-/// and publishes that.
+/// A running OpenID provider: oidc-provider-mock, on Authlib. It accepts every user, signs with its own key and
+/// publishes that key.
 package final class OpenIDServer: Sendable {
-    /// Its name as in `iss`, without a slash at its end.
+    /// Its name as in `iss`, without a trailing slash.
     package let issuer: String
     private let server: WatchedServer
 
-    /// - Parameter users: of each its claims as a JSON object with a `sub`.
+    /// - Parameter users: each user's claims as a JSON object with a `sub`.
     package init(users: [String]) async throws {
         server = try await WatchedServer.start { _, port in
             let claims = users.flatMap { ["--user-claims", $0] }

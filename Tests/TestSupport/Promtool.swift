@@ -1,14 +1,14 @@
 import Foundation
 
-/// Prometheus's own checker of what a scrape answers.
+/// Prometheus's own checker of scrapes.
 package enum Promtool {
-    /// Where it is; nil where it is not installed (scripts/bootstrap --tests).
+    /// Its path; nil if it is not installed (scripts/bootstrap --tests).
     package static let path = ["/usr/bin/promtool", "/usr/local/bin/promtool"]
         .first { FileManager.default.isExecutableFile(atPath: $0) }
 
-    /// What it has to remark on a page of metrics; empty when all is well.
+    /// Its remarks on a page of metrics; empty if the page is valid.
     ///
-    /// By way of files: a pipe's end that another child inherits stays open, and reading one blocks a thread that the
+    /// It uses files: a pipe's end that another child inherits stays open, and reading one blocks a thread that the
     /// child's end may need.
     package static func remarks(on page: [UInt8]) async throws -> String {
         guard let path else { throw TestCluster.Failure(description: "promtool is not installed") }

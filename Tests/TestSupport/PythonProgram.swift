@@ -1,14 +1,13 @@
 import Foundation
 
-/// A program of `Tests/OpenAPI`, and the interpreter that runs it: of the environment that `scripts/bootstrap --tests`
-/// makes.
+/// A program of `Tests/OpenAPI`, and its interpreter in the environment that `scripts/bootstrap --tests` creates.
 package enum PythonProgram {
     /// The interpreter and the program's file.
     package static func command(_ name: String) throws -> [String] {
         [try WatchedServer.python(), "\(folder)/\(name)"]
     }
 
-    /// Where the programs lie.
+    /// The folder of the programs.
     package static var folder: String {
         URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../OpenAPI").standardized.path
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a random test starts from: `SLUICE_TEST_SEED`, else a new number. Every expectation shows it.
+/// The seed of a random test: `SLUICE_TEST_SEED`, or a new number. Every expectation's message contains it.
 package struct Seed: CustomStringConvertible {
     package let value: UInt64
     package var description: String { "SLUICE_TEST_SEED=\(value)" }

@@ -1,10 +1,10 @@
 package import Foundation
 
-/// SplitMix64 (Sebastiano Vigna): the same numbers from the same seed, so that what found something can be made again.
+/// SplitMix64 (Sebastiano Vigna): the same numbers for the same seed, so that a failure can be repeated.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    /// A generator that begins anew from a seed.
+    /// A generator that starts from a seed.
     package init(_ seed: UInt64) {
         state = seed
     }
@@ -18,13 +18,13 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
         return word ^ (word >> 31)
     }
 
-    /// A generator of its own, for what runs beside this one.
+    /// A separate generator, for concurrent work.
     package mutating func split() -> SeededRandom { SeededRandom(next()) }
 
     /// True once in `count` times.
     package mutating func oneIn(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
 
-    /// True in so many of a hundred cases.
+    /// True in this percentage of cases.
     package mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
 
     /// A version 4 UUID.

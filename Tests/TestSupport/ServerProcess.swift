@@ -2,18 +2,18 @@ import Foundation
 import Glibc
 import Postgres
 
-/// The files of a server, and the watchdog that runs it.
+/// The files of a server, and its watchdog.
 actor ServerProcess {
     nonisolated let directory: String
-    /// Takes commands through its pipe. Once that closes, by `end`, with the last reference or with this process, it
-    /// ends the server and removes the directory.
+    /// Receives commands through its pipe. Once the pipe closes, by `end`, with the last reference or with this
+    /// process, it stops the server and removes the directory.
     private let watchdog: ChildProcess
 
     /// - Parameters:
-    ///   - isDurable: with it, what is committed survives a crash as in production.
-    ///   - address: an IP address on which the server listens, too, at the usual port; empty for none.
-    ///   - settings: more of them, `name=value`.
-    ///   - primary: the directory of a running server, of which this is to be a streaming standby; nil for a new one.
+    ///   - isDurable: whether commits survive a crash as in production.
+    ///   - address: an additional IP address on which the server listens, at the usual port; empty for none.
+    ///   - settings: additional settings, `name=value`.
+    ///   - primary: the directory of a running server, of which this becomes a streaming standby; nil for a new one.
     init(isDurable: Bool, address: String, settings: [String] = [], standbyOf primary: String? = nil) async throws {
         let binaries = try Self.findBinaries()
         directory = try Self.makeDirectory()
@@ -59,7 +59,7 @@ actor ServerProcess {
 
     /// Freezes (`true`) or continues the server's main process.
     ///
-    /// - Parameter wholly: with its sessions, as if the machine were cut off.
+    /// - Parameter wholly: with its sessions, as if the machine were disconnected.
     func freeze(_ frozen: Bool, wholly: Bool = false) throws {
         let text = try String(contentsOfFile: "\(directory)/data/postmaster.pid", encoding: .utf8)
         guard let line = text.split(separator: "\n").first, let pid = pid_t(line) else { return }
@@ -71,7 +71,7 @@ actor ServerProcess {
         }
     }
 
-    /// Ends the server and removes its directory.
+    /// Stops the server and removes its directory.
     func end() async {
         watchdog.closePipe()
         try? await watchdog.waitForEnd()
@@ -84,7 +84,7 @@ actor ServerProcess {
         (try? FileManager.default.attributesOfItem(atPath: "\(directory)/ends")[.size] as? Int) ?? 0
     }
 
-    /// Whether the server accepts connections; `false` where it has ended instead.
+    /// Whether the server accepts connections; `false` if it has ended instead.
     private func isReady(unless hasEnded: () -> Bool) async throws -> Bool {
         var configuration = ConnectionConfiguration(uri: "postgresql:///postgres?host=\(directory)&user=postgres")
         configuration.requiresWrites = false
@@ -140,7 +140,7 @@ actor ServerProcess {
         return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// What to run a program with that refuses to run as root, once a directory is given to another user.
+    /// The command prefix for a program that refuses to run as root, once a directory is given to another user.
     static func handOver(_ directory: String) throws -> [String] {
         guard geteuid() == 0 else { return [] }
         let user = ProcessInfo.processInfo.environment["SLUICE_POSTGRES_OS_USER"] ?? "postgres"

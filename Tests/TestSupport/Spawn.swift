@@ -1,12 +1,13 @@
 import Foundation
 package import Glibc
 
-/// Starts a child in a session of its own, so that ctrl-C in the terminal reaches the tests first, with signals as usual.
+/// Starts a child in a separate session, so that ctrl-C in the terminal reaches the tests first, with the usual
+/// signals.
 ///
 /// - Parameters:
-///   - environment: nil leaves it this process's own.
+///   - environment: nil inherits this process's.
 ///   - last: the last of its descriptors.
-///   - files: says what its descriptors are; it has no others.
+///   - files: configures its descriptors; it has no others.
 /// - Returns: the process id; the caller waits for it.
 package func spawn(
     _ command: [String],
@@ -23,7 +24,7 @@ package func spawn(
         posix_spawnattr_destroy(&attributes)
     }
     files(&actions)
-    // A socket that a child holds too stays open when we close it. Closing what is not open does no harm.
+    // A socket that a child also holds stays open when we close it. Closing a descriptor that is not open does no harm.
     for descriptor in (last + 1)..<firstUnusedDescriptor() { posix_spawn_file_actions_addclose(&actions, descriptor) }
     let setsid: Int16 = 0x80
     posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGDEF) | Int16(POSIX_SPAWN_SETSIGMASK))

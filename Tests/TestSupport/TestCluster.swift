@@ -3,42 +3,43 @@ import Postgres
 
 /// A private, throwaway PostgreSQL server in a temporary directory, reachable by a Unix socket there.
 ///
-/// A watchdog process starts the server and waits for a pipe from this process to close. So the server and its
-/// directory go when the test process ends, however it ends.
+/// A watchdog process starts the server and waits for a pipe from this process to close. Therefore the server and its
+/// directory are removed when the test process ends for any reason.
 package actor TestCluster {
-    /// Why no server could be started.
+    /// The reason why no server could be started.
     package struct Failure: Error, CustomStringConvertible {
-        /// What went wrong.
+        /// The error.
         package let description: String
     }
 
     private static let sharedCluster = Task { try await start(external: citusURI ?? externalURI) }
 
-    /// A libpq URI for a superuser of the coordinator of a Citus cluster, for a database in which its servers are known;
-    /// then tests run there, each in a database of its own that is spread over these servers. nil: on one server.
+    /// A libpq URI for a superuser of the coordinator of a Citus cluster, for a database in which its servers are
+    /// registered. Then tests run there, each in a separate database that is distributed over these servers. nil: on
+    /// one server.
     package static var citusURI: String? { ProcessInfo.processInfo.environment["SLUICE_TEST_CITUS_URI"] }
 
-    /// A libpq URI or keyword string for a superuser of a server to use instead of starting one; its database is the
-    /// one from which others are created.
+    /// A libpq URI or keyword string for a superuser of a server to use instead of starting one; others are created
+    /// from its database.
     private static var externalURI: String? { ProcessInfo.processInfo.environment["SLUICE_TEST_CLUSTER_URI"] }
 
     /// The server that all tests of this process share, started at the first call.
     package static func shared() async throws -> TestCluster { try await sharedCluster.value }
 
-    /// A server of one's own, to stop and start.
+    /// A separate server, to stop and start.
     ///
     /// - Parameters:
-    ///   - isDurable: whether what is committed is flushed, so that it survives a crash as in production; slower.
-    ///   - address: an IP address of this machine on which the server listens, too, at the usual port, and which no
-    ///     other test has; empty for a Unix socket alone.
+    ///   - isDurable: whether commits are flushed, so that they survive a crash as in production; slower.
+    ///   - address: an additional IP address of this machine on which the server listens, at the usual port, and which
+    ///     no other test uses; empty for a Unix socket alone.
     package static func dedicated(isDurable: Bool = false, address: String = "") async throws -> TestCluster {
         try await start(external: nil, isDurable: isDurable, address: address)
     }
 
-    /// Three servers of one's own that are a cluster, a coordinator and two workers, to kill and start one by one. What
-    /// they commit is flushed. Citus must be installed here.
+    /// Three separate servers that form a cluster, a coordinator and two workers, to kill and start individually. Their
+    /// commits are flushed. Citus must be installed here.
     ///
-    /// - Parameter addresses: of this machine, one a server, which no other test has.
+    /// - Parameter addresses: addresses of this machine, one per server, which no other test uses.
     package static func spread(over addresses: [String]) async throws -> TestCluster {
         var servers: [ServerProcess] = []
         for address in addresses {
@@ -54,7 +55,7 @@ package actor TestCluster {
         return TestCluster(base: "postgresql://postgres@\(nodes[0].host)", servers: servers, nodes: nodes)
     }
 
-    /// A streaming standby of a dedicated server, on a server of its own.
+    /// A streaming standby of a dedicated server, on a separate server.
     package static func standby(of primary: TestCluster) async throws -> TestCluster {
         guard let server = primary.servers.first else {
             throw Failure(description: "the primary is not this process's")
@@ -67,7 +68,7 @@ package actor TestCluster {
     /// The directory of a dedicated server's Unix socket.
     package nonisolated var socketDirectory: String { servers.first?.directory ?? "" }
 
-    /// What docs/citus.md asks of each server; they reach each other on this machine alone.
+    /// The settings that docs/citus.md requires of each server; the servers reach each other only on this machine.
     private static let citus = [
         "shared_preload_libraries=citus", "citus.node_conninfo=sslmode=disable", "wal_level=logical",
         "max_prepared_transactions=600",
@@ -75,12 +76,12 @@ package actor TestCluster {
     ]
 
     private let base: String
-    /// Started by this process: one, or those of `nodes`; empty where another is used.
+    /// Started by this process: one, or those of `nodes`; empty if an external server is used.
     private let servers: [ServerProcess]
-    /// The servers of a cluster; the first one is its coordinator. Empty where there is none.
+    /// The servers of a cluster; the first one is its coordinator. Empty without a cluster.
     package nonisolated let nodes: [Node]
 
-    /// A server of a cluster, as the others reach it.
+    /// A server of a cluster, by the address that the others use.
     package struct Node: Sendable {
         package let host: String
         package let port: Int32
@@ -107,10 +108,10 @@ package actor TestCluster {
         return components.string ?? base
     }
 
-    /// For a session as the superuser whose statements may take as long as they do.
+    /// For a session as the superuser without a statement time-out.
     nonisolated var configuration: ConnectionConfiguration { configuration(uri()) }
 
-    /// The same on every server there is.
+    /// The same on every server.
     nonisolated var configurations: [ConnectionConfiguration] {
         nodes.isEmpty ? [configuration] : nodes.map { configuration(uri(database: "postgres", on: $0)) }
     }
@@ -122,15 +123,15 @@ package actor TestCluster {
     /// Starts the server again after `stop`.
     package func start() async throws { for server in servers { try await server.start() } }
 
-    /// Stops the server. Immediately means as in a crash: clients are cut off, and the next start recovers. Otherwise
-    /// clients are disconnected in good order.
+    /// Stops the server. Immediately means as in a crash: clients are disconnected abruptly, and the next start
+    /// recovers. Otherwise clients are disconnected in order.
     package func stop(immediate: Bool = false) async throws {
         for server in servers { try await server.stop(signal: immediate ? "QUIT" : "INT") }
     }
 
     /// Kills a server's main process with SIGKILL; its children notice and end.
     ///
-    /// - Parameter node: the place among ``nodes``; of a single server, 0.
+    /// - Parameter node: the index in ``nodes``; 0 for a single server.
     package func kill(_ node: Int = 0) async throws { try await servers[node].stop(signal: "KILL") }
 
     /// Stops and starts.
@@ -139,15 +140,15 @@ package actor TestCluster {
         try await start()
     }
 
-    /// Ends the server and removes its directory; otherwise that happens when the last reference goes.
+    /// Stops the server and removes its directory; otherwise that happens with the last reference.
     package func close() async { for server in servers { await server.end() } }
 
     /// Freezes (`true`) or continues the server's main process, which then answers no new connection.
     package func freeze(_ frozen: Bool) async throws { for server in servers { try await server.freeze(frozen) } }
 
-    /// Freezes (`true`) or continues a server with its sessions, as if its machine were cut off.
+    /// Freezes (`true`) or continues a server with its sessions, as if its machine were disconnected.
     ///
-    /// - Parameter node: the place among ``nodes``.
+    /// - Parameter node: the index in ``nodes``.
     package func hang(_ node: Int, _ hung: Bool) async throws {
         try await servers[node].freeze(hung, wholly: true)
     }

@@ -1,7 +1,7 @@
 import Postgres
 
 extension TestDatabase {
-    /// The tables that hold a text anywhere in a row, with the number of such rows.
+    /// The tables with rows that contain a text, with the number of such rows.
     package func mentions(of text: String) async throws -> [String: Int] {
         let connection = try await connect()
         defer { connection.close() }

@@ -2,9 +2,9 @@ import Foundation
 package import Postgres
 package import Synchronization
 
-/// A fresh database of its own for a test, dropped by `close` or with the last reference.
+/// A new database for a test, dropped by `close` or with the last reference.
 package final class TestDatabase: Sendable {
-    /// How connections of tests put statements to a cluster; set by whoever knows.
+    /// How test connections rewrite statements for a cluster; set by tests that depend on it.
     package static let dialect = Mutex(Dialect?.none)
 
     /// For a superuser.
@@ -24,8 +24,8 @@ package final class TestDatabase: Sendable {
         Task { [name, cluster] in try await Self.drop(name, cluster) }
     }
 
-    /// Makes an empty database, or a copy of the template of this name, which `migrate` fills when this process first
-    /// asks for it.
+    /// Creates an empty database, or a copy of the template of this name, which `migrate` fills when this process first
+    /// requests it.
     package static func make(
         template: String? = nil,
         on cluster: TestCluster? = nil,
@@ -36,7 +36,7 @@ package final class TestDatabase: Sendable {
         return try await create(cluster, from: Templates.shared.database(template, cluster, migrate))
     }
 
-    /// The URI for another role, which the server takes at its word.
+    /// The URI for another role, which the server trusts.
     package func uri(user: String) -> String {
         if uri.contains("user=postgres") { return uri.replacing("user=postgres", with: "user=\(user)") }
         guard var components = URLComponents(string: uri) else { return uri }
@@ -59,7 +59,7 @@ package final class TestDatabase: Sendable {
         }
     }
 
-    /// A connection whose statements may take as long as they do.
+    /// A connection without a statement time-out.
     ///
     /// - Parameter server: one of ``uris``; nil for the one that gateways connect to.
     package func connect(to server: String? = nil, settings: [(String, String)] = []) async throws -> Connection {
@@ -73,7 +73,7 @@ package final class TestDatabase: Sendable {
         return try await Connection.open(configuration)
     }
 
-    /// Drops the database, throwing its clients out.
+    /// Drops the database and disconnects its clients.
     package func close() async throws {
         let wasDropped = isDropped.withLock { isDropped in
             defer { isDropped = true }
@@ -95,7 +95,7 @@ package final class TestDatabase: Sendable {
                     try await connection.execute(script: "CREATE DATABASE \(name) TEMPLATE \(template)")
                     return true
                 } catch let error as PostgresError where error.sqlState == "55006" {
-                    // Someone is still connected to the template, or copies it without sharing.
+                    // Another session is still connected to the template, or copies it without sharing.
                     return false
                 }
             }
@@ -104,12 +104,12 @@ package final class TestDatabase: Sendable {
         return TestDatabase(name: name, cluster: cluster)
     }
 
-    /// On a cluster each database has a process that looks after it.
+    /// On a cluster each database has a maintenance process.
     private static func throwOut(of database: String) -> String {
         "DO $$BEGIN PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '\(database)'; END$$"
     }
 
-    /// Makes an empty database one of a cluster, over all of its servers.
+    /// Makes an empty database a database of a cluster, over all of its servers.
     private func join() async throws {
         guard let coordinator = cluster.nodes.first else { return }
         for node in cluster.nodes {

@@ -2,20 +2,20 @@ import Foundation
 
 /// Files of master keys for tests.
 package enum TestKeys {
-    /// One line a key.
+    /// One line per key.
     package static let first = "first:" + hex(1)
     /// Another key.
     package static let second = "second:" + hex(101)
-    /// Another key that is called like the first.
+    /// Another key with the name of the first.
     package static let impostor = "first:" + hex(53)
 
-    /// With `SLUICE_TEST_SEALED` every gateway of the tests seals what it stores: whatever holds of plain rows must hold
-    /// of sealed ones.
+    /// With `SLUICE_TEST_SEALED` every gateway of the tests seals its rows: tests of plain rows must also pass for
+    /// sealed ones.
     package static let ofEnvironment = environment.map { _ in first }
 
     private static let environment = ProcessInfo.processInfo.environment["SLUICE_TEST_SEALED"]
 
-    /// Settings of an organization as JSON text: with `SLUICE_TEST_SEALED=users` its users have keys of their own, unless
+    /// Settings of an organization as JSON text: with `SLUICE_TEST_SEALED=users` its users have their own keys, unless
     /// the test has chosen keys itself.
     package static func settings(_ settings: String, hasOwnKeys: Bool) -> String {
         guard environment == "users", !hasOwnKeys, settings.first == "{", !settings.contains("user_keys") else {

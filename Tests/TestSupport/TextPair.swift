@@ -1,5 +1,5 @@
-/// Two texts of different bytes that some comparison of Unicode takes for one: canonically or compatibly equivalent
-/// ones, ones that differ by case, and ones whose characters swallow a delimiter.
+/// Two texts of different bytes that some Unicode comparison treats as equal: canonically or compatibly equivalent
+/// ones, ones that differ by case, and ones whose characters absorb a delimiter.
 package struct TextPair: Sendable, CustomStringConvertible {
     package let left: String
     package let right: String
@@ -29,11 +29,12 @@ package struct TextPair: Sendable, CustomStringConvertible {
         ("k", "\u{212a}"), ("s", "\u{17f}"), ("i", "\u{130}"), ("i", "\u{131}"), ("a", "A"),
         // invisible
         ("ab", "a\u{200d}b"), ("ab", "a\u{200b}b"), ("ab", "a\u{ad}b"), ("ab", "\u{feff}ab"), ("a", "a\u{fe0f}"),
-        // one character for Swift, two for everybody else
+        // one character for Swift, two for other programs
         ("/", "/\u{338}"), (":", ":\u{301}"), ("\"", "\"\u{301}"), ("'", "'\u{308}"), (".", ".\u{307}"),
     ].map { TextPair(left: $0.0, right: $0.1) }
 
-    /// A pair of texts of several parts, of which one to three differ; neither has a control character or is empty.
+    /// A pair of texts of several parts, of which one to three differ; neither contains a control character or is
+    /// empty.
     package static func random(using random: inout SeededRandom, prefix: String = "") -> TextPair {
         var (left, right) = (prefix, prefix)
         for _ in 0..<Int.random(in: 1...3, using: &random) {

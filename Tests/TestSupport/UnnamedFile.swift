@@ -1,8 +1,8 @@
 import Glibc
 
-/// A file without a name, to write to and read back: it goes with this object.
+/// A file without a name, to write to and read back, removed with this object.
 ///
-/// No pipe: reading one blocks a thread that the writer may need, and another child may hold its end open.
+/// It is not a pipe: reading one blocks a thread that the writer may need, and another child may hold its end open.
 package final class UnnamedFile: Sendable {
     /// Open for reading and appending; closed in children unless they are given it.
     package let descriptor: Int32
@@ -17,7 +17,7 @@ package final class UnnamedFile: Sendable {
 
     deinit { close(descriptor) }
 
-    /// What was written so far.
+    /// The text written so far.
     package var text: String {
         var found = stat()
         guard fstat(descriptor, &found) == 0 else { return "" }

@@ -1,8 +1,8 @@
 import Foundation
 
-/// A real nginx. It ends with the last reference, or by ``end()``.
+/// A real nginx. It stops with the last reference, or by ``end()``.
 package final class NginxServer: Sendable {
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     package let baseURL: String
     private let server: WatchedServer
 
@@ -11,9 +11,9 @@ package final class NginxServer: Sendable {
         baseURL = "http://127.0.0.1:\(server.port)"
     }
 
-    /// Starts one.
+    /// Starts nginx.
     ///
-    /// - Parameter configuration: what stands in the `server` block beside `listen`.
+    /// - Parameter configuration: the content of the `server` block in addition to `listen`.
     package static func start(configuration: String = "location / { return 200; }") async throws -> NginxServer {
         let paths =
             ["/usr/sbin", "/usr/local/sbin"]
@@ -30,10 +30,10 @@ package final class NginxServer: Sendable {
         return NginxServer(server)
     }
 
-    /// A port that nobody listened on a moment ago.
+    /// A port that was free a moment ago.
     package static func freePort() throws -> Int { try WatchedServer.freePort() }
 
-    /// Ends it; connections break.
+    /// Stops it; connections break.
     package func end() async throws { try await server.end() }
 
     /// One process, in the foreground, with all of its files in its directory.
@@ -57,9 +57,9 @@ package final class NginxServer: Sendable {
     }
 }
 
-/// httpbin: answers what it was sent, and anything else it is asked for.
+/// httpbin: returns the received request, or any other requested response.
 package final class HTTPBinServer: Sendable {
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     package let baseURL: String
     private let server: WatchedServer
 
@@ -79,14 +79,14 @@ package final class HTTPBinServer: Sendable {
         baseURL = "http://127.0.0.1:\(server.port)"
     }
 
-    /// The one that all tests of this process share, started at the first call.
+    /// The server that all tests of this process share, started at the first call.
     package static func shared() async throws -> HTTPBinServer { try await sharedServer.value }
 }
 
-/// Kinto: a document store with a REST API, here in memory. Any user and password will do (`Authorization: Basic`), and
-/// each user has a bucket, `default`.
+/// Kinto: a document store with a REST API, here in memory. It accepts any user and password (`Authorization: Basic`),
+/// and each user has a bucket, `default`.
 package final class KintoServer: Sendable {
-    /// With `/v1`, without a slash at its end.
+    /// With `/v1`, without a trailing slash.
     package let baseURL: String
     private let server: WatchedServer
 
@@ -105,10 +105,10 @@ package final class KintoServer: Sendable {
         baseURL = "http://127.0.0.1:\(server.port)/v1"
     }
 
-    /// The one that all tests of this process share, started at the first call.
+    /// The server that all tests of this process share, started at the first call.
     package static func shared() async throws -> KintoServer { try await sharedServer.value }
 
-    /// The module cannot be run by its name, and the script that pip makes does not survive a move of its folder.
+    /// The module cannot be run by its name, and the script that pip creates does not work after its folder is moved.
     private static let program = "import sys; from kinto.__main__ import main; sys.exit(main(sys.argv[1:]))"
 
     private static func text(port: Int) -> String {

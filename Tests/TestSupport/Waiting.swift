@@ -1,27 +1,27 @@
-/// How long tests wait for what must come about.
+/// How long tests wait for a condition.
 package enum Waiting {
-    /// When a wait is given up. It ends what hangs and bounds nothing else: a machine that does ten other things is a
-    /// hundred times slower than one that does none, and a test that fails there tells nothing of the product.
+    /// The limit of a wait. It ends tests that hang and bounds nothing else: a machine with ten other tasks is a
+    /// hundred times slower than an idle one, and a failure there is no evidence about the product.
     package static let limit: Duration = .seconds(300)
 
-    /// What a test waited for did not come about.
+    /// The condition for which a test waited did not become true.
     package struct InVain: Error, CustomStringConvertible {
-        /// What it waited for.
+        /// The description of the condition.
         package let description: String
 
-        /// Says what was waited for.
+        /// Describes the condition.
         package init(_ what: String) {
             description = "it never came to this: \(what)"
         }
     }
 }
 
-/// Waits until something holds, looking again and again.
+/// Waits until a condition holds, polling repeatedly.
 ///
 /// - Parameters:
-///   - what: what is waited for, for people.
-///   - pause: how long not to look.
-/// - Throws: ``Waiting/InVain`` where it does not come to that.
+///   - what: a description of the condition, for readers.
+///   - pause: the interval between two polls.
+/// - Throws: ``Waiting/InVain`` if the condition does not become true.
 package nonisolated(nonsending) func waitUntil(
     _ what: @autoclosure () -> String,
     every pause: Duration = .milliseconds(5),

@@ -1,18 +1,18 @@
 import Foundation
 import Glibc
 
-/// A server on a port of 127.0.0.1 with a directory of its own. It ends, and the directory goes, with the last
-/// reference or with this process, however that ends.
+/// A server on a port of 127.0.0.1 with a separate directory. It stops, and the directory is removed, with the last
+/// reference or with this process, for any reason.
 final class WatchedServer: Sendable {
     let directory: String
     let port: Int
     private let watchdog: ChildProcess
 
-    /// Starts a server and waits until it takes connections.
+    /// Starts a server and waits until it accepts connections.
     ///
     /// - Parameters:
-    ///   - port: where it is to listen; nil for a port that is free.
-    ///   - prepare: writes what the server needs into the directory; answers the command.
+    ///   - port: the port on which it listens; nil for a free port.
+    ///   - prepare: writes the server's files into the directory; returns the command.
     static func start(
         port: Int? = nil,
         _ prepare: (_ directory: String, _ port: Int) throws -> [String]
@@ -22,7 +22,7 @@ final class WatchedServer: Sendable {
         repeat {
             attempts += 1
             server = try WatchedServer(port, prepare)
-            // another program may have taken the port meanwhile
+            // another program may have taken the port since
         } while try await !server.isReady() && attempts < 3
         return server
     }
@@ -36,13 +36,13 @@ final class WatchedServer: Sendable {
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + command)
     }
 
-    /// Ends the server and removes its directory.
+    /// Stops the server and removes its directory.
     func end() async throws {
         watchdog.closePipe()
         try await watchdog.waitForEnd()
     }
 
-    /// What a server needs from the environment that `scripts/bootstrap --tests` makes.
+    /// The Python of the environment that `scripts/bootstrap --tests` creates.
     static func python() throws -> String {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized.path
         let python = "\(root)/.build-python/bin/python"
@@ -95,7 +95,7 @@ final class WatchedServer: Sendable {
         }
     }
 
-    /// A port that nobody listened on a moment ago.
+    /// A port that was free a moment ago.
     static func freePort() throws -> Int {
         let port = withSocket { socket -> Int in
             guard withAddress(address(0), { bind(socket, $0, $1) }) == 0 else { return 0 }

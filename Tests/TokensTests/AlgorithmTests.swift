@@ -34,7 +34,7 @@ struct AlgorithmTests {
     }
 
     @Test
-    func `Two keys of the same type in one file both count`() async throws {
+    func `Two keys of the same type in one file are both used`() async throws {
         let second = P256.Signing.PrivateKey()
         let verifier = try await verifier(
             Keys.pem(Keys.ec.publicKey.pemRepresentation, second.publicKey.pemRepresentation)
@@ -101,7 +101,7 @@ struct AlgorithmTests {
     }
 
     @Test
-    func `A token for one type of key is refused by another`() async throws {
+    func `A token for one type of key is refused by a key of another type`() async throws {
         let verifier = try await verifier(Keys.pem(Keys.ec.publicKey.pemRepresentation))
         #expect(verifier.refusal(try TestKey.rs256(try Keys.rsa.get()).token(claims())) == .algorithmNotAllowed)
         #expect(verifier.refusal(try TestKey.eddsa(Keys.ed).token(claims())) == .algorithmNotAllowed)
@@ -112,7 +112,7 @@ struct AlgorithmTests {
     }
 
     @Test
-    func `Keys that a token brings along are not believed`() async throws {
+    func `Keys in a token's header are ignored`() async throws {
         let verifier = try await verifier(Keys.pem(Keys.ec.publicKey.pemRepresentation))
         let mine = P256.Signing.PrivateKey()
         let header: [String: Any] = ["jwk": Keys.jwk(mine.publicKey, id: nil), "jku": "https://evil.example/"]
@@ -120,7 +120,7 @@ struct AlgorithmTests {
     }
 
     @Test
-    func `Short secrets work from 16 bytes on`() async throws {
+    func `Secrets are accepted from 16 bytes on`() async throws {
         for length in [16, 31, 32, 64, 65, 200] {
             let secret = [UInt8](repeating: 7, count: length)
             #expect(try await verifier(secret: secret).refusal(try TestKey.hs256(secret).token(claims())) == nil)

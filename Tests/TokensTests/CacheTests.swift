@@ -6,7 +6,7 @@ import Testing
 
 @testable import Tokens
 
-@Suite("Remembered tokens")
+@Suite("Cached tokens")
 struct CacheTests {
     let key = TestKey.hs256(Keys.secret)
 
@@ -15,7 +15,7 @@ struct CacheTests {
     }
 
     @Test
-    func `A verified token is remembered until exp, and no longer`() async throws {
+    func `A verified token is cached until exp`() async throws {
         let verifier = try await verifier()
         let token = try key.token(claims())
         #expect(verifier.cached(token, now: now) == nil)
@@ -28,7 +28,7 @@ struct CacheTests {
     }
 
     @Test
-    func `Refused tokens are not remembered`() async throws {
+    func `Refused tokens are not cached`() async throws {
         let verifier = try await verifier()
         _ = verifier.refusal(try key.token(claims(["exp": now])))
         _ = verifier.refusal("x.y.z")
@@ -36,7 +36,7 @@ struct CacheTests {
     }
 
     @Test
-    func `The cache never holds more than its capacity, and keeps what is used`() async throws {
+    func `The cache never exceeds its capacity, and keeps recently used tokens`() async throws {
         let verifier = try await verifier(capacity: 10)
         let favourite = try key.token(claims(["n": "favourite"]))
         _ = try verifier.verify(favourite, now: now)
@@ -50,7 +50,7 @@ struct CacheTests {
     }
 
     @Test
-    func `With no capacity nothing is remembered, and everything works`() async throws {
+    func `With no capacity nothing is cached, and verification works`() async throws {
         let verifier = try await verifier(capacity: 0)
         let token = try key.token(claims())
         #expect(verifier.refusal(token) == nil)
@@ -58,7 +58,7 @@ struct CacheTests {
     }
 
     @Test
-    func `Other keys empty the cache, and decide from then on`() async throws {
+    func `New keys empty the cache, and take effect`() async throws {
         let first = P256.Signing.PrivateKey()
         let second = P256.Signing.PrivateKey()
         let verifier = try await TokenVerifier(
@@ -92,7 +92,7 @@ struct CacheTests {
     }
 
     @Test
-    func `Many tasks may ask at once`() async throws {
+    func `Many tasks may verify concurrently`() async throws {
         let verifier = try await verifier(capacity: 20)
         let tokens = try (0..<40).map { try key.token(claims(["n": $0])) }
         await withTaskGroup(of: Bool.self) { group in

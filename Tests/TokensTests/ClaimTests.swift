@@ -17,7 +17,7 @@ struct ClaimTests {
     }
 
     @Test
-    func `A token ends at exp, to the second`() async throws {
+    func `A token expires at exp, to the second`() async throws {
         let verifier = try await verifier { $0.cacheCapacity = 0 }
         let token = try key.token(claims())
         #expect(verifier.refusal(token, now: now + 59) == nil)
@@ -25,7 +25,7 @@ struct ClaimTests {
     }
 
     @Test
-    func `A token begins at nbf`() async throws {
+    func `A token is valid from nbf`() async throws {
         let verifier = try await verifier()
         let token = try key.token(claims(["nbf": now + 10]))
         #expect(verifier.refusal(token, now: now + 9) == .notYetValid)
@@ -33,7 +33,7 @@ struct ClaimTests {
     }
 
     @Test
-    func `Leeway widens both ends`() async throws {
+    func `Leeway extends both ends`() async throws {
         let verifier = try await verifier { $0.leewaySeconds = 5 }
         let token = try key.token(claims(["nbf": now + 10]))
         #expect(verifier.refusal(token, now: now + 4) == .notYetValid)
@@ -45,7 +45,7 @@ struct ClaimTests {
     }
 
     @Test
-    func `Fractions of seconds are allowed, other dates are not`() async throws {
+    func `Fractions of seconds are allowed, other dates are refused`() async throws {
         let verifier = try await verifier()
         #expect(try verifier.verify(key.token(claims(["exp": Double(now) + 1.5])), now: now).expiresAt == now + 1)
         #expect(verifier.refusal(try key.token(claims(["exp": NSNull()]))) == .missingClaim("exp"))
@@ -97,7 +97,7 @@ struct ClaimTests {
     }
 
     @Test
-    func `Settings that differ in bytes are other settings`() {
+    func `Settings that differ in bytes are different`() {
         func configuration(_ name: String) -> TokenConfiguration {
             TokenConfiguration(secret: Keys.secret, issuer: name, audience: name)
         }
@@ -110,12 +110,12 @@ struct ClaimTests {
     }
 
     @Test
-    func `Unconfigured, issuer and audience do not matter`() async throws {
+    func `Unconfigured issuers and audiences are ignored`() async throws {
         #expect(try await verifier().refusal(key.token(claims(["iss": 5, "aud": ["a", 5]]))) == nil)
     }
 
     @Test
-    func `Where user and organization must be UUIDs, they may be in either case`() async throws {
+    func `User and organization UUIDs may be in upper or lower case`() async throws {
         let verifier = try await verifier {
             $0.own.places.userForm = .uuid
             $0.own.places.organizationForm = .uuid
@@ -128,7 +128,7 @@ struct ClaimTests {
             for value in values {
                 #expect(verifier.refusal(try key.token(claims([name: value]))) == .malformedClaim(name, mustBe: uuid))
             }
-            // Foundation reads +1 as 01
+            // Foundation parses +1 as 01
             let signed = "00000000-0000-4000-8000-0000000000+1"
             #expect(verifier.refusal(try key.token(claims([name: signed]))) == .malformedClaim(name, mustBe: uuid))
             let compact = user.uuidString.replacingOccurrences(of: "-", with: "")
@@ -154,7 +154,7 @@ struct ClaimTests {
     }
 
     @Test
-    func `An explanation says which claim and why, and not what it held`() {
+    func `An explanation names the claim and the reason, without its value`() {
         #expect(TokenError.missingClaim("exp").explanation == "Claim `exp` of the token is missing.")
         #expect(TokenError.tooLong.explanation == "The token is longer than 8192 bytes.")
         let sub = TokenError.malformedClaim("https://example.com/user", mustBe: "a UUID").explanation
@@ -167,10 +167,10 @@ struct ClaimTests {
         }
     }
 
-    /// One reader takes the first of two members, another the last: whoever could add one would be somebody else to one
-    /// of them.
+    /// One parser uses the first of two members, another the last: an attacker who can add one would be a different
+    /// user for one of them.
     @Test
-    func `A member that comes twice makes a token malformed, in the header as in the payload`() async throws {
+    func `A duplicate member makes a token malformed, in the header and in the payload`() async throws {
         let verifier = try await verifier()
         let other = UUID().uuidString
         let good = String(decoding: try json(claims()), as: UTF8.self)
@@ -194,7 +194,7 @@ struct ClaimTests {
     }
 
     @Test
-    func `What the issuer makes, the verifier accepts`() async throws {
+    func `The verifier accepts the issuer's tokens`() async throws {
         var configuration = TokenConfiguration(secret: Keys.secret, issuer: "i \"quoted\"", audience: "a")
         configuration.own.places.organization = .claim(ClaimPlace(named: "tenant"))
         let token = try await TokenIssuer(configuration: configuration)

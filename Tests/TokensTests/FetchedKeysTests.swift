@@ -8,7 +8,7 @@ import Testing
 
 @testable import Tokens
 
-/// A provider of keys that does what a test says, and counts.
+/// A provider of keys with scripted answers, which counts requests.
 final class FakeProvider: Sendable {
     private struct State {
         var answer = KeySetAnswer.failed("nobody is there")
@@ -36,7 +36,7 @@ final class FakeProvider: Sendable {
     }
 }
 
-@Suite("Keys that are fetched", .timeLimit(.minutes(10)))
+@Suite("Fetched keys", .timeLimit(.minutes(10)))
 struct FetchedKeysTests {
     static let url = "https://id.example/keys"
     let provider = FakeProvider()
@@ -53,7 +53,7 @@ struct FetchedKeysTests {
         try TestKey.es256(key).token(claims(["exp": now + 100_000]), header: ["kid": id])
     }
 
-    /// What a keeper does, once: fetches what is due.
+    /// One step of a keeper: fetches keys that are due.
     private func fetch(_ verifier: TokenVerifier, at seconds: Double) async -> RemoteKeysState.Outcome? {
         let moment = Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
         guard let remote = verifier.remotes.first, let start = remote.begin(at: moment) else { return nil }
@@ -64,7 +64,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `Before keys were fetched, a token that may be good is not called bad`() async throws {
+    func `Before keys were fetched, a token that may be valid is not refused as invalid`() async throws {
         let verifier = try await verifier { $0.own.secret = Keys.secret }
         #expect(verifier.refusal(try token(first, "1")) == .keysUnavailable(retryAfter: 1))
         #expect(verifier.refusal(try TestKey.hs256(Keys.secret).token(claims())) == nil)
@@ -96,7 +96,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `A key that is no longer published is refused, remembered or not; a new one is accepted`() async throws {
+    func `A withdrawn key is refused, cached or not; a new one is accepted`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -112,7 +112,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `What the provider says is asked for by its ETag, and what it does not send again stays`() async throws {
+    func `Requests contain the ETag, and an unchanged key set stays`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"), etag: "\"a\"")
         let verifier = try await verifier()
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -129,7 +129,7 @@ struct FetchedKeysTests {
         #"{"keys":[{"kty":"RSA","n":"AA","e":"AQAB"}]}"#, #"{"keys":[7,null,"x"]}"#,
     ]
     )
-    func `What is no use is a failure, after which known keys go on`(text: String) async throws {
+    func `An unusable document is a failure, after which known keys remain valid`(text: String) async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -139,7 +139,7 @@ struct FetchedKeysTests {
         let other = try await self.verifier()
         #expect(await fetch(other, at: 0) == .failed)
         provider.answer(.unchanged(cacheControl: nil))
-        #expect(await fetch(other, at: 60) == .failed, "nothing is not what it was")
+        #expect(await fetch(other, at: 60) == .failed, "there is no earlier document")
     }
 
     @Test(arguments: [
@@ -150,7 +150,7 @@ struct FetchedKeysTests {
         #"{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA","d":"AA"}]}"#,
     ]
     )
-    func `A key set without keys withdraws those that it held, and is looked at again soon`(text: String) async throws {
+    func `A key set without keys withdraws the earlier keys, and is soon fetched again`(text: String) async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -167,7 +167,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `Secrets and private keys that are published are never used; what is odd does not spoil the rest`()
+    func `Published secrets and private keys are never used; unusual keys do not affect others`()
         async throws
     {
         let secret = Keys.secret
@@ -196,7 +196,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `Only a name that nobody knows is worth a fetch`() async throws {
+    func `Only an unknown key id causes a fetch`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier { $0.own.secret = Keys.secret }
         #expect(await fetch(verifier, at: 0) == .changed)
@@ -214,7 +214,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `A storm of unknown names is one fetch; who signs with a new key is let in by it`() async throws {
+    func `Many unknown key ids cause one fetch, which accepts tokens of a new key`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()
         let clock: TimeSource = { Timestamp(microseconds: now * 1_000_000) }
@@ -241,8 +241,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `Files that change are taken; files that are broken change nothing, and are complained of once`() async throws
-    {
+    func `Changed files are loaded; broken files change nothing, and are reported once`() async throws {
         let read = Mutex(
             Result<TokenConfiguration, TokenConfigurationError>.success(TokenConfiguration(secret: Keys.secret))
         )

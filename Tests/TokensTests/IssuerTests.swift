@@ -5,7 +5,7 @@ import Testing
 
 @testable import Tokens
 
-/// Two issuers with two tenants: whatever of one is put with what is the other's, nothing opens.
+/// Two issuers with two organizations: no combination of one's parts with the other's is accepted.
 @Suite("Several issuers")
 struct IssuerTests {
     static let (north, south) = ("https://north.example", "https://south.example")
@@ -42,7 +42,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `Key, name and organization must all be one issuer's`() async throws {
+    func `Key, name and organization must all belong to one issuer`() async throws {
         let verifier = try await verifier()
         for (key, keyOf) in [(northKey, Self.north), (southKey, Self.south)] {
             for iss in [Self.north, Self.south] {
@@ -51,7 +51,7 @@ struct IssuerTests {
                         let token = try token(.es256(key), iss: iss, org: org, header: header)
                         let expected: TokenError? =
                             keyOf != iss ? .badSignature : orgOf != iss ? .organizationNotCovered : nil
-                        // twice, so that what is remembered is asked too
+                        // twice, so that the cache is tested too
                         for _ in 0..<2 { #expect(verifier.refusal(token) == expected, "\(keyOf) \(iss) \(orgOf)") }
                     }
                 }
@@ -61,7 +61,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `A token without an issuer's name, or with another, is nobody's`() async throws {
+    func `A token without an issuer's name, or with another, is refused`() async throws {
         let verifier = try await verifier()
         #expect(verifier.refusal(try token(.es256(northKey), iss: NSNull(), org: Self.tenantN)) == .missingClaim("iss"))
         for iss in ["https://north.example/", "HTTPS://NORTH.EXAMPLE", "", "https://west.example"] {
@@ -74,7 +74,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `A name that comes twice is one name for both who choose the key and who check it`() async throws {
+    func `A duplicate issuer name is the same name for choosing and for checking the key`() async throws {
         let verifier = try await verifier()
         let exp = now + 60
         for (first, second) in [(Self.north, Self.south), (Self.south, Self.north)] {
@@ -98,7 +98,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `A secret of one is no key of another, nor is anybody's public key a secret`() async throws {
+    func `A secret of one issuer is no key of another, and no public key is a secret`() async throws {
         let verifier = try await verifier { _, south, _ in
             south.keys = []
             south.secret = southSecret
@@ -128,7 +128,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `Names that only look alike are two issuers', keys' too`() async throws {
+    func `Issuer names that only look alike have separate keys`() async throws {
         let (composed, decomposed) = ("https://caf\u{e9}.example", "https://cafe\u{301}.example")
         let verifier = try await verifier { north, south, _ in
             north.issuer = ExactText(composed)
@@ -153,7 +153,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `The issuer without a name takes what names no other, and nothing that does`() async throws {
+    func `The issuer without a name accepts exactly the tokens that name no other`() async throws {
         let own = P256.Signing.PrivateKey()
         let source = try Keys.jwks(Keys.jwk(own.publicKey, id: "k"))
         let verifier = try await verifier { _, _, configuration in configuration.own.keys = [source] }
@@ -174,7 +174,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `Audience and names of claims are each issuer's own`() async throws {
+    func `Audience and names of claims are separate for each issuer`() async throws {
         let verifier = try await verifier { north, south, _ in
             north.audience = "n"
             south.places = IdentityPlaces(user: ClaimPlace(named: "uid"), organization: ClaimPlace(named: "tenant"))
@@ -185,7 +185,7 @@ struct IssuerTests {
             verifier.refusal(try token(.es256(northKey), iss: Self.north, org: Self.tenantN)) == .missingClaim("aud")
         )
         let south = ["uid": user.uuidString, "tenant": Self.tenantS.uuidString]
-        // what another issuer calls organization is nothing here
+        // the other issuer's claim for organizations has no meaning here
         #expect(verifier.refusal(try token(.es256(southKey), iss: Self.south, org: Self.tenantN, south)) == nil)
         #expect(
             verifier.refusal(try token(.es256(southKey), iss: Self.south, org: Self.tenantS)) == .missingClaim("tenant")
@@ -193,7 +193,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `Issuers with one name, or without keys, are refused`() async throws {
+    func `Issuers with the same name, or without keys, are refused`() async throws {
         await #expect(throws: TokenConfigurationError.self) {
             try await verifier { north, south, _ in south.issuer = north.issuer }
         }
@@ -210,7 +210,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `A configuration that is printed shows no secret`() {
+    func `A printed configuration contains no secret`() {
         let issuer = TrustedIssuer(issuer: "i", organizations: .any, secret: southSecret)
         let configuration = TokenConfiguration(secret: southSecret, otherIssuers: [issuer])
         for text in ["\(issuer)", String(reflecting: issuer), "\(configuration)", String(reflecting: configuration)] {
@@ -219,7 +219,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `What an issuer may no longer say is refused at once, though it was remembered`() async throws {
+    func `A revoked permission of an issuer applies immediately, also to cached tokens`() async throws {
         let verifier = try await verifier()
         let token = try token(.es256(northKey), iss: Self.north, org: Self.tenantN)
         #expect(verifier.refusal(token) == nil)

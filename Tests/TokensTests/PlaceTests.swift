@@ -5,7 +5,7 @@ import Testing
 
 @testable import Tokens
 
-/// What an issuer calls its users and organizations is theirs, byte for byte, or nobody's.
+/// An issuer's names for users and organizations belong to it, byte for byte.
 @Suite("Places of users and organizations")
 struct PlaceTests {
     let key = TestKey.hs256(Keys.secret)
@@ -29,7 +29,7 @@ struct PlaceTests {
     private static let form = "a text of 1 to 255 bytes without control characters"
 
     @Test
-    func `A name is a member of the payload whatever characters it has, a path begins with a dollar`() throws {
+    func `A text is a member's name with any characters, unless it begins like a path`() throws {
         #expect(try place("a.b").query.steps == [.member("a.b")])
         #expect(try place("https://acme.example/org").query.steps == [.member("https://acme.example/org")])
         #expect(try place("$a").query.steps == [.member("$a")])
@@ -60,14 +60,14 @@ struct PlaceTests {
     }
 
     @Test
-    func `A claim is explained as it is configured`() {
+    func `An explanation shows a claim as configured`() {
         for path in [#"$["a\\b"]['c']"#, "größe"] {
             #expect(TokenError.missingClaim(path).explanation == "Claim `\(path)` of the token is missing.")
         }
     }
 
     @Test
-    func `A UUID is the user, any other text is what the issuer calls one`() async throws {
+    func `A UUID is the user's id, any other text is a subject`() async throws {
         let upper = "0192F0C1-2345-7ABC-8DEF-0123456789AB"
         let id = try #require(UUID(uuidString: upper))
         for text in [upper, upper.lowercased()] {
@@ -83,7 +83,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `A mapped user is a text even where it looks like a UUID, as it is written`() async throws {
+    func `A mapped user is a text exactly as written, even if it looks like a UUID`() async throws {
         var places = IdentityPlaces()
         places.userForm = .mapped
         let (upper, lower) = (user.uuidString, user.uuidString.lowercased())
@@ -93,7 +93,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `A subject has 1 to 255 bytes and no control characters, and is nothing but a text`() async throws {
+    func `A subject has 1 to 255 bytes without control characters, and is a text`() async throws {
         let longest = String(repeating: "é", count: 127) + "x"
         #expect(try await verified(IdentityPlaces(), ["sub": longest]).user == .subject(ExactText(longest)))
         let wrong: [Any] = [
@@ -107,7 +107,7 @@ struct PlaceTests {
             for form in [IdentityPlaces.UserForm.either, .mapped] {
                 var places = IdentityPlaces()
                 places.userForm = form
-                // a text with U+0000 is refused as JSON already
+                // JSON parsing already refuses a text with U+0000
                 let expected: TokenError =
                     value as? String == "a\0b" ? .malformed : .malformedClaim("sub", mustBe: Self.form)
                 #expect(try await verifier(places).refusal(token) == expected, "\(value)")
@@ -124,7 +124,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `An organization is its UUID or a name, as the form has it`() async throws {
+    func `The form determines whether an organization is a UUID or a name`() async throws {
         var places = IdentityPlaces()
         let id = organization.uuidString
         #expect(try await verified(places, ["org": id]).organization == .id(organization))
@@ -140,8 +140,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `Organizations are the names of an object's members, or a list's texts, and never taken for ids`() async throws
-    {
+    func `Organizations are the member names of an object or the texts of a list, and never ids`() async throws {
         var places = IdentityPlaces()
         places.organization = .keys(try place("$.organization"))
         func names(_ value: Any) async throws -> TokenClaims.Organization {
@@ -172,7 +171,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `A fixed organization is that one whatever a token says`() async throws {
+    func `A fixed organization overrides the token's`() async throws {
         var places = IdentityPlaces()
         let fixed = UUID()
         places.organization = .fixed(fixed)
@@ -181,7 +180,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `The audience may stand in another claim`() async throws {
+    func `The audience may be in another claim`() async throws {
         var configuration = TokenConfiguration(
             secret: Keys.secret,
             audience: "app",
@@ -196,7 +195,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `Claims tell whose words they are and which organizations these may be`() async throws {
+    func `Claims contain the issuer's namespace and its permitted organizations`() async throws {
         let covered = TrustedIssuer.Organizations.only([UUID()])
         var issuer = TrustedIssuer(issuer: "https://a.example", organizations: covered, secret: Keys.secret)
         issuer.namespace = "a"
@@ -211,14 +210,14 @@ struct PlaceTests {
     }
 
     @Test
-    func `One place cannot say both`() async throws {
+    func `One place cannot contain both`() async throws {
         await #expect(throws: TokenConfigurationError.self) {
             try await verifier(IdentityPlaces(user: place("$['sub']"), organization: place("sub")))
         }
     }
 
     @Test
-    func `What the issuer makes, the verifier finds, at whatever path`() async throws {
+    func `The verifier finds the issuer's claims at any path`() async throws {
         var configuration = TokenConfiguration(secret: Keys.secret)
         let organizations: [IdentityPlaces.Organization] = [
             .claim(try place("$.o.id")), .keys(try place("$.o.names")), .fixed(organization),

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Tokens
 
-/// The state with a place of its own, as `#expect` changes nothing.
+/// The state in a class, because `#expect` cannot mutate values.
 private final class Schedule {
     private var state = RemoteKeysState()
 
@@ -21,13 +21,13 @@ private final class Schedule {
     }
 }
 
-@Suite("When keys are fetched")
+@Suite("The schedule of fetching keys")
 struct RemoteKeysStateTests {
     private func at(_ seconds: Double) -> Timestamp {
         Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
     }
 
-    /// Fetched at 0, good for so long.
+    /// Fetched at 0, valid for this long.
     private func fetched(maximumAge: Int64? = nil, luck: Double = 0) -> Schedule {
         let state = Schedule()
         #expect(state.begin(at: at(0)))
@@ -36,7 +36,7 @@ struct RemoteKeysStateTests {
     }
 
     @Test
-    func `The first fetch is due at once, and only one is under way`() {
+    func `The first fetch is due immediately, and only one runs at a time`() {
         let state = Schedule()
         #expect(state.begin(at: at(0)))
         #expect(!state.begin(at: at(0)))
@@ -53,7 +53,7 @@ struct RemoteKeysStateTests {
         ]
             as [(Int64?, Double)]
     )
-    func `A set is fetched anew when its provider says so, from a minute to an hour`(
+    func `A set is fetched again when its provider specifies, from a minute to an hour`(
         maximumAge: Int64?,
         seconds: Double
     ) {
@@ -63,7 +63,7 @@ struct RemoteKeysStateTests {
     }
 
     @Test
-    func `Luck makes it earlier, never later`() {
+    func `Jitter makes it earlier, never later`() {
         for (luck, seconds) in [(0.0, 600.0), (0.5, 540.0), (1.0, 480.0)] {
             let state = fetched(luck: luck)
             #expect(!state.begin(at: at(seconds - 0.001)))
@@ -72,7 +72,7 @@ struct RemoteKeysStateTests {
     }
 
     @Test
-    func `After a failure it is tried again, in 2 seconds first, then less and less often, never less than a minute`() {
+    func `After a failure it retries in 2 seconds, then with growing pauses up to a minute`() {
         let state = Schedule()
         var moment = 0.0
         for pause in [2.0, 4, 8, 16, 32, 60, 60, 60] {
@@ -90,7 +90,7 @@ struct RemoteKeysStateTests {
     }
 
     @Test
-    func `A failure is warned of at first and every ten minutes`() {
+    func `Warns of a failure at first and every ten minutes`() {
         let state = fetched()
         var warned: [Int] = []
         for second in stride(from: 600, to: 2_000, by: 20) {
@@ -104,18 +104,18 @@ struct RemoteKeysStateTests {
         _ = state.finish(.unchanged, maximumAge: nil, at: at(3_000), luck: 0)
         #expect(state.begin(at: at(3_600)))
         let isWarned = state.finish(.failed, maximumAge: nil, at: at(3_600), luck: 0)
-        #expect(isWarned, "it had worked in between")
+        #expect(isWarned, "it had succeeded in between")
     }
 
     @Test
-    func `An unknown key makes it fetch at once, and then not for half a minute`() {
+    func `An unknown key triggers an immediate fetch, and then no other for half a minute`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: 0) == .wait)
         #expect(state.demand(at: at(1), waiting: 1) == .wait, "the same fetch")
         #expect(state.begin(at: at(1)))
-        #expect(state.demand(at: at(1), waiting: 2) == .wait, "under way")
+        #expect(state.demand(at: at(1), waiting: 2) == .wait, "in progress")
         _ = state.finish(.unchanged, maximumAge: nil, at: at(1.5), luck: 0)
-        #expect(!state.begin(at: at(2)), "those who came meanwhile do not make another one")
+        #expect(!state.begin(at: at(2)), "later ones cause no other fetch")
         for second in [2.0, 10, 30.9] { #expect(state.demand(at: at(second), waiting: 0) == .refuse) }
         #expect(!state.begin(at: at(30.9)))
         #expect(state.demand(at: at(31), waiting: 0) == .wait)
@@ -123,15 +123,15 @@ struct RemoteKeysStateTests {
     }
 
     @Test
-    func `Of many only some may wait`() {
+    func `Of many requests only some may wait`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: RemoteKeysState.maximumWaiters) == .refuse)
-        #expect(state.begin(at: at(1)), "it is fetched all the same")
+        #expect(state.begin(at: at(1)), "it is still fetched")
         #expect(state.demand(at: at(1), waiting: RemoteKeysState.maximumWaiters - 1) == .wait)
     }
 
     @Test
-    func `A failure does not give unknown keys another try`() {
+    func `A failure does not allow unknown keys another attempt`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: 0) == .wait)
         #expect(state.begin(at: at(1)))
@@ -141,7 +141,7 @@ struct RemoteKeysStateTests {
     }
 
     @Test
-    func `A clock that is set back stops nothing`() {
+    func `A clock that is set back does not stop fetching`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: 0) == .wait)
         #expect(state.begin(at: at(1)))
@@ -160,7 +160,7 @@ struct RemoteKeysStateTests {
             ("max-age=99999999999999999999", .max), ("max-age=300, max-age=200", 200),
         ] as [(String?, Int64?)]
     )
-    func `Cache-Control says how long`(text: String?, seconds: Int64?) {
+    func `Cache-Control determines the age`(text: String?, seconds: Int64?) {
         #expect(CacheControl.maximumAge(text) == seconds)
     }
 }

@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 2])
-    func `whoever fetches the key set can verify`(_ index: Int) async throws {
+    func `the key set verifies the signer's tokens`(_ index: Int) async throws {
         let (algorithm, pem) = Self.pems[index]
         let signer = try await signer(pem.get())
         let token = try await signer.sign(organization: organization, user: user)
@@ -50,7 +50,7 @@ import Testing
         #expect(jwks.contains("\"kid\":\"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k\""))
     }
 
-    @Test func `a token is used again until a minute before its end`() async throws {
+    @Test func `reuses a token until a minute before its end`() async throws {
         let clock = Mutex(now)
         let signer = try await signer(Keys.ec.pemRepresentation) { at(clock.withLock { $0 }) }
         let first = try await signer.sign(organization: organization, user: user)
@@ -87,7 +87,7 @@ import Testing
         (P384.Signing.PrivateKey().pemRepresentation, "not a usable key"),
         ("-----BEGIN PRIVATE KEY-----\nAAAA", "without its END"),
     ])
-    func `other files are refused`(_ text: String, _ reason: String) async throws {
+    func `refuses other files`(_ text: String, _ reason: String) async throws {
         let error = await #expect(throws: TokenConfigurationError.self) { try await signer(text) }
         #expect(error?.description.contains(reason) == true)
         #expect(error?.description.contains("signing.pem") == true)

@@ -5,7 +5,7 @@ import SyncModel
 
 @testable import Tokens
 
-/// Something that signs tokens the way an issuer outside would: with swift-crypto, not with the code under test.
+/// Signs tokens as an external issuer would: with swift-crypto, not with the code under test.
 struct TestKey: Sendable {
     let algorithm: String
     let sign: @Sendable (Data) throws -> Data
@@ -49,7 +49,7 @@ func base64URL(_ data: Data) -> String {
         .replacingOccurrences(of: "=", with: "")
 }
 
-/// Keys that are made once for all tests; RSA ones take a while.
+/// Keys that are generated once for all tests; RSA ones take a while.
 enum Keys {
     static let secret = Array("a secret of thirty-two bytes, ok".utf8)
     static let rsa = Result { try _RSA.Signing.PrivateKey(keySize: .bits2048) }
@@ -92,13 +92,13 @@ enum Keys {
     }
 }
 
-/// The moment at which the tests take place, in seconds since 1970.
+/// The time of the tests, in seconds since 1970.
 let now: Int64 = 1_800_000_000
 
 let organization = UUID()
 let user = UUID()
 
-/// Claims that are in order; `changes` replace them, and null removes.
+/// Valid claims; `changes` replace them, and null removes.
 func claims(_ changes: [String: Any] = [:]) -> [String: Any] {
     var claims: [String: Any] = [
         "sub": user.uuidString, "org": organization.uuidString.lowercased(), "exp": now + 60,
@@ -108,7 +108,7 @@ func claims(_ changes: [String: Any] = [:]) -> [String: Any] {
 }
 
 extension TokenClaims {
-    /// Those of a token that says UUIDs.
+    /// The claims of a token with UUIDs.
     init(_ organization: UUID, _ user: UUID, by issuer: ExactText = "", expiresAt: Int64) {
         self.init(
             issuer: issuer == "" ? nil : issuer,
@@ -122,7 +122,7 @@ extension TokenClaims {
 }
 
 extension TokenVerifier {
-    /// The error that a token is refused with; nil when it is accepted.
+    /// The error with which a token is refused; nil if it is accepted.
     func refusal(_ token: String, now moment: Int64 = now) -> TokenError? {
         do throws(TokenError) {
             _ = try verify(token, now: moment)

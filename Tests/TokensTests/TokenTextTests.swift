@@ -26,7 +26,7 @@ struct TokenTextTests {
     }
 
     @Test
-    func `A token may have 8 KiB`() async throws {
+    func `A token may have up to 8 KiB`() async throws {
         let verifier = try await verifier()
         let base = try key.token(claims(["x": ""])).utf8.count
         let fits = try key.token(claims(["x": String(repeating: "x", count: (8_192 - base) / 4 * 3 - 3)]))
@@ -64,7 +64,7 @@ struct TokenTextTests {
     }
 
     @Test
-    func `Critical extensions are refused, as we understand none`() async throws {
+    func `Critical extensions are refused, because the gateway supports no extension`() async throws {
         let token = try key.token(claims(), header: ["crit": ["b64"], "b64": false])
         let refusal = try await verifier().refusal(token)
         #expect(refusal == .malformedHeader("crit", mustBe: "absent: no extensions are understood"))
@@ -82,7 +82,7 @@ struct TokenTextTests {
     }
 
     @Test
-    func `base64url reads back what it writes, and nothing but that`() {
+    func `base64url decodes exactly what it encodes`() {
         for length in 0..<70 {
             let bytes = (0..<length).map { _ in UInt8.random(in: 0...255) }
             let text = Base64URL.encode(bytes)

@@ -3,10 +3,10 @@ import JSONText
 import StoreSupport
 import SyncModel
 
-/// A mutation as a phone of a random history captured it. `content` numbers what counts as content (product rule 5):
-/// two entries of one number are the same mutation, whatever ids stand for each other in them.
+/// A mutation as a phone of a random history captured it. `content` numbers the content (product rule 5): two entries
+/// with the same number are the same mutation, for any equivalent ids in them.
 struct RuleEntry: Sendable {
-    /// What a member of a payload, or a segment of an endpoint, holds.
+    /// The content of a payload's member, or of an endpoint's segment.
     enum Value: Sendable, Hashable {
         /// JSON text in a payload, plain text in an endpoint.
         case text(String)
@@ -22,18 +22,18 @@ struct RuleEntry: Sendable {
     var local: UUID?
     /// JSON text of the permanent id.
     var server: String?
-    /// In the order of the text; nil for none.
+    /// In the order of the text; nil without a payload.
     var payload: [(name: String, value: Value)]?
-    /// Segments of the path; nil for none.
+    /// Segments of the path; nil without an endpoint.
     var endpoint: [Value]?
     var dependencies: [UUID] = []
     var baseVersion: Int64?
     var strategy: ConflictResolution?
     var maxAttempts = 10
-    /// Set where a member is out of its range, so that the entry is refused by itself.
+    /// Set if a member is out of range, so that the entry itself is refused.
     var isInvalid = false
 
-    /// UUIDs that may be client ids, once each, in the order in which they are looked at.
+    /// UUIDs that may be client ids, once each, in the order of the look-ups.
     var references: [UUID] {
         var seen: Set<UUID> = []
         let values = (endpoint ?? []) + (payload ?? []).map(\.value)
@@ -42,9 +42,9 @@ struct RuleEntry: Sendable {
         }.filter { seen.insert($0).inserted }
     }
 
-    /// The same mutation with server ids in the place of client ids, as a worker sends it that rewrote its outbox.
+    /// The same mutation with server ids in place of client ids, as sent by a worker that rewrote its outbox.
     ///
-    /// - Parameter permanent: JSON text of the id that stands for a client id; nil leaves it.
+    /// - Parameter permanent: JSON text of the id that replaces a client id; nil leaves it.
     func rewritten(_ permanent: (UUID) -> String?) -> RuleEntry {
         func value(_ value: Value, isPath: Bool) -> Value {
             guard case .id(let id) = value, id != local || operation != .create, let text = permanent(id) else {
@@ -62,7 +62,7 @@ struct RuleEntry: Sendable {
         return entry
     }
 
-    /// The text that goes over the wire.
+    /// The text that is sent.
     func json(number: Int64) -> String {
         var members = [
             #""id":"\#(id.lowercased)""#, #""idempotency_key":"\#(key.lowercased)""#, #""sequence_number":\#(number)"#,
@@ -103,9 +103,9 @@ struct RuleEntry: Sendable {
 
 /// The entity types of random histories.
 enum RuleType: String, Sendable, Hashable, CaseIterable {
-    /// Of the built-in store, the organization's to see.
+    /// Of the built-in store, visible to the organization.
     case note
-    /// Forwarded, the user's own.
+    /// Forwarded, visible to its owner.
     case contact
 
     var isForwarded: Bool { self == .contact }

@@ -3,7 +3,7 @@ import SyncModel
 import TestSupport
 
 extension RuleHistory {
-    /// Captures a mutation on a device, as an app does: mostly sane, sometimes not.
+    /// Captures a mutation on a device, as an app does: usually valid, sometimes not.
     mutating func capture(_ tenant: Int, _ person: Int, _ device: Int) {
         let entry = makeEntry(tenant, person)
         var numbers = tenants[tenant].people[person].devices[device].lastNumber + 1
@@ -30,7 +30,7 @@ extension RuleHistory {
         switch kind {
         case 0..<38: entry.local = generator.uuid()
         case 38..<42:
-            // taken, or the other type's
+            // used, or the other type's
             let client = generator.pick(clients)
             entry.local = client.id
             if generator.oneIn(2) { entry.type = client.type }
@@ -46,7 +46,7 @@ extension RuleHistory {
         return entry
     }
 
-    /// Chooses what an update, replace or delete is about.
+    /// Chooses the target of an update, replace or delete.
     private mutating func target(
         _ entry: inout RuleEntry,
         _ tenant: Int,
@@ -56,7 +56,7 @@ extension RuleHistory {
         entry.operation = generator.pick([.update, .update, .replace, .delete])
         let notes = tenants[tenant].model.notes.keys.sorted().filter { !$0.contains("made by") }
         if generator.oneIn(4), let note = notes.isEmpty ? nil : generator.pick(notes) {
-            // anybody's in the organization
+            // of any user of the organization
             entry.type = .note
             entry.server = note
             let version = tenants[tenant].model.notes[note]?.version ?? 1
@@ -80,7 +80,7 @@ extension RuleHistory {
         _ tenant: Int,
         _ person: Int
     ) -> [(name: String, value: RuleEntry.Value)] {
-        // numbers that are also ids of the upstream's
+        // numbers that are also ids of the upstream
         var payload: [(name: String, value: RuleEntry.Value)] = [
             ("n", .text("\(Int.random(in: 0...20, using: &generator))"))
         ]

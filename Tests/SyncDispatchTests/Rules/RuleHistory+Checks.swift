@@ -7,12 +7,12 @@ import SyncModel
 @testable import SyncStore
 
 extension RuleHistory {
-    /// Holds one result against what the rules say of it.
+    /// Compares one result with the rules.
     mutating func compare(_ verdict: RuleModel.Verdict, _ result: JSONValue) throws {
         switch verdict {
         case .rejected(let code, let isRepeated):
             let isSo = result.status == "rejected" && result.code == code && result.isReplayed == isRepeated
-            try expect(isSo, "is to be rejected with \(code)\(isRepeated ? " again" : ""): \(result.text)")
+            try expect(isSo, "should be rejected with \(code)\(isRepeated ? " again" : ""): \(result.text)")
         case .accepted(let mutation):
             try expect(result.isReplayed == false, "is new, and was answered as known: \(result.text)")
             try compare(mutation, result)
@@ -22,7 +22,7 @@ extension RuleHistory {
         }
     }
 
-    /// Holds a mutation as it is shown against how it is to stand.
+    /// Compares a returned mutation with its expected state.
     mutating func compare(_ mutation: RuleModel.Accepted, _ shown: JSONValue) throws {
         func wrong(_ what: String) -> String { "\(mutation.entry.id.lowercased): \(what), not as in \(shown.text)" }
         try expect(shown["id"]?.uuid == mutation.entry.id, wrong("another mutation"))
@@ -39,7 +39,7 @@ extension RuleHistory {
             resolution == mutation.resolution?.rawValue,
             wrong("resolution \(mutation.resolution?.rawValue ?? "null")")
         )
-        // what was given up shows what stands in its place, where the gateway knows that
+        // a discarded mutation shows the current entity, if the gateway has it
         let isGivenUp = mutation.status == .discarded && mutation.resolution == nil && mutation.code == nil
         let isSo = shown.code == mutation.code || (isGivenUp && shown.code == "discarded")
         try expect(isSo, wrong("error \(mutation.code ?? "null")"))
@@ -48,8 +48,8 @@ extension RuleHistory {
         try compareBlockers(mutation, shown, wrong)
     }
 
-    /// What is shown may have been satisfied since it was looked at last, and may be waited for through others as well;
-    /// what is not satisfied must be shown.
+    /// A returned blocker may have been satisfied since it was last read, and may be an indirect one; every unsatisfied
+    /// one must be returned.
     private mutating func compareBlockers(
         _ mutation: RuleModel.Accepted,
         _ shown: JSONValue,
@@ -64,7 +64,7 @@ extension RuleHistory {
         try expect(isSo, wrong("blocked by \(unmet)"))
     }
 
-    /// Reads everything that a user has and holds it against the rules.
+    /// Reads everything of a user and compares it with the rules.
     mutating func check(_ tenant: Int, _ person: Int) async throws {
         let user = tenants[tenant].people[person].id
         let lane = tenants[tenant].model.users[user]?.lane ?? []
@@ -78,7 +78,7 @@ extension RuleHistory {
         for (mutation, item) in zip(lane, shown) { try compare(mutation, item) }
     }
 
-    /// The feed has every note once, in the order of the last writes.
+    /// The feed contains every note once, in the order of the last writes.
     mutating func checkFeed(_ tenant: Int) async throws {
         for person in tenants[tenant].people {
             let phone = Phone(world.replicas.base, tenants[tenant].organization, user: person.id)

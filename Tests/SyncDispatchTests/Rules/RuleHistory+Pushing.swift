@@ -8,7 +8,7 @@ import TestSupport
 @testable import SyncStore
 
 extension RuleHistory {
-    /// A push in bad weather: new mutations, some of them out of order or late, and repetitions in disguise.
+    /// A push over an unreliable network: new mutations, some of them out of order or late, and modified repeats.
     mutating func push(_ tenant: Int, _ person: Int) async throws {
         let device = Int.random(in: 0...1, using: &generator)
         for _ in 0..<Int.random(in: 0...4, using: &generator) { capture(tenant, person, device) }
@@ -32,7 +32,7 @@ extension RuleHistory {
         }
     }
 
-    /// What was captured, or a part of it: what is left behind comes late.
+    /// The captured mutations, or a part of them: the others are sent late.
     private mutating func fresh(_ tenant: Int, _ person: Int, _ device: Int) -> [RuleModel.Outgoing] {
         let outbox = tenants[tenant].people[person].devices[device].outbox
         var taken: [RuleModel.Outgoing] = []
@@ -83,7 +83,7 @@ extension RuleHistory {
         }
     }
 
-    /// Numbers are unique in a push, but for one and the same entry.
+    /// Numbers are unique in a push, except for copies of an entry.
     private mutating func withoutTies(
         _ batch: [RuleModel.Outgoing],
         _ tenant: Int,
@@ -134,7 +134,7 @@ extension RuleHistory {
             return try refused(problem, batch, tenant, user, device, isStrict, after: after)
         }
         tenants[tenant].model.now = world.now
-        try expect(after ?? 0 <= watermark, "a gap was taken: \(answer.text)")
+        try expect(after ?? 0 <= watermark, "a gap was accepted: \(answer.text)")
         guard
             let verdicts = tenants[tenant].model.push(batch, device: device, user: user, isStrict: isStrict)
         else { throw breach("a strict push was taken that is to be refused: \(answer.text)") }
@@ -173,17 +173,17 @@ extension RuleHistory {
         let told = Set(
             problem.errors.compactMap { $0.pointer.split(separator: "/").dropFirst().first.flatMap { Int($0) } }
         )
-        try expect(refused == told, "strict: \(refused.sorted()) are to be refused, not \(told.sorted()): \(problem)")
+        try expect(refused == told, "strict: \(refused.sorted()) should be refused, not \(told.sorted()): \(problem)")
     }
 
-    /// Takes over the id that the gateway made.
+    /// Stores the id that the gateway created.
     mutating func learn(_ mutation: RuleModel.Accepted, _ result: JSONValue, _ tenant: Int) throws {
         let name = RuleModel.name(of: mutation)
         guard mutation.serverID == name else { return }
         let id = result["server_id"]
-        try expect(id?.uuid != nil, "a create came to no id: \(result.text)")
+        try expect(id?.uuid != nil, "a create has no id: \(result.text)")
         guard let text = id?.text else { return }
-        try expect(tenants.allSatisfy { $0.model.notes[text] == nil }, "an id was given twice: \(text)")
+        try expect(tenants.allSatisfy { $0.model.notes[text] == nil }, "an id was assigned twice: \(text)")
         tenants[tenant].model.rename(name, to: text)
     }
 

@@ -8,7 +8,7 @@ import TestSupport
 @testable import SyncStore
 
 extension RuleHistory {
-    /// Runs a lane as a dispatcher does, until it is given back, or its worker is lost with what it has in hand.
+    /// Runs a lane as a dispatcher does, until it is released, or its worker is lost with a mutation in flight.
     mutating func run(_ tenant: Int, _ person: Int) async throws {
         let user = tenants[tenant].people[person].id
         guard tenants[tenant].model.users[user] != nil else { return }
@@ -37,13 +37,13 @@ extension RuleHistory {
             switch turn {
             case .goOn(let token, let unblocking): step = .goOn(token: token, unblocking: unblocking)
             case .released:
-                return try expect(next == nil || rest < 0, "\(name(next)) is to run, and the lane was released")
-            case .lost: return try expect(next == nil || isLeased, "\(name(next)) is to run, and the lane is not ready")
+                return try expect(next == nil || rest < 0, "\(name(next)) should run, and the lane was released")
+            case .lost: return try expect(next == nil || isLeased, "\(name(next)) should run, the lane is not ready")
             case .run(let dispatch):
-                try expect(!isLeased, "a lane was given to two workers")
+                try expect(!isLeased, "a lane was claimed by two workers")
                 try expect(
                     next?.entry.id == dispatch.mutation.id,
-                    "\(name(next)) is to run, not \(dispatch.mutation.id)"
+                    "\(name(next)) should run, not \(dispatch.mutation.id)"
                 )
                 guard let next else { return }
                 tenants[tenant].model.fly(next)
@@ -67,7 +67,7 @@ extension RuleHistory {
         tenants[tenant].model.users[user] = state
     }
 
-    /// Lets the built-in store or the upstream answer.
+    /// Answers as the built-in store or the upstream.
     private mutating func answer(
         _ dispatch: Dispatch,
         _ mutation: RuleModel.Accepted,
@@ -124,7 +124,7 @@ extension RuleHistory {
         }
     }
 
-    /// What goes out has server ids in place, and a key of its own for each revision.
+    /// A sent request contains server ids, and has a separate key for each revision.
     private mutating func checkRequest(
         _ request: UpstreamRequest,
         _ mutation: RuleModel.Accepted,
@@ -136,7 +136,7 @@ extension RuleHistory {
         if let key = known[revision] {
             try expect(key == request.idempotencyKey, "the key of \(revision) changed")
         } else {
-            try expect(!known.values.contains(request.idempotencyKey), "a key came twice: \(revision)")
+            try expect(!known.values.contains(request.idempotencyKey), "a key was used twice: \(revision)")
             tenants[tenant].people[person].keys[revision] = request.idempotencyKey
         }
         guard !mutation.overrides, let state = tenants[tenant].model.users[tenants[tenant].people[person].id] else {
@@ -147,7 +147,7 @@ extension RuleHistory {
             if case .text(let text) = segment { return "/" + text }
             return "/" + model.permanent(segment, of: mutation, state).trimmingCharacters(in: ["\""])
         }.joined()
-        try expect(request.path == path, "\(name(mutation)) goes to \(request.path), not \(path)")
+        try expect(request.path == path, "\(name(mutation)) is sent to \(request.path), not \(path)")
         let body = mutation.payload.map { payload in
             RuleEntry.json(payload.map { ($0.name, .text(model.permanent($0.value, of: mutation, state))) })
         }
@@ -177,7 +177,7 @@ extension RuleHistory {
 private func name(_ mutation: RuleModel.Accepted?) -> String { mutation?.entry.id.lowercased ?? "nothing" }
 
 extension RuleModel.Answer {
-    /// As the gateway gets it.
+    /// As the gateway receives it.
     func answer(_ now: Timestamp) -> UpstreamAnswer {
         switch self {
         case .success(let id): .status(id == nil ? 204 : 200, id.map { #"{"id":\#($0)}"# })

@@ -7,7 +7,7 @@ import TestSupport
 @testable import SyncStore
 
 extension RuleHistory {
-    /// A person does something about a mutation, mostly about one that stands still.
+    /// A person settles a mutation, usually a stuck one.
     mutating func settle(_ tenant: Int, _ person: Int) async throws {
         let user = tenants[tenant].people[person].id
         guard let lane = tenants[tenant].model.users[user]?.lane, !lane.isEmpty else { return }
@@ -23,11 +23,11 @@ extension RuleHistory {
         }
         do {
             try await ask(call, mutation.entry.id, tenant, user)
-            try expect(refusal == nil, "\(call) is to be refused with \(refusal?.code ?? "")")
+            try expect(refusal == nil, "\(call) should be refused with \(refusal?.code ?? "")")
         } catch let problem as Problem {
             try expect(
                 problem.code.rawValue == refusal?.code,
-                "\(call) is to be \(refusal?.code ?? "done"), not refused with \(problem)"
+                "\(call) should be \(refusal?.code ?? "done"), not refused with \(problem)"
             )
         }
     }

@@ -13,7 +13,7 @@ final class RuleWorld: Sendable {
 
     init() async throws { replicas = try await Replicas() }
 
-    /// Both clocks go together.
+    /// Both clocks advance together.
     func advance(seconds: Double) {
         for index in 0...1 { replicas[index].clock.advance(seconds: seconds) }
     }
@@ -27,12 +27,12 @@ final class RuleWorld: Sendable {
     }
 }
 
-/// What the gateway did that the rules do not say.
+/// A deviation of the gateway from the rules.
 struct RuleBreach: Error, CustomStringConvertible {
     let description: String
 }
 
-/// One organization of a history: what its phones did, and what the rules make of that.
+/// One organization of a history: its phones' actions, and the results by the rules.
 struct RuleTenant {
     struct Device {
         let id: UUID
@@ -44,34 +44,34 @@ struct RuleTenant {
     struct Person {
         let id: UUID
         var devices: [Device]
-        /// Everything that was ever sent.
+        /// Every sent entry.
         var sent: [(entry: RuleEntry, number: Int64, device: Int)] = []
-        /// Client ids that were ever made up, and under which types.
+        /// Every generated client id, with its types.
         var clients: [(id: UUID, type: RuleType)] = []
-        /// What a worker is lost with, and until when its lease holds.
+        /// The mutation of a lost worker, and the end of its lease.
         var flying: (mutation: UUID, until: Timestamp)?
-        /// When a claim finds something to do next, as the lane said when it was given back.
+        /// When a claim next finds work, as recorded at the lane's release.
         var keys: [String: UUID] = [:]
     }
 
     let organization: Organization
     var model: RuleModel
     var people: [Person]
-    /// The id that the upstream gives next.
+    /// The next id of the upstream.
     var nextID = 1
 
     func lane(_ person: Int) -> LaneKey { LaneKey(organization: organization.id, user: people[person].id) }
 }
 
-/// A random history of two organizations whose users, devices and ids are the same, so that whatever is not kept apart
-/// shows. Every answer is held against ``RuleModel``.
+/// A random history of two organizations with the same users, devices and ids, so that missing isolation becomes
+/// visible. Every answer is compared with ``RuleModel``.
 struct RuleHistory {
     let world: RuleWorld
     let seed: UInt64
     var generator: SeededRandom
     var tenants: [RuleTenant] = []
     var nextContent = 1
-    /// What was done, to tell when something is wrong: in which organization, in words.
+    /// The actions, to explain a failure: the organization, and a description.
     var story: [(tenant: Int, text: String)] = []
     private(set) var checks = 0
 
@@ -101,7 +101,7 @@ struct RuleHistory {
         }
     }
 
-    /// Lives through so many steps and looks at everything in the end.
+    /// Runs a number of steps and checks everything at the end.
     mutating func live(steps: Int) async throws {
         for _ in 0..<steps {
             let tenant = generator.oneIn(3) ? 1 : 0
@@ -151,7 +151,7 @@ extension SeededRandom {
 }
 
 extension Gateway {
-    /// Makes a type one of the built-in store.
+    /// Makes a type built-in.
     fileprivate func makeBuiltIn(_ type: RuleType, in organization: UUID) async throws {
         let connection = try await database.connect()
         try await connection.execute(

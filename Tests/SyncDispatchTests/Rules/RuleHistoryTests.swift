@@ -4,18 +4,19 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Random histories against a model of the rules: pushes, repetitions in every disguise, answers of every class, lost
-/// workers, settling, replicas that know much, little or nothing, two organizations with the same ids.
+/// Random histories against a model of the rules: pushes, modified repeats, answers of every class, lost workers and
+/// settling; replicas with full, partial or empty caches; two organizations with the same ids.
 @Suite struct RuleHistoryTests {
-    /// How long to go on, in seconds, how many findings end it, and how many histories side by side: for `make fuzz`.
+    /// The duration in seconds, the number of failures that end it, and the number of parallel histories: for `make
+    /// fuzz`.
     private static let environment = ProcessInfo.processInfo.environment
     private static let seconds = environment["SLUICE_RULES_SECONDS"].flatMap(Double.init) ?? 0
     private static let breaches = environment["SLUICE_RULES_BREACHES"].flatMap(Int.init) ?? 1
     private static let workers = environment["SLUICE_RULES_WORKERS"].flatMap(Int.init) ?? 1
-    /// Whether it is always the same history: for one that goes wrong now and then.
+    /// Whether it is always the same history: for one that fails only sometimes.
     private static let isRepeated = environment["SLUICE_RULES_REPEATED"] == "1"
 
-    @Test func `every answer of a random history is what the rules say`() async throws {
+    @Test func `every answer of a random history follows the rules`() async throws {
         let first = Seed().value
         let tally = Mutex((histories: UInt64(0), checks: 0, breaches: 0))
         let deadline = ContinuousClock.now + .seconds(Self.seconds)

@@ -13,11 +13,11 @@ extension RuleModel {
         init(_ code: String = "validation_failed") { self.code = code }
     }
 
-    /// What a push sees of itself while it is judged.
+    /// The state of a push while its entries are evaluated.
     private struct Push {
         let device: UUID
         let entries: [Outgoing]
-        /// Places of the entries that are well formed, in running order.
+        /// Indices of the well-formed entries, in execution order.
         let order: [Int]
         var rejectedIDs: Set<UUID> = []
         var rejectedCreates: Set<ClientKey> = []
@@ -29,9 +29,9 @@ extension RuleModel {
         }
     }
 
-    /// Judges a push and takes it in; in request order.
+    /// Evaluates a push and applies it; in request order.
     ///
-    /// - Returns: nil where it is strict and something in it is refused: then nothing changes.
+    /// - Returns: nil if it is strict and one of its entries is refused: then nothing changes.
     mutating func push(_ entries: [Outgoing], device: UUID, user id: UUID, isStrict: Bool) -> [Verdict]? {
         if isStrict {
             var trial = copy()
@@ -52,7 +52,7 @@ extension RuleModel {
         for (rank, place) in order.enumerated() {
             verdicts[place] = judge(entries[place], rank, &user, &push)
         }
-        // an unknown device is stored with the first entry of it that is
+        // an unknown device is stored together with its first stored entry
         let isStored =
             verdicts.contains { $0?.isRejected == false } || user.refusals.values.contains { $0.device == device }
         if isStored || user.watermarks[device] != nil {
@@ -165,7 +165,7 @@ extension RuleModel {
         _ push: Push,
         _ dependsOn: inout Set<UUID>
     ) {
-        // what a create makes was not there before
+        // an entity did not exist before its create
         guard entry.operation != .create else { return }
         func permanent(_ local: UUID?) -> String? {
             local.flatMap { user.mappings[ClientKey(id: $0, type: entry.type)]?.serverID }
@@ -173,7 +173,7 @@ extension RuleModel {
         let server = entry.server ?? permanent(entry.local)
         func isSame(_ other: Accepted) -> Bool {
             guard other.entry.type == entry.type else { return false }
-            // a create that waits for its id is followed by its mapping, and so is what was before it
+            // a create that waits for its id is followed by its mapping, and so are earlier mutations
             return (entry.local != nil && other.entry.local == entry.local && other.entry.operation != .create)
                 || (server != nil && (other.serverID ?? permanent(other.entry.local)) == server)
         }
@@ -202,7 +202,7 @@ extension RuleModel {
         }
     }
 
-    /// Follows a client id of the user; false when it is just data.
+    /// Resolves a client id of the user; false if it is data.
     private func refer(
         to id: UUID,
         _ rank: Int,

@@ -2,9 +2,9 @@ import Foundation
 import SyncModel
 
 extension RuleModel {
-    /// Classes of what an upstream answers.
+    /// Classes of upstream answers.
     enum Answer: Sendable, Hashable {
-        /// 2xx; the JSON text of the id that it names, if it does.
+        /// 2xx; the JSON text of the returned id, if there is one.
         case success(id: String?)
         case refusal(status: Int)
         case conflict(status: Int, id: String?, isRetryable: Bool)
@@ -12,25 +12,25 @@ extension RuleModel {
         case timeOut
         case notReached
         case tooMany
-        /// 401 or a redirect: perhaps the operator's trouble.
+        /// 401 or a redirect: possibly a configuration error.
         case trouble(status: Int)
     }
 
-    /// What runs next in a user's lane: the first that is pending, unless it waits or the lane is halted.
+    /// The next mutation of a user's lane: the first pending one, unless it waits or the lane is halted.
     func next(of user: User, now: Timestamp) -> Accepted? {
         guard !user.isHalted, let head = user.lane.first(where: { $0.status == .pending }) else { return nil }
         if let due = head.nextTry, due > now { return nil }
         return head
     }
 
-    /// Marks a mutation as being sent: every request is an attempt; the built-in store gets none.
+    /// Marks a mutation as in flight: every request is an attempt, except for the built-in store.
     func fly(_ mutation: Accepted) {
         mutation.status = .inFlight
         mutation.nextTry = nil
         if mutation.entry.type.isForwarded { mutation.attempts += 1 }
     }
 
-    /// What an answer comes to (product rules 7, 11 and 12).
+    /// Applies an answer (product rules 7, 11 and 12).
     mutating func take(_ answer: Answer, to mutation: Accepted, of user: inout User) {
         find(mutation, user)
         let hold = mutation.hold
@@ -80,7 +80,8 @@ extension RuleModel {
         }
     }
 
-    /// Whether the upstream has taken what was sent after a moment: what was accepted before may have been under way then.
+    /// Whether the upstream has accepted a request that was sent after a moment: one accepted before may have been in
+    /// flight then.
     private func hasSucceeded(since moment: Timestamp) -> Bool {
         users.values.flatMap(\.lane).contains { other in
             guard let taken = other.takenAt, taken > moment else { return false }
@@ -88,7 +89,7 @@ extension RuleModel {
         }
     }
 
-    /// Notes which entity a mutation is about, now that its turn has come.
+    /// Records the entity of a mutation whose turn has come.
     func find(_ mutation: Accepted, _ user: User) {
         guard mutation.entry.operation != .create, mutation.serverID == nil, let local = mutation.entry.local else {
             return
@@ -96,7 +97,7 @@ extension RuleModel {
         mutation.serverID = user.mappings[ClientKey(id: local, type: mutation.entry.type)]?.serverID
     }
 
-    /// The worker was lost, and nobody knows whether the request took effect.
+    /// The worker was lost, and the request's outcome is unknown.
     mutating func lose(_ mutation: Accepted, of user: inout User) {
         mutation.status = .pending
         guard mutation.entry.type.isForwarded else { return }
@@ -118,7 +119,7 @@ extension RuleModel {
         mutation.named = id
         mutation.isOutcomeUnknown = false
         mutation.echoes = 0
-        // what was in a create's way before is not what is in its way now, unless it was sent there
+        // an earlier conflict of a create does not apply now, unless the create was sent to that entity
         let aimed = mutation.entry.operation != .create || mutation.overrides ? mutation.serverID : nil
         mutation.overrides = false
         let entity = aimed ?? id
@@ -143,7 +144,7 @@ extension RuleModel {
         }
     }
 
-    // MARK: - Ends
+    // MARK: - Final outcomes
 
     private mutating func fail(_ mutation: Accepted, _ code: String, of user: inout User, _ isUnknown: Bool = false) {
         mutation.code = code
@@ -159,7 +160,7 @@ extension RuleModel {
         release(mutation, in: &user)
     }
 
-    /// A create's client id leads somewhere from now on.
+    /// A create's client id resolves from now on.
     func resolve(_ create: Accepted, in user: inout User) {
         guard create.entry.operation == .create, let local = create.entry.local, let id = create.serverID else {
             return
@@ -168,7 +169,7 @@ extension RuleModel {
         know(create, in: user)
     }
 
-    /// The latest open mutation of an entity that is known by both names bears both.
+    /// The latest open mutation of an entity with both names has both.
     func know(_ mutation: Accepted, in user: User) {
         guard let local = mutation.entry.local, let id = mutation.serverID else { return }
         let last = user.lane.last {
@@ -182,7 +183,7 @@ extension RuleModel {
         if halts(status) { user.haltedBy = mutation.entry.id }
     }
 
-    /// Lets go of what waited for a mutation.
+    /// Releases the mutations that waited for a mutation.
     func release(_ mutation: Accepted, in user: inout User) {
         for waiter in user.lane where waiter.status == .blocked && waiter.dependsOn.contains(mutation.entry.id) {
             if user.unmet(waiter.dependsOn).isEmpty {

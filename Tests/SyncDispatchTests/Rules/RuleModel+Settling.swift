@@ -15,7 +15,7 @@ extension RuleModel {
         let code: String
     }
 
-    /// Does what a person asks (product rules 4, 6 and 12).
+    /// Applies a person's call (product rules 4, 6 and 12).
     mutating func settle(_ call: Call, _ mutation: Accepted, of id: UUID) throws(Refusal) {
         guard var user = users[id] else { return }
         switch call {
@@ -69,7 +69,7 @@ extension RuleModel {
         mutation.overrides = false
     }
 
-    /// What a mutation that runs again has to wait for.
+    /// The dependencies of a mutation that runs again.
     private func dependencies(
         of mutation: Accepted,
         _ payload: [(name: String, value: RuleEntry.Value)]?,
@@ -83,7 +83,7 @@ extension RuleModel {
             var known = RuleType.allCases.filter { user.mappings[ClientKey(id: id, type: $0)] != nil }
             if id == entry.local { known = known.filter { $0 == entry.type } }
             guard !known.isEmpty else { continue }
-            // what was decided when it was taken in holds, and what was just data then is data now
+            // the resolution at acceptance remains valid, and data at that time is data now
             if id != entry.local, mutation.targets[id] == nil { continue }
             let decided = mutation.edited == nil || id == entry.local ? mutation.targets[id] : nil
             let usable = user.usable(id).filter { known.contains($0.type) && (decided ?? $0.type) == $0.type }
@@ -99,7 +99,7 @@ extension RuleModel {
         return waits
     }
 
-    /// All that waits for a mutation, directly or through others.
+    /// All mutations that wait for a mutation, directly or through others.
     private func dependants(of mutation: Accepted, _ user: User) -> [Accepted] {
         var found: Set<UUID> = [mutation.entry.id]
         var result: [Accepted] = []
@@ -137,7 +137,7 @@ extension RuleModel {
         for doomed in given where doomed.entry.operation != .create { know(doomed, in: user) }
     }
 
-    /// Takes the edge away; what the discarded one waited for on the same entity is earlier on it for this one, too.
+    /// Removes the edge; the discarded mutation's dependencies on the same entity precede this one, too.
     private func keep(_ waiter: Accepted, without mutation: Accepted, _ user: User) {
         func isSame(_ one: Accepted, _ other: Accepted) -> Bool {
             one.entry.type == other.entry.type
@@ -160,10 +160,10 @@ extension RuleModel {
         }
     }
 
-    /// Whether a mutation cannot run without the permanent id that a client id would have got.
+    /// Whether a mutation cannot run without the permanent id that a client id would have received.
     private func needs(_ mutation: Accepted, _ id: UUID, _ user: User, _ create: Accepted) -> Bool {
         if mutation.entry.local == id, mutation.serverID == nil, mutation.entry.operation != .create { return true }
-        // a client id that it names as a dependency it needs as well
+        // it also needs a client id that it lists as a dependency
         return (mutation.references + mutation.entry.dependencies).contains(id) && id != mutation.entry.local
     }
 

@@ -4,7 +4,7 @@ import StoreSupport
 import SyncModel
 
 extension RuleModel {
-    /// Applies a note's mutation to the built-in store: its turn has come.
+    /// Applies a note's mutation to the built-in store when its turn has come.
     mutating func apply(_ mutation: Accepted, of user: inout User) {
         let writer = Entity.Writer(user: user.id, device: mutation.device)
         let entry = mutation.entry
@@ -49,7 +49,7 @@ extension RuleModel {
         succeed(mutation, of: &user)
     }
 
-    /// The gateway makes the id: until it has said which, a name stands for it.
+    /// The gateway generates the id: until it returns the id, a name replaces it.
     private mutating func create(_ mutation: Accepted, _ writer: Entity.Writer, of user: inout User) {
         let id = Self.name(of: mutation)
         mutation.serverID = id
@@ -58,10 +58,10 @@ extension RuleModel {
         feed.append(id)
     }
 
-    /// What stands for the id that a create will be given.
+    /// A placeholder for the id that a create will receive.
     static func name(of mutation: Accepted) -> String { #""made by \#(mutation.entry.id.lowercased)""# }
 
-    /// Puts an id in the place of the name that stood for it.
+    /// Replaces a placeholder with the id.
     mutating func rename(_ name: String, to id: String) {
         if let note = notes.removeValue(forKey: name) { notes[id] = note }
         for (key, note) in notes { notes[key]?.document = note.document?.mapValues { $0 == name ? id : $0 } }
@@ -85,7 +85,7 @@ extension RuleModel {
         feed.append(id)
     }
 
-    /// The document that a mutation leaves; nil for none.
+    /// The document after a mutation; nil for a deletion.
     private func document(_ mutation: Accepted, _ user: User, over stored: [String: String]?) -> [String: String]? {
         guard mutation.entry.operation != .delete else { return nil }
         var document = mutation.entry.operation == .update ? stored ?? [:] : [:]
@@ -103,7 +103,7 @@ extension RuleModel {
         case .id(let id):
             let text = #""\#(id.lowercased)""#
             let entry = mutation.entry
-            // a create that was sent to what stood in its way, and is a create again, goes out as it came
+            // a create that was sent to the conflicting entity, and is a create again, is sent in its original form
             let isSentAsCreate = entry.operation == .create && entry.type.isForwarded && !mutation.overrides
             if id == entry.local, !isSentAsCreate, let own = mutation.serverID { return own }
             if id == entry.local, entry.operation == .create { return text }
@@ -114,7 +114,7 @@ extension RuleModel {
 }
 
 extension RuleModel.Entity {
-    /// Whether a writer who saw a version may write: nobody else wrote since, and there was such a version.
+    /// Whether a writer that saw a version may write: no other writer wrote since, and the version existed.
     func accepts(_ base: Int64?, from other: Writer) -> Bool {
         guard let base else { return true }
         return base == version || (other == writer && base >= runBase && base < version)

@@ -2,11 +2,11 @@ import Foundation
 import StoreSupport
 import SyncModel
 
-/// The rules of the gateway for one organization, written down as plainly as they can be: nothing is fast here, nothing
-/// is remembered that the rules do not name, and everything is looked up. What the gateway answers is held against it.
+/// The rules of the gateway for one organization, in their simplest form: without optimizations, with only the state
+/// that the rules name, and with a look-up for everything. The gateway's answers are compared with it.
 ///
-/// It decides what docs/rules.md decides: repetitions, refusals, dependencies, order, attempts, conflicts and settling;
-/// what the built-in store and the upstream answer stands in files of their own.
+/// It covers the decisions of docs/rules.md: repeats, refusals, dependencies, order, attempts, conflicts and settling.
+/// The answers of the built-in store and of the upstream are in separate files.
 struct RuleModel {
     /// A mutation that was accepted.
     final class Accepted {
@@ -15,11 +15,11 @@ struct RuleModel {
         let device: UUID
         let position: Int
         var status = MutationStatus.pending
-        /// What it had to wait for when that was last decided, satisfied or not.
+        /// Its dependencies when they were last determined, satisfied or not.
         var dependsOn: Set<UUID> = [] { didSet { everDependedOn.formUnion(dependsOn) } }
-        /// Whatever it had to wait for, at any time.
+        /// Every dependency that it had at any time.
         var everDependedOn: Set<UUID> = []
-        /// Which type each of its client ids was found to be of when it was taken in.
+        /// The type of each of its client ids at acceptance.
         var targets: [UUID: RuleType] = [:]
         var serverID: String?
         var version: Int64?
@@ -32,18 +32,18 @@ struct RuleModel {
         var echoes = 0
         var resolution: ConflictResolution?
         var code: String?
-        /// What a person put in the place of the payload.
+        /// The payload that a person set in place of the original.
         var edited: [(name: String, value: RuleEntry.Value)]?
-        /// The id that the upstream's last conflict named.
+        /// The id in the upstream's last conflict.
         var named: String?
-        /// Answers that may be the operator's trouble, and when the first of them came.
+        /// Answers that may be a configuration error, and the time of the first.
         var hold: (count: Int, since: Timestamp)?
-        /// Whether the upstream said that it was done, but not as what.
+        /// Whether the upstream reported success without an id.
         var tookEffect = false
         let acceptedAt: Timestamp
-        /// When the upstream took it.
+        /// When the upstream accepted it.
         var takenAt: Timestamp?
-        /// Whether the client is to have its way with the next request.
+        /// Whether the next request overwrites the server's state.
         var overrides = false
 
         init(_ entry: RuleEntry, number: Int64, device: UUID, position: Int, at moment: Timestamp) {
@@ -93,11 +93,11 @@ struct RuleModel {
         }
     }
 
-    /// What a client id leads to under a type.
+    /// The target of a client id under a type.
     struct Mapping {
         var create: UUID
         var serverID: String?
-        /// Whether its create was discarded for good.
+        /// Whether its create was discarded.
         var isAbandoned = false
     }
 
@@ -119,7 +119,7 @@ struct RuleModel {
         func mutation(_ id: UUID) -> Accepted? { lane.first { $0.entry.id == id } }
         func mutation(key: UUID) -> Accepted? { lane.first { $0.entry.key == key } }
 
-        /// Mappings of a client id that lead somewhere or will.
+        /// Mappings of a client id that are resolved or pending.
         func usable(_ id: UUID) -> [(type: RuleType, mapping: Mapping)] {
             RuleType.allCases.compactMap { type in
                 mappings[ClientKey(id: id, type: type)].flatMap { $0.isAbandoned ? nil : (type, $0) }
@@ -130,13 +130,13 @@ struct RuleModel {
             RuleType.allCases.contains { mappings[ClientKey(id: id, type: $0)] != nil }
         }
 
-        /// What halts the lane: set by the first that halts it, lifted when that one moves.
+        /// The mutation that halts the lane: set by the first one, cleared when that one changes its status.
         var haltedBy: UUID?
         var isHalted: Bool { haltedBy != nil }
 
         func unmet(_ ids: Set<UUID>) -> Set<UUID> { ids.filter { !(mutation($0)?.satisfies ?? false) } }
 
-        /// What a mutation waited for at any time, directly or through others.
+        /// All dependencies that a mutation ever had, directly or through others.
         func chain(of mutation: Accepted) -> Set<UUID> {
             var (chain, ends) = (mutation.everDependedOn, Array(mutation.everDependedOn))
             while let end = ends.popLast() {
@@ -173,7 +173,7 @@ struct RuleModel {
     /// Ids of notes in the order of their last writes.
     var feed: [String] = []
 
-    /// One that shares nothing with this one.
+    /// A copy that shares no state.
     func copy() -> RuleModel {
         var copy = self
         for (id, user) in users { copy.users[id]?.lane = user.lane.map { Accepted($0) } }
@@ -184,11 +184,11 @@ struct RuleModel {
         (status == .conflict && haltsOnConflict) || (status == .failed && haltsOnFailure)
     }
 
-    /// What is answered about an entry of a push.
+    /// The result of a push's entry.
     enum Verdict {
         case accepted(Accepted)
         case replayed(Accepted)
-        /// - Parameter isRepeated: whether it is the answer to an earlier try.
+        /// - Parameter isRepeated: whether it is the answer to an earlier attempt.
         case rejected(code: String, isRepeated: Bool)
 
         var isRejected: Bool { if case .rejected = self { true } else { false } }

@@ -5,7 +5,7 @@ import Testing
 @testable import SyncModel
 
 @Suite struct CostTests {
-    /// Jobs of organizations, each of which takes a time of its own for a unit of work.
+    /// Jobs of organizations with different times for a unit of work.
     private struct Bench {
         var line = GroupLine(desks: 1, hasHeavyDesk: true, capacity: 4_096)
         var rates: [UUID: Double] = [:]
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `groups of one organization grow as large as ever`() {
+    @Test func `groups of one organization keep their full size`() {
         var bench = Bench()
         let organization = UUID()
         for _ in 0..<200 {
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `groups of many organizations that take alike grow as large as ever`() {
+    @Test func `groups of many organizations with equal costs keep their full size`() {
         var bench = Bench()
         let organizations = (0..<200).map { _ in UUID() }
         var random = SeededRandom(7)
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `jobs of a busy organization that take long go to the heavy desk beside a quiet one`() {
+    @Test func `slow jobs of a busy organization go to the heavy desk while a quiet one waits`() {
         var bench = Bench()
         let (busy, quiet) = (UUID(), UUID())
         bench.rates[busy] = 300
@@ -74,7 +74,7 @@ import Testing
         bench.add(quiet)
         #expect(bench.commit(at: 0).map(\.lane.organization) == [quiet])
         #expect(bench.commit(at: 1).map(\.lane.organization) == [busy])
-        // alone it has its own desk again, once the quiet one has been away for long enough
+        // alone it gets its own desk back, once the quiet one has been absent for long enough
         for _ in 0..<400 {
             bench.add(busy, weight: 50)
             while !bench.commit(at: 0).isEmpty || !bench.commit(at: 1).isEmpty {}
@@ -83,12 +83,12 @@ import Testing
         #expect(bench.commit(at: 0).count == 20)
     }
 
-    @Test func `organizations whose jobs wait have turns by cost and not by count`() {
+    @Test func `waiting organizations take turns by cost and not by count`() {
         var bench = Bench()
         let (slow, quick, little) = (UUID(), UUID(), UUID())
         (bench.rates[slow], bench.rates[quick], bench.rates[little]) = (2_000, 200, 20)
         for _ in 0..<3_000 {
-            // both have more to do than there is time for
+            // both have more work than time
             for _ in 0..<4 { bench.add(slow) }
             for _ in 0..<40 { bench.add(quick) }
             bench.add(little)
@@ -99,7 +99,7 @@ import Testing
         #expect(one < other * 1.5 && other < one * 1.5, "\(one) and \(other)")
     }
 
-    /// However busy others are, and however many of them: a job waits for the group in hand, and for its own.
+    /// However many others are busy: a job waits only for the group in progress, and for its own.
     @Test(arguments: 0..<20)
     func `a quiet organization waits for two groups of bounded cost at most`(_ number: UInt64) {
         var random = SeededRandom(number)
@@ -120,13 +120,14 @@ import Testing
             _ = bench.commit(at: 1)
         }
         let limits = GroupLimits()
-        // each of two rounds has a group of either desk; a group may pass its bound by one job, and by what was mispredicted
+        // each of two rounds has a group at either desk; a group may exceed its limit by one job, and by the prediction
+        // error
         let bound = 4 * (limits.cost + Bench.fixed + 2 * 2_400)
         let settled = bench.waits[quiet, default: []].dropFirst(50)
         #expect(settled.count > 100 && settled.allSatisfy { $0 <= bound }, "seed \(number): \(settled.max() ?? 0)")
     }
 
-    @Test func `an organization's cost follows what its jobs take`() {
+    @Test func `an organization's cost follows the duration of its jobs`() {
         var ledger = CostLedger()
         let organization = UUID()
         let item = GroupLine.Item(

@@ -11,14 +11,14 @@ import Testing
         #expect(DeskCount(most: 1, limits: GroupLimits()).count == 1)
     }
 
-    @Test mutating func `more desks take part as load grows, and never more than there are`() {
+    @Test mutating func `more desks take part as load grows, up to their number`() {
         for _ in 0..<8 { count.add(50) }
         #expect(count.count == 3)
         for _ in 0..<100 { count.add(50) }
         #expect(count.count == 4)
     }
 
-    @Test mutating func `between two groups the desks stay, and after many they go`() {
+    @Test mutating func `desks stay between two groups, and become idle after many`() {
         for _ in 0..<32 { count.add(50) }
         #expect(count.count == 4)
         count.remove(1_600)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncModel
 
-@Suite("Who waits for room")
+@Suite("Waiting for room")
 struct FairRoomTests {
     private static let start = ContinuousClock.now
     private let noisy = LaneKey(organization: UUID(), user: UUID())
@@ -12,7 +12,7 @@ struct FairRoomTests {
     private func room(_ whole: Int) -> FairRoom { FairRoom(whole: whole, patience: .seconds(5)) }
 
     @Test
-    func `Who comes finds room, however many of another organization wait`() {
+    func `A new organization finds room, however many requests of another wait`() {
         var room = room(100)
         for _ in 0..<1_000 {
             let user = LaneKey(organization: noisy.organization, user: UUID())
@@ -25,7 +25,7 @@ struct FairRoomTests {
     }
 
     @Test
-    func `Organizations take turns, and so do the users of each`() {
+    func `Organizations take turns, and so do an organization's users`() {
         var room = room(8)
         room.take(8, for: LaneKey(organization: UUID(), user: UUID()))
         let colleague = LaneKey(organization: noisy.organization, user: UUID())
@@ -45,7 +45,7 @@ struct FairRoomTests {
     }
 
     @Test
-    func `What needs much room gets it before those of others who come later`() {
+    func `A large request is admitted before later requests of others`() {
         var room = room(100)
         #expect(room.takeAtOnce(80, for: noisy) == true)
         let large = room.wait(for: 30, by: quiet, now: Self.start)
@@ -58,7 +58,7 @@ struct FairRoomTests {
     }
 
     @Test
-    func `Who has waited too long is turned away, whether or not anybody gives something back`() {
+    func `A request that waited too long is rejected, whether or not room is released`() {
         var room = room(10)
         #expect(room.takeAtOnce(10, for: noisy) == true)
         let late = room.wait(for: 5, by: quiet, now: Self.start)
@@ -73,7 +73,7 @@ struct FairRoomTests {
     @Test(
         arguments: 0..<20
     )
-    func `Whatever is asked for and given back, everybody is admitted in the end and nothing is lost`(_ seed: UInt64) {
+    func `Every request is admitted in the end and no room is lost`(_ seed: UInt64) {
         var random = SplitMix(seed)
         var room = room(1_000)
         let users = (0..<12).map { index in

@@ -2,7 +2,7 @@ import Foundation
 import SyncModel
 import Testing
 
-@Suite("How much of what is shared somebody may hold")
+@Suite("Shares of a common resource")
 struct FairSharesTests {
     private static let organizations = (0..<8).map { _ in UUID() }
 
@@ -11,15 +11,15 @@ struct FairSharesTests {
     }
 
     @Test
-    func `One alone has a half at most, and two a third each`() {
+    func `A single organization holds at most half, and two a third each`() {
         var shares = FairShares(whole: 1_000)
         while case let user = Self.user(0), shares.mayTake(1, for: user) { shares.take(1, for: user) }
         #expect(shares.held(by: Self.organizations[0]) == 500)
-        #expect(shares.mayTake(500, for: Self.user(1)), "another finds as much free")
+        #expect(shares.mayTake(500, for: Self.user(1)), "another one finds as much free")
     }
 
     @Test(arguments: 1...6)
-    func `However many want all they can get, all get the same, and as much is left for one more`(_ count: Int) {
+    func `Any number of greedy organizations hold equal shares, and the same share stays free`(_ count: Int) {
         var shares = FairShares(whole: 10_000)
         var isGrowing = true
         while isGrowing {
@@ -37,7 +37,7 @@ struct FairSharesTests {
     }
 
     @Test
-    func `A user leaves room for its colleagues`() {
+    func `A user leaves room for other users of the organization`() {
         var shares = FairShares(whole: 1_000)
         let ada = Self.user(0)
         while shares.mayTake(1, for: ada) { shares.take(1, for: ada) }
@@ -49,7 +49,7 @@ struct FairSharesTests {
     }
 
     @Test
-    func `Who holds nothing else may take what is free, also a request that grows`() {
+    func `A single holder may take all free room, also for a request that grows`() {
         var shares = FairShares(whole: 100)
         let ada = Self.user(0)
         #expect(shares.mayTake(100, for: ada))

@@ -3,7 +3,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@Suite("What is committed together")
+@Suite("Batches of jobs")
 struct GroupLineTests {
     private var lastTicket = 0
     private var line = GroupLine(desks: 2, hasHeavyDesk: true, capacity: 4_096)
@@ -26,7 +26,7 @@ struct GroupLineTests {
     private func tickets(_ group: [GroupLine.Item]) -> [Int] { group.map(\.ticket) }
 
     @Test
-    mutating func `What is there is taken at once, in turn`() {
+    mutating func `Takes waiting jobs at once, in turn`() {
         for _ in 0..<3 { add(noisy) }
         for _ in 0..<2 { add(quiet) }
         #expect(tickets(line.take(at: 0)) == [1, 4, 2, 5, 3])
@@ -36,7 +36,7 @@ struct GroupLineTests {
     }
 
     @Test
-    mutating func `A newcomer is in the next group, however many of another organization wait`() {
+    mutating func `A new organization is in the next group, however many jobs of another wait`() {
         for _ in 0..<1_000 { add(noisy) }
         #expect(line.take(at: 0).count == 64)
         add(quiet)
@@ -47,7 +47,7 @@ struct GroupLineTests {
     }
 
     @Test
-    mutating func `A lane is in a group once`() {
+    mutating func `A group contains a lane once`() {
         let user = UUID()
         for _ in 0..<3 { add(noisy, user: user) }
         add(noisy)
@@ -59,7 +59,7 @@ struct GroupLineTests {
     }
 
     @Test
-    mutating func `What is heavy has a desk of its own, and nobody else waits for it`() {
+    mutating func `Heavy jobs have a separate desk, and other organizations do not wait for them`() {
         #expect(add(noisy, weight: 500, bytes: 4_000_000) == 2)
         #expect(add(noisy) == -1, "behind it")
         #expect(add(quiet) == 0)
@@ -71,7 +71,7 @@ struct GroupLineTests {
     }
 
     @Test
-    mutating func `Megabytes are committed one by one, of organizations in turn`() {
+    mutating func `Commits megabytes one job at a time, with organizations in turn`() {
         for _ in 0..<3 { add(noisy, bytes: 4_000_000) }
         add(quiet, bytes: 4_000_000)
         var order: [Int] = []
@@ -86,7 +86,7 @@ struct GroupLineTests {
     }
 
     @Test
-    mutating func `A group ends at its limits, and what did not fit begins the next`() {
+    mutating func `A group ends at its limits, and the next begins with the job that did not fit`() {
         for _ in 0..<12 { add(UUID(), weight: 150) }
         #expect(tickets(line.take(at: 0)) == [1, 2, 3, 4, 5, 6])
         _ = line.finish(at: 0)
@@ -94,7 +94,7 @@ struct GroupLineTests {
     }
 
     @Test
-    mutating func `Nobody has more waiting than its part`() {
+    mutating func `No organization and no user exceeds its share of waiting jobs`() {
         var taken = 0
         while add(noisy) != nil { taken += 1 }
         #expect(taken == 2_048)
@@ -106,20 +106,20 @@ struct GroupLineTests {
     }
 
     @Test
-    mutating func `What is taken out of the line leaves the rest as it was`() {
+    mutating func `Removing jobs leaves the others in order`() {
         for _ in 0..<3 { add(noisy) }
         add(quiet, bytes: 1_000_000)
         #expect(tickets(line.remove { $0.ticket == 2 || $0.ticket == 4 }).sorted() == [2, 4])
         #expect(line.count == 2)
         #expect(tickets(line.take(at: 0)) == [1, 3])
         add(noisy)
-        #expect(tickets(line.drain(at: 0)) == [5], "behind what is at work there")
+        #expect(tickets(line.drain(at: 0)) == [5], "behind the running jobs")
         #expect(line.isIdle(for: 0) && line.isIdle(for: 2))
         #expect(line.finish(at: 0) == [])
     }
 
     @Test(arguments: 0..<20)
-    mutating func `Everything comes out once, at one desk at a time`(_ seed: UInt64) {
+    mutating func `Every job is taken once, at one desk at a time`(_ seed: UInt64) {
         var random = SplitMix(seed)
         let organizations = (0..<9).map { _ in UUID() }
         let users = (0..<3).map { _ in UUID() }
@@ -160,9 +160,10 @@ struct GroupLineTests {
         #expect(out.count == lastTicket)
     }
 
-    /// However organizations of several shards come: each group holds jobs of one, in turn, and none waits for ever.
+    /// For any order of organizations on several shards: each group contains jobs of one shard, shards take turns, and
+    /// no job waits without limit.
     @Test(arguments: 1...50)
-    func `A group holds jobs of one shard`(seed: Int) {
+    func `A group contains jobs of one shard`(seed: Int) {
         var random = SeededRandom(UInt64(seed))
         let shards = (0..<Int.random(in: 1...6, using: &random)).map { $0 * 7 }
         let homes = (0..<20).map { _ in (id: UUID(), shard: shards.randomElement(using: &random) ?? 0) }
@@ -195,7 +196,7 @@ struct GroupLineTests {
     }
 
     @Test
-    mutating func `Whoever waits for another shard does not keep a group from being filled`() {
+    mutating func `A job of another shard does not prevent a full group`() {
         let (here, there) = (UUID(), UUID())
         for ticket in 1...8 {
             let lane = LaneKey(organization: ticket == 2 ? there : here, user: UUID())
@@ -208,9 +209,9 @@ struct GroupLineTests {
         #expect(tickets(line.take(at: 0)) == [2])
     }
 
-    /// What a push changes is known once it was read.
+    /// The size of a push's changes is known only after it was read.
     @Test
-    mutating func `What turns out to be heavy is left to the heavy desk and stands alone there`() {
+    mutating func `A job that proves heavy moves to the heavy desk and is alone in its group`() {
         for organization in [noisy, noisy, quiet] { add(organization) }
         let group = line.take(at: 0)
         #expect(tickets(group) == [1, 3, 2])
@@ -219,7 +220,7 @@ struct GroupLineTests {
             #expect(left)
         }
         #expect(line.count == 2)
-        #expect(tickets(line.take(at: 2)) == [], "its organization is at work")
+        #expect(tickets(line.take(at: 2)) == [], "its organization has a running job")
         #expect(!line.isIdle(for: 2))
         #expect(line.finish(at: 0) == [2])
         #expect(tickets(line.take(at: 0)) == [])
@@ -230,7 +231,7 @@ struct GroupLineTests {
         #expect(line.count == 0 && line.isIdle(for: 2))
     }
 
-    @Test func `Without a heavy desk nothing is left to it`() {
+    @Test func `Without a heavy desk no job moves`() {
         var line = GroupLine(desks: 1, hasHeavyDesk: false, capacity: 10)
         let item = GroupLine.Item(ticket: 1, lane: LaneKey(organization: noisy, user: UUID()), weight: 1, bytes: 1)
         _ = line.add(item, desk: 0)
@@ -239,9 +240,9 @@ struct GroupLineTests {
         #expect(!isLeft)
     }
 
-    /// One server of a cluster is away: those of others are not told that it is theirs.
+    /// One server of a cluster is unavailable: jobs of the others do not fail with it.
     @Test
-    mutating func `Those of another shard are not given up with a shard`() {
+    mutating func `Draining a shard keeps the jobs of other shards`() {
         let homes = [(UUID(), 1), (UUID(), 2), (UUID(), 1)]
         for (ticket, home) in (homes + homes).enumerated() {
             let lane = LaneKey(organization: home.0, user: UUID())

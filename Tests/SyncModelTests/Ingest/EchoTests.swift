@@ -2,13 +2,13 @@ import Foundation
 import SyncModel
 import Testing
 
-/// What the gateway itself sent comes back, and what others do meanwhile.
+/// Events caused by the gateway's own requests, and concurrent events of others.
 @Suite struct EchoTests {
     private typealias Samples = IngestSamples
 
     private let planner = Samples.planner()
 
-    @Test func `a request is recognized by its key, as often as it comes back`() {
+    @Test func `a request is recognized by its key every time`() {
         let request = Samples.request()
         var state = Samples.state(Samples.stored(), [request])
         let verdicts = planner.judge(
@@ -40,7 +40,7 @@ import Testing
         let verdicts = planner.judge(
             Samples.event("a", version: 7, first),
             Samples.event("b", version: 8, #"{"name":"second"}"#),
-            // a colleague puts it back
+            // another user changes it back
             Samples.event("c", version: 9, first),
             in: &state
         )
@@ -49,7 +49,7 @@ import Testing
         #expect(state.usedRequests.count == 2)
     }
 
-    @Test func `the version that the API gave is an echo once, however the document looks`() {
+    @Test func `the version that the API returned is an echo once, with any document`() {
         let request = Samples.request(version: 4)
         var state = Samples.state(Samples.stored(), [request])
         let other = #"{"name":"Kari","extra":true}"#
@@ -58,7 +58,7 @@ import Testing
         #expect(planner.judge(Samples.event("b", version: 5, other), in: &state)[0].result == .applied)
     }
 
-    @Test func `a deletion and a patch come back too`() {
+    @Test func `a deletion and a patch are echoes too`() {
         let deletion = SentRecord(
             key: UUID(),
             entityType: "contact",
@@ -79,7 +79,7 @@ import Testing
         #expect(planner.judge(patch, in: &patched)[0].result == .echo)
     }
 
-    @Test func `content is told for a day, a key for as long as it is known`() {
+    @Test func `content is compared for a day, a key as long as it is stored`() {
         let key = UUID()
         let old = Samples.request(key, sent: -90_000, answered: -90_000, left: #"{"name":"old"}"#)
         var state = Samples.state(Samples.stored(#"{"name":"new"}"#), [old])
@@ -89,7 +89,7 @@ import Testing
         #expect(planner.judge(event, in: &other)[0].result == .echo)
     }
 
-    @Test func `an echo mends what an earlier edit from elsewhere took away by coming late`() {
+    @Test func `an echo restores what an earlier edit overwrote by arriving late`() {
         let request = Samples.request(left: #"{"name":"Kari","phone":"1"}"#)
         var state = Samples.state(
             Samples.stored(#"{"name":"Kari","phone":"1"}"#),
@@ -97,7 +97,7 @@ import Testing
             [request]
         )
         let verdicts = planner.judge(
-            // made before the phone's edit, told of after it
+            // made before the phone's edit, reported after it
             Samples.event("a", version: 4, #"{"name":"Kari Nordmann"}"#),
             Samples.event("b", version: 5, #"{"name":"Kari Nordmann","phone":"1"}"#, key: request.key),
             in: &state
@@ -106,13 +106,13 @@ import Testing
         #expect(state.entities[Samples.contact]?.text == #"{"name":"Kari Nordmann","phone":"1"}"#)
     }
 
-    @Test func `what the feed never learned of is no echo to it`() {
+    @Test func `an event about a request that never reached the feed is no echo`() {
         let request = Samples.request(left: nil)
         var state = Samples.state(nil, [request])
         #expect(planner.judge(Samples.event("a", version: 1, key: request.key), in: &state)[0].result == .applied)
     }
 
-    @Test func `the words of an ETag`() {
+    @Test func `reads a version from an integer ETag`() {
         #expect(SentRecord.version(of: #""12""#) == 12)
         #expect(SentRecord.version(of: #"W/"12""#) == 12)
         #expect(SentRecord.version(of: "12") == 12)
@@ -123,13 +123,13 @@ import Testing
 
     // MARK: - Waiting
 
-    @Test func `behind an event that waits, others about the entity do so, in their order`() {
+    @Test func `events behind a parked event of the entity are parked in their order`() {
         var state = Samples.state(Samples.stored(), [Samples.request(UUID(), answered: nil)])
         let patches = (1...3).map { Samples.event("\($0)", .patch, version: Int64($0), #"{"n":\#($0)}"#) }
         let plan = planner.plan(Samples.batch(patches), seen: [:], &state)
         #expect(plan.verdicts.allSatisfy { $0.result == .parked })
         #expect(plan.remembered.map(\.event.place) == [1, 2, 3])
-        // the outcome is known, but the three still wait
+        // the outcome is stored, but the three are still parked
         var answered = Samples.state(Samples.stored())
         answered.lastPlaces[Samples.contact] = 3
         let next = planner.plan(Samples.batch([Samples.event("4", .patch, version: 4, "{}")]), seen: [:], &answered)
@@ -139,7 +139,7 @@ import Testing
         #expect(answered.entities[Samples.contact]?.text == #"{"name":"Kari","n":3}"#)
     }
 
-    @Test func `content is compared by value, numbers to the digit`() {
+    @Test func `content is compared by value, and numbers to the last digit`() {
         func hash(_ text: String) -> ContentHash? { ContentHash(of: Array(text.utf8)) }
         let one = hash(#"{"a":[1,"1.0",0.5],"b":-120}"#)
         for other in [
@@ -155,7 +155,7 @@ import Testing
         #expect(hash("[1e400]") == hash("[10e399]") && hash("[1e400]") != hash("[1e401]"))
     }
 
-    @Test func `an event waits for a request in flight, and is judged by its outcome`() {
+    @Test func `an event waits for a request in flight, and is evaluated with its outcome`() {
         let key = UUID()
         let event = Samples.event("a", version: 4, #"{"name":"Kari","phone":"1"}"#, key: key)
         var flying = Samples.state(Samples.stored(), [Samples.request(key, answered: nil)])
@@ -170,30 +170,30 @@ import Testing
             [Samples.request(key, left: #"{"name":"Kari","phone":"1"}"#)]
         )
         #expect(planner.plan(released: waiting, &answered).verdicts.map(\.result) == [.echo, .applied])
-        // it had no effect, so what came is no echo
+        // the request had no effect, so the event is no echo
         var refused = Samples.state(Samples.stored())
         #expect(planner.plan(released: waiting, &refused).verdicts.map(\.result) == [.applied, .applied])
     }
 
-    @Test func `what is older than what is known does not wait`() {
+    @Test func `an event older than the stored version does not wait`() {
         var state = Samples.state(Samples.stored(), mark: SourceMark(version: 9), [Samples.request(answered: nil)])
         #expect(planner.judge(Samples.event("a", version: 8), in: &state)[0].result == .stale)
     }
 
-    @Test func `a new entity waits for creates that were sent before, and for no later ones`() {
+    @Test func `an event about a new entity waits for earlier creates, and not for later ones`() {
         var state = IngestState()
         state.firstCreates["contact"] = Samples.now.adding(seconds: -1)
         var other = state
         #expect(planner.judge(Samples.event("a", version: 1), in: &state)[0].result == .parked)
         #expect(planner.judge(Samples.event("b", .delete, version: 1), in: &other)[0].result == .applied)
-        // behind what waits for the create, it waits too
+        // an event behind a parked one is parked, too
         #expect(planner.judge(Samples.event("c", .delete, version: 2), in: &state)[0].result == .parked)
         var later = IngestState()
         later.firstCreates["contact"] = Samples.now.adding(seconds: 1)
         #expect(planner.judge(Samples.event("a", version: 1), in: &later)[0].result == .applied)
     }
 
-    @Test func `a create under way is matched by its key, and waited for by that alone where the id is known`() {
+    @Test func `a create in flight is matched by its key, and only such events of known entities wait`() {
         let key = UUID()
         var state = Samples.state(Samples.stored(), [Samples.request(key, of: nil, answered: nil, left: nil)])
         var other = state
@@ -208,7 +208,7 @@ import Testing
         )
         var state = Samples.state(Samples.stored(), [Samples.request(answered: nil, left: nil)])
         #expect(planner.plan(released: [late], &state).verdicts.map(\.result) == [.applied])
-        // nor for a request that cannot be under way any more
+        // nor for a request that cannot be in flight any more
         var lost = Samples.state(
             Samples.stored(),
             [Samples.request(sent: -SentRecord.flightSeconds, answered: nil, left: nil)]
@@ -216,7 +216,7 @@ import Testing
         #expect(planner.judge(late.event, in: &lost)[0].result == .applied)
     }
 
-    @Test func `only so many may wait`() {
+    @Test func `limits the parked events`() {
         var state = Samples.state(Samples.stored(), [Samples.request(answered: nil)])
         state.parkedCount = IngestPlanner.parkedLimit - 1
         let plan = planner.plan(

@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Testing
 
-/// Lines of files of entities.
+/// Lines of entity files.
 @Suite struct EntityLineTests {
     private func event(_ line: String) throws -> IngestEvent { try EntityLine.decode(Array(line.utf8)).event.get() }
 
@@ -14,7 +14,7 @@ import Testing
         return problem
     }
 
-    @Test func `a line shows an entity as it is`() throws {
+    @Test func `a line contains an entity's current state`() throws {
         let document = #"{"n":1.10,"big":123456789012345678901}"#
         let upsert = try event(#"{"entity_type":"contact","id":4711,"document":\#(document)}"#)
         #expect(upsert.operation == .upsert && upsert.entityID == ServerID(4711) && upsert.mark == SourceMark())
@@ -38,7 +38,7 @@ import Testing
         #expect(try event(#"{"entity_type":"contact","id":1,"operation":"delete"}"#).operation == .delete)
     }
 
-    @Test func `what says the same is the same event`() throws {
+    @Test func `lines with equal content have the same event id`() throws {
         let line = #"{"entity_type":"contact","id":1,"version":2,"document":{"a":1}}"#
         let same = #" {"document":{"a":1}, "version":2,"id":1,"entity_type":"contact","cursor":"f1-1-9-9-0"}"#
         #expect(try event(line).id == event(same).id)
@@ -73,16 +73,16 @@ import Testing
         (#"{"entity_type":"contact","id":1,"document":{"a":"\u0000"}}"#, "/document/a"),
         (#"{"entity_type":"contact","id":1,"document":{},"colour":"red"}"#, "/colour"), ("[]", ""),
     ])
-    func `what is wrong is told with its place in the line`(line: String, pointer: String) throws {
+    func `reports a defect with its pointer in the line`(line: String, pointer: String) throws {
         #expect(try problem(line).errors.map(\.pointer) == [pointer])
     }
 
-    @Test func `what is no JSON is refused`() throws {
+    @Test func `refuses invalid JSON`() throws {
         #expect(try problem("nothing").code == .invalidJSON)
         #expect(try problem(#"{"entity_type":"contact","id":1"#).code == .invalidJSON)
     }
 
-    @Test func `documents are as large and as deep as any that is stored`() throws {
+    @Test func `documents may be as large and as deep as stored ones`() throws {
         let text = String(repeating: "x", count: 1_048_576 - 20)
         let long = try event(#"{"entity_type":"contact","id":1,"document":{"a":"\#(text)"}}"#)
         #expect(long.document?.count == 1_048_576 - 12)

@@ -10,7 +10,7 @@ import UsersFeature
 
     // MARK: - Applying
 
-    @Test func `a new entity is made, changed and deleted`() {
+    @Test func `creates, changes and deletes a new entity`() {
         var state = IngestState()
         let verdicts = planner.judge(
             Samples.event("a", version: 1),
@@ -24,7 +24,7 @@ import UsersFeature
         #expect(state.marks[Samples.contact] == SourceMark(version: 3))
     }
 
-    @Test func `who edits on an earlier version meets it as another writer's`() {
+    @Test func `an edit based on an earlier version sees the event as another writer's`() {
         var state = Samples.state(Samples.stored())
         let verdicts = planner.judge(Samples.event("a", .patch, version: 9, #"{"city":"Bergen"}"#), in: &state)
         let entity = state.entities[Samples.contact]
@@ -34,7 +34,7 @@ import UsersFeature
         #expect(entity?.owner == Samples.ada.user && entity?.etag == nil)
     }
 
-    @Test func `what says what is there already changes nothing`() {
+    @Test func `an event with the stored content changes nothing`() {
         var state = Samples.state(Samples.stored(#"{"a":1,"b":"x"}"#))
         let verdicts = planner.judge(Samples.event("a", version: 4, #"{ "b" : "\u0078", "a": 1 }"#), in: &state)
         #expect(verdicts.map(\.result) == [.applied] && verdicts.map(\.version) == [3])
@@ -42,7 +42,7 @@ import UsersFeature
         #expect(state.changedMarks == [Samples.contact])
     }
 
-    @Test func `a deletion of what is not known leaves a tombstone that older events cannot undo`() {
+    @Test func `a deletion of an unknown entity leaves a tombstone that older events cannot undo`() {
         var state = IngestState()
         let verdicts = planner.judge(
             Samples.event("b", .delete, version: 2),
@@ -53,7 +53,7 @@ import UsersFeature
         #expect(state.entities[Samples.contact]?.isDeleted == true)
     }
 
-    @Test func `a patch needs what it patches`() {
+    @Test func `a patch requires an existing document`() {
         var state = IngestState()
         let patch = Samples.event("a", .patch, version: 2)
         #expect(planner.judge(patch, in: &state)[0].problem?.errors.map(\.pointer) == ["/events/0/operation"])
@@ -68,7 +68,7 @@ import UsersFeature
 
     // MARK: - Once, and in order
 
-    @Test func `an event is taken once`() {
+    @Test func `an event is applied once`() {
         var state = IngestState()
         let event = Samples.event("a", version: 1)
         let plan = planner.plan(
@@ -81,13 +81,13 @@ import UsersFeature
         #expect(plan.remembered.map(\.event.event.id) == ["a"])
     }
 
-    @Test func `what was refused may come again`() {
+    @Test func `a refused event may be sent again`() {
         var state = IngestState()
         let plan = planner.plan(Samples.batch([Samples.event("a", .patch, version: 1)]), seen: [:], &state)
         #expect(plan.verdicts.map(\.result) == [.refused] && plan.remembered.isEmpty)
     }
 
-    @Test func `versions decide, then moments; the same moment is not older`() {
+    @Test func `versions decide, then times; an equal time is not older`() {
         let (early, late) = (Samples.now.adding(seconds: -60), Samples.now.adding(seconds: -30))
         let known = SourceMark(version: 5, occurredAt: late)
         #expect(SourceMark(version: 5, occurredAt: Samples.now).isKnown(by: known))
@@ -99,7 +99,7 @@ import UsersFeature
         #expect(SourceMark(version: 6).merged(with: known) == SourceMark(version: 6, occurredAt: late))
     }
 
-    @Test func `moments are compared to the last digit`() {
+    @Test func `times are compared to the last digit`() {
         func mark(_ text: String) throws -> SourceMark {
             SourceMark(
                 occurredAt: Timestamp(rfc3339: text),
@@ -125,14 +125,14 @@ import UsersFeature
         }
     }
 
-    @Test func `versions of a row that was inserted again start again`() {
+    @Test func `versions restart after a row is inserted again`() {
         var state = Samples.state(Samples.stored(nil), mark: SourceMark(version: 7, occurredAt: Samples.now))
         var event = Samples.event("a", version: 1, at: Samples.now)
         #expect(planner.judge(event, in: &state).map(\.result) == [.stale])
         event.lineage = .restartsIfDeleted
         #expect(planner.judge(event, in: &state).map(\.result) == [.applied])
         #expect(state.marks[Samples.contact]?.version == 1)
-        // of an entity that is there, versions decide
+        // for an existing entity, versions decide
         event = Samples.event("b", version: 1, at: Samples.now)
         event.lineage = .restartsIfDeleted
         #expect(planner.judge(event, in: &state).map(\.result) == [.stale])
@@ -142,9 +142,9 @@ import UsersFeature
         #expect(state.marks[Samples.contact]?.version == 0)
     }
 
-    // MARK: - Whose it is
+    // MARK: - Owners
 
-    @Test func `a private entity belongs to whom the event says`() {
+    @Test func `a private entity belongs to the event's owner`() {
         let private_ = Samples.planner(visibility: .user)
         let (kari, ola) = (UUID(), UUID())
         var state = IngestState()
@@ -158,7 +158,7 @@ import UsersFeature
         #expect(private_.judge(Samples.event("d", .delete, version: 3), in: &state)[0].result == .applied)
     }
 
-    @Test func `a joined owner is who it became, and one that is being joined is waited for`() {
+    @Test func `events of a joined owner go to the remaining user, and wait while the join runs`() {
         let (before, after) = (UUID(), UUID())
         var state = IngestState()
         let event = Samples.event("a", version: 1, owner: before)
@@ -169,7 +169,7 @@ import UsersFeature
         #expect(Samples.planner(visibility: .user) { _ in .joining }.judge(event, in: &other)[0].result == .parked)
     }
 
-    @Test func `what is to belong to an erased user is refused, and deleted all the same`() {
+    @Test func `refuses writes for an erased user, and applies deletions`() {
         let owner = UUID()
         for visibility in [Visibility.user, .organization] {
             var state = IngestState()
@@ -185,7 +185,7 @@ import UsersFeature
 
     // MARK: - Types
 
-    @Test func `an unknown type is made at its first use, or refused`() {
+    @Test func `an unknown type is created at its first use, or refused`() {
         var state = IngestState()
         func plan(_ policy: EntityTypePolicy) -> IngestPlan {
             let context = IngestPlanner.Context(

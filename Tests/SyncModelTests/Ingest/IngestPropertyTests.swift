@@ -3,11 +3,11 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Random edits of one entity at an API, some of them phones', told of late, twice, in any order: in the end the feed has
-/// what the API has.
+/// Random edits of one entity at an API, some of them by phones. They are reported late, twice and in any order. In the
+/// end the feed has the API's state.
 @Suite struct IngestPropertyTests {
     @Test(arguments: 0..<40)
-    func `whatever the order, the feed ends with what the API has`(_ round: Int) {
+    func `for any order of events, the feed ends with the API's state`(_ round: Int) {
         let seed =
             ProcessInfo.processInfo.environment["SLUICE_TEST_SEED"].flatMap(UInt64.init) ?? .random(in: 1 ... .max)
         var random = SeededRandom(seed &+ UInt64(round))
@@ -21,7 +21,7 @@ import Testing
             let isOwn = version > 1 && Bool.random(using: &random)
             let key = UUID()
             if isOwn, let stored = state.entities[IngestSamples.contact] {
-                // the phone's edit is known from the API's answer, before or after the events that came before it
+                // the API's answer reports the phone's edit, before or after earlier events
                 let next = EntityState(
                     isIntegerID: true,
                     version: stored.version + 1,

@@ -15,7 +15,7 @@ import Testing
 
     private let good = #""event_id":"e1","entity_type":"contact","id":7,"version":3"#
 
-    @Test func `an event is read with all its members`() throws {
+    @Test func `parses an event with all its members`() throws {
         let (owner, key) = (UUID(), UUID())
         let body = """
             {"events":[{\(good),"operation":"upsert","document":{"a":[1, 2.50]},"occurred_at":"2026-11-20T07:00:00Z",
@@ -66,13 +66,13 @@ import Testing
             ["/document/a"]
         ),
     ])
-    func `all that is wrong with an event is told`(event: String, pointers: [String]) throws {
+    func `reports all defects of an event`(event: String, pointers: [String]) throws {
         let found = try #require(try problem(event))
         #expect(found.code == .validationFailed)
         #expect(found.errors.map(\.pointer) == pointers.map { "/events/0" + $0 }, "\(found.errors)")
     }
 
-    @Test func `documents have the bounds of payloads`() throws {
+    @Test func `documents have the limits of payloads`() throws {
         var limits = IntakeLimits()
         limits.payloadBytes = 20
         let long = #"{"events":[{\#(good),"operation":"upsert","document":{"a":"0123456789abcdef"}}]}"#
@@ -85,7 +85,7 @@ import Testing
 
     // MARK: - Tokens
 
-    @Test func `a service token is read as it was written`() throws {
+    @Test func `parses a service token from its text`() throws {
         let token = ServiceToken(organization: UUID(), id: UUID())
         #expect(token.text.hasPrefix("slt_") && token.text.utf8.count == 90)
         let read = try #require(ServiceToken(parsing: token.text))
@@ -94,7 +94,7 @@ import Testing
         for other in ["", "slt_", token.text + "A", String(token.text.dropLast()), "SLT_" + token.text.dropFirst(4)] {
             #expect(ServiceToken(parsing: other) == nil, "\(other)")
         }
-        // the last digit has four bits to spare: one text for each token
+        // the last digit has four unused bits: one text for each token
         let last = try #require(token.text.last)
         let others = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".filter { $0 != last }
         #expect(

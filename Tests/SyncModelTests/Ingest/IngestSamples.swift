@@ -2,7 +2,7 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// Events, and what is known, for tests of the rules.
+/// Events, and stored state, for tests of the rules.
 enum IngestSamples {
     static let organization = UUID()
     static let now = Timestamp(microseconds: 1_795_000_000_000_000)
@@ -111,7 +111,7 @@ enum IngestSamples {
 }
 
 extension IngestPlanner {
-    /// Judges events one after the other, each in a batch of its own.
+    /// Evaluates events in sequence, each in a separate batch.
     func judge(_ events: IngestEvent..., in state: inout IngestState) -> [IngestVerdict] {
         events.flatMap { plan(IngestSamples.batch([$0]), seen: [:], &state).verdicts }
     }

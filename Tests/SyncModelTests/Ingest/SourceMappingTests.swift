@@ -5,7 +5,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// How what an API says becomes events.
+/// How an API's data becomes events.
 @Suite struct SourceMappingTests {
     static func mapping(_ text: String) throws -> SourceMapping {
         var report = SettingsReport()
@@ -36,7 +36,7 @@ import Testing
            "version": "/data/revision", "document": "/data"}]}
         """
 
-    @Test func `the first rule that matches makes the event, with all that it names`() throws {
+    @Test func `the first matching rule creates the event, with all its members`() throws {
         let body = """
             {"type": "contact.updated", "timestamp": "2026-11-20T07:00:00Z",
              "data": {"id": 4711, "revision": 7, "owner_id": "0192f0c2-2345-7abc-8def-0123456789ab", "a": 1.50},
@@ -55,12 +55,12 @@ import Testing
     }
 
     @Test(arguments: [#"{"type": "invoice.paid"}"#, "{}", "[]", "7", "null", #""contact.created""#])
-    func `what no rule is for is ignored`(body: String) throws {
+    func `ignores a body that no rule matches`(body: String) throws {
         let events = try Self.map(contacts, body)
         #expect(events.entries.isEmpty && events.ignored == 1)
     }
 
-    @Test func `an array has an event an item, named by the message and its place`() throws {
+    @Test func `an array becomes one event per item, named by the message and its place`() throws {
         let mapping = """
             {"events": "/data/changes", "rules": [
               {"when": {"/skip": null}, "entity_type": "note", "operation": {"at": "/op", "values":
@@ -86,7 +86,7 @@ import Testing
         #expect { _ = try Self.map(mapping, body, limits) } throws: { ($0 as? Problem)?.code == .payloadTooLarge }
     }
 
-    @Test func `what is deleted softly is a deletion`() throws {
+    @Test func `a soft deletion is a deletion`() throws {
         let mapping = """
             {"events": "", "rules": [{"entity_type": "note", "operation": {"at": "/deleted_at", "values":
               {"null": "upsert"}, "otherwise": "delete"}, "id": "/id", "version": "/v", "document": ""}]}
@@ -105,7 +105,7 @@ import Testing
         (#"{"id": 1, "v": 1, "o": "me", "d": {}}"#, ["/o"]), (#"{"id": 1, "v": 1, "e": {}, "d": {}}"#, ["/e"]),
         (#"{"id": 1, "v": 1, "d": {"a": {"b": 1, "b": 2}}}"#, ["/d/a/b"]),
     ])
-    func `a value of a wrong kind refuses the event and says where it stands`(body: String, pointers: [String]) throws {
+    func `a value of a wrong kind refuses the event with its pointer`(body: String, pointers: [String]) throws {
         let rule = """
             {"entity_type": "note", "operation": "upsert", "id": "/id", "version": "/v", "document": "/d",
              "occurred_at": "/at", "owner": "/o"\(body.contains(#""e""#) ? #", "event_id": "/e""# : "")}
@@ -116,7 +116,7 @@ import Testing
         #expect(places(try #require(nested.entries.first)) == pointers.map { "/x/0" + $0 })
     }
 
-    @Test func `the judgement's pointers lead into the body, too`() throws {
+    @Test func `pointers of the evaluation refer to the body, too`() throws {
         let events = try Self.map(contacts, #"{"type": "contact.updated", "data": {"id": 1, "revision": 1}}"#)
         let problem = Problem(.validationFailed, pointer: "/events/0/owner", rule: Rule.required, "owner is required")
         #expect(events.placed(problem, of: 0).errors.map(\.pointer) == ["/data/owner_id"])
@@ -124,7 +124,7 @@ import Testing
         #expect(events.placed(type, of: 0).errors.map(\.pointer) == [""])
     }
 
-    @Test func `an id of content is the same for the same news, and another for others`() throws {
+    @Test func `a content id is equal for the same change and differs for others`() throws {
         let versions = #"{"rules": [{"entity_type":"n","operation":"upsert","id":"/id","version":"/v","document":""}]}"#
         let times =
             #"{"rules": [{"entity_type":"n","operation":"upsert","id":"/id","occurred_at":"/t","document":""}]}"#
@@ -134,14 +134,14 @@ import Testing
         #expect(try id(versions, #"{"id":1,"v":2,"a":1}"#) == id(versions, #"{"a": 5, "id": 1, "v": 2}"#))
         #expect(try id(versions, #"{"id":1,"v":2}"#) != id(versions, #"{"id":1,"v":3}"#))
         #expect(try id(versions, #"{"id":1,"v":2}"#) != id(versions, #"{"id":"1","v":2}"#))
-        // two changes may share a moment
+        // two changes may have the same time
         let (one, same, other) = (
             #"{"id":1,"t":"2026-11-20T07:00:00Z","a":1}"#, #"{"a":1,"t":"2026-11-20T07:00:00Z","id":1}"#,
             #"{"id":1,"t":"2026-11-20T07:00:00Z","a":2}"#
         )
         #expect(try id(times, one) == id(times, same))
         #expect(try id(times, one) != id(times, other))
-        // a long name of a message is cut to one of an event
+        // a long message id is shortened to an event id
         let long = String(repeating: "m", count: 256)
         let named = try Self.map(versions, #"{"id":1,"v":2}"#, id: .message(ExactText(long))).entries[0]
         #expect(try named.event.get().id.hasPrefix("sha256:"))
@@ -185,14 +185,14 @@ import Testing
             ]
         ),
     ])
-    func `a mapping that is wrong is refused with all its places`(text: String, pointers: [String]) throws {
+    func `refuses an invalid mapping with all its pointers`(text: String, pointers: [String]) throws {
         var report = SettingsReport()
         let mapping = SourceMapping(try JSONTree(parsing: Array(text.utf8)).root, at: "/mapping", &report)
         #expect(mapping == nil)
         #expect(report.problems.map(\.pointer) == pointers)
     }
 
-    @Test func `a mapping's bounds hold`() throws {
+    @Test func `a mapping's limits hold`() throws {
         let rule = #"{"entity_type":"x","operation":"delete","id":"/i","version":"/v"}"#
         func problems(_ text: String) throws -> Int {
             var report = SettingsReport()
@@ -214,7 +214,7 @@ import Testing
         #expect(try problems(pointer(500)) == 0 && problems(pointer(501)) == 1)
     }
 
-    @Test func `what is written is read as the same`() throws {
+    @Test func `an encoded mapping decodes to itself`() throws {
         for text in [
             contacts,
             contacts.replacing(
@@ -231,9 +231,9 @@ import Testing
 
     // MARK: - Any mapping, any body
 
-    /// Whatever comes: an event, a reason whose pointer leads into the body or to what is not there, or nothing.
+    /// For any input: an event, a reason whose pointer refers to the body or to a missing member, or nothing.
     @Test(arguments: 0..<40)
-    func `any mapping makes of any body an event, a reason or nothing, and the same again`(seed: Int) throws {
+    func `any mapping turns any body into an event, a reason or nothing, repeatably`(seed: Int) throws {
         var random = SeededRandom(UInt64(seed))
         for _ in 0..<50 {
             let mapping = try Self.mapping(Self.anyMapping(&random))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncModel
 
-/// What a lane is that has taken in another.
+/// The state of a lane into which another one was merged.
 @Suite struct LaneJoiningTests {
     private static let now = Sample.now
 
@@ -27,7 +27,7 @@ import Testing
         )
     }
 
-    @Test func `mutations stand behind those of the lane and every reader is before them`() {
+    @Test func `merged mutations come after those of the lane, and cursors of both lanes before them`() {
         var lane = Self.lane(next: 5, change: 30, queued: 2, head: 3, since: Self.now)
         let earlier = Self.now.adding(seconds: -60)
         let shift = lane.absorb(Self.lane(next: 4, change: 70, queued: 1, head: 2, since: earlier), now: Self.now)
@@ -39,7 +39,7 @@ import Testing
         #expect(lane.readyAt == Self.now)
     }
 
-    @Test func `the head of an empty lane is the others`() {
+    @Test func `an empty lane takes the other's head`() {
         var lane = Self.lane(next: 5, head: 5)
         _ = lane.absorb(Self.lane(next: 4, queued: 1, head: 2, since: Self.now), now: Self.now)
         #expect(lane.headPosition == 6 && lane.queuedSince == Self.now)
@@ -48,7 +48,7 @@ import Testing
         #expect(other.headPosition == 4 && other.nextPosition == 5 && other.readyAt == Self.now)
     }
 
-    @Test func `a halt stays whichever lane had it`() {
+    @Test func `a halt of either lane stays`() {
         let mutation = UUID()
         for isOwn in [true, false] {
             var lane = Self.lane(queued: 1, haltedBy: isOwn ? mutation : nil)
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `a key keeps the user that it was made with`() {
+    @Test func `an idempotency key keeps its original user`() {
         var mutation = Sample().mutation
         let before = TurnPlanner.idempotencyKey(of: mutation, in: Sample.lane)
         let target = LaneKey(organization: Sample.lane.organization, user: UUID())

@@ -9,7 +9,7 @@ import Testing
     private static let planner = TurnPlanner(leaseSeconds: 120)
     private static let organization = Sample().surroundings.organization
 
-    /// A lane with two mutations that are queued, of which the first is at position 1.
+    /// A lane with two queued mutations, the first at position 1.
     private static func lane(inFlight: UUID? = nil, owner: UUID? = worker, haltedBy: UUID? = nil) -> LaneState {
         LaneState(
             nextPosition: 9,
@@ -41,7 +41,7 @@ import Testing
         return plan
     }
 
-    /// Chooses what comes next where a mutation was found, or nothing.
+    /// Chooses the next action, with or without a mutation found.
     private static func chosen(_ plan: LanePlan?, _ sample: Sample? = nil) throws -> LanePlan {
         let plan = try settled(plan)
         if let sample { plan.head = sample.head }
@@ -59,9 +59,9 @@ import Testing
         .settle(try #require(Sample().dispatch), try #require(Sample().outcome(status, #"{"id":7}"#)))
     }
 
-    // MARK: - Whose the lane is
+    // MARK: - Leases
 
-    @Test func `a lane is claimed where it is ready`() throws {
+    @Test func `claims a lane that is ready`() throws {
         let plan = try #require(Self.plan(.claim, Self.lane(owner: nil)))
         #expect(plan.recovery == nil && plan.lane.leaseToken == 2 && plan.lane.leaseOwner == Self.worker)
         var later = Self.lane(owner: nil)
@@ -69,16 +69,16 @@ import Testing
         #expect(Self.plan(.claim, later) == nil)
     }
 
-    @Test func `a lane that somebody has is claimed by nobody else before the lease has run out`() throws {
+    @Test func `no other worker claims a leased lane before the lease expires`() throws {
         #expect(Self.plan(.claim, Self.lane(), by: UUID()) == nil)
-        // it has let go of the lane, or has not heard of the claim
+        // it has lost track of the lane, or did not receive the answer to its claim
         #expect(try #require(Self.plan(.claim, Self.lane())).recovery == .takeover)
         var lapsed = Self.lane()
         lapsed.claim(by: UUID(), LaneLease(seconds: 0), now: Self.now)
         #expect(try #require(Self.plan(.claim, lapsed)).recovery == .takeover)
     }
 
-    @Test func `a step under another's lease, or an older one, is lost`() throws {
+    @Test func `a step under another worker's lease, or an older one, is lost`() throws {
         let step = try Self.settling(200)
         #expect(Self.plan(step, Self.lane(inFlight: Sample.id, owner: UUID())) == nil)
         var again = Self.lane(inFlight: Sample.id)
@@ -87,9 +87,9 @@ import Testing
         #expect(Self.plan(.goOn(token: 2, unblocking: []), again) != nil)
     }
 
-    // MARK: - What was lost
+    // MARK: - Recovery
 
-    @Test func `what a lost worker had sent may have taken effect, and is sent again`() throws {
+    @Test func `a lost worker's request may have taken effect, and is sent again`() throws {
         let plan = try #require(Self.plan(.claim, Self.lane(inFlight: Sample.id)))
         plan.recover(Sample().mutation, isForwarded: true)
         #expect(try Self.settled(plan).outcomes.map(\.status) == [.pending])
@@ -97,19 +97,19 @@ import Testing
         #expect(plan.lane.inFlight == nil && plan.lane.queuedCount == 2 && plan.lane.changePosition == 1)
     }
 
-    @Test func `a step that was committed before is not written twice`() throws {
+    @Test func `a step that was already committed is not written twice`() throws {
         let other = Self.lane(inFlight: UUID())
         let plan = try #require(Self.plan(try Self.settling(200), other))
         #expect(plan.recovery == .repetition)
         plan.recover(Self.at(2, Sample(attempts: 1)).mutation, isForwarded: true)
         #expect(try Self.settled(plan).outcomes.map(\.mutation.position) == [2])
-        // it was never sent, so no attempt is spent
+        // it was never sent, so it costs no attempt
         #expect(plan.outcomes[0].outcome.attemptCount == 0 && !plan.outcomes[0].outcome.isOutcomeUnknown)
     }
 
-    // MARK: - What came of the request
+    // MARK: - Outcomes of requests
 
-    @Test func `an outcome is counted, and what waits for the mutation is released`() throws {
+    @Test func `counts an outcome, and releases the mutations that wait for it`() throws {
         let plan = try Self.settled(Self.plan(try Self.settling(201), Self.lane(inFlight: Sample.id)))
         #expect(plan.outcomes.map(\.status) == [.succeeded] && plan.unblocking == Sample.id)
         #expect(plan.lane.queuedCount == 1 && plan.lane.openCount == 3 && plan.lane.headPosition == 2)
@@ -117,7 +117,7 @@ import Testing
         #expect(plan.outcomes.isEmpty)
     }
 
-    @Test func `a refusal releases nobody, and holds the lane where the organization says so`() throws {
+    @Test func `a refusal releases no mutation, and halts the lane if the organization is configured so`() throws {
         var halting = Self.organization
         halting.settings.onFailure = .halt
         for (organization, haltedBy) in [(Self.organization, nil), (halting, Sample.id)] {
@@ -133,7 +133,7 @@ import Testing
 
     // MARK: - Waiters
 
-    @Test func `waiters of one mutation are released at a time, the rest by further steps`() throws {
+    @Test func `releases waiters of one mutation at a time, the others in further steps`() throws {
         let blockers = [UUID(), UUID()]
         let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: blockers), Self.lane()))
         #expect(plan.unblocking == blockers[0])
@@ -144,7 +144,7 @@ import Testing
         #expect(plan.lane.queuedCount == 3 && plan.lane.headPosition == 5)
     }
 
-    @Test func `what was released before the head runs before it`() throws {
+    @Test func `a mutation released before the head runs before it`() throws {
         for (position, runs) in [(2, false), (4, true)] as [(Int64, Bool)] {
             let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), Self.lane()))
             plan.release(position: position, acceptedAt: Self.now)
@@ -155,21 +155,21 @@ import Testing
         }
     }
 
-    // MARK: - What comes next
+    // MARK: - The next mutation
 
-    @Test func `the head flies once its turn has come`() throws {
+    @Test func `the head is sent when its turn comes`() throws {
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), Self.at(3))
         #expect(plan.turn.isRun && plan.lane.inFlight == Sample.id)
         #expect(plan.lane.headPosition == 3 && plan.lane.queuedSince == Self.now)
     }
 
-    @Test func `a lane that is to be given back is, before anything flies`() throws {
+    @Test func `releases a lane before sending, if requested`() throws {
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil), releases: true), Self.at(1))
         #expect(plan.turn.isReleased && plan.lane.inFlight == nil)
         #expect(plan.lane.leaseOwner == nil && plan.lane.readyAt == Self.now)
     }
 
-    @Test func `a lane waits for its head, and for nothing where it has none or is halted`() throws {
+    @Test func `a lane waits for its head, or indefinitely if it is empty or halted`() throws {
         let due = Self.now.adding(seconds: 40)
         let waiting = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), Sample(nextRetryAt: due))
         #expect(waiting.turn.isReleased && waiting.lane.readyAt == due)
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    @Test func `a lane whose head cannot be opened waits half a minute, unless something may run before it`() throws {
+    @Test func `a lane with an unreadable head waits half a minute, unless a mutation may run before it`() throws {
         for (lowest, goesOn) in [(nil, false), (7, false), (2, true)] as [(Int64?, Bool)] {
             let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), Self.lane()))
             if let lowest { plan.release(position: lowest, acceptedAt: Self.now) }
@@ -202,7 +202,7 @@ import Testing
         }
     }
 
-    @Test func `a head that can never run fails without being sent, and the lane goes on`() throws {
+    @Test func `a head that can never run fails without being sent, and the lane continues`() throws {
         let head = Self.at(3, Sample(operation: .update))
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), head)
         #expect(plan.turn.unblocking == [] && plan.outcomes.map(\.status) == [.failed])
@@ -210,7 +210,7 @@ import Testing
         #expect(plan.lane.queuedCount == 1 && plan.lane.openCount == 4 && plan.lane.headPosition == 3)
     }
 
-    @Test func `a head that gives way to the server releases what waits for it`() throws {
+    @Test func `a head discarded by server_wins releases its waiters`() throws {
         var head = Sample.of(.update, .serverWins)
         head.baseVersion = 1
         head.entity = EntityState.known(
@@ -227,7 +227,7 @@ import Testing
         #expect(plan.turn.unblocking == [Sample.id] && plan.lane.openCount == 3)
     }
 
-    @Test func `the head sees what the group's outcomes made of its entity, and not what was read before`() throws {
+    @Test func `the head sees its entity as changed by the group's outcomes, not as read before`() throws {
         let read = EntityState.known(
             etag: #""1""#,
             owner: Sample.lane.user,
@@ -246,7 +246,7 @@ import Testing
         var entities = [Sample.lane.organization: EntityTable()]
         entities[Sample.lane.organization]?.load(EntityKey(type: "contact", id: "7"), read)
         for plan in [settling, claiming] { plan.settle(&entities) { UUID() } }
-        // by the client's id: then the mapping says which entity it is
+        // by the client id: then the mapping determines the entity
         var byClient = Self.at(2, flown)
         byClient.serverID = nil
         let seven = ServerID(text: "7", isInteger: true)
@@ -260,13 +260,13 @@ import Testing
         }
     }
 
-    @Test func `a lane that counts what is not there looks at all of itself, and then lets it be`() throws {
+    @Test func `a lane that counts missing mutations scans itself once, and then resets its counts`() throws {
         let first = try Self.chosen(Self.plan(.goOn(token: 1, unblocking: []), Self.lane()))
         #expect(first.turn.unblocking == [] && first.note == "nothing pending from position 1 on; looking at all of it")
         let second = try Self.chosen(Self.plan(.goOn(token: 1, unblocking: []), first.lane))
         #expect(second.turn.isReleased && second.note == "2 mutations were counted as queued, and none is")
         #expect(second.lane.queuedCount == 0 && second.lane.headPosition == 9)
-        // what is released meanwhile is there
+        // a mutation released in between exists
         let third = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), first.lane))
         third.release(position: 5, acceptedAt: Self.now)
         third.choose(by: Self.planner, [:], now: Self.now)

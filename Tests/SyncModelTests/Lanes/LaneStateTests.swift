@@ -32,7 +32,7 @@ import Testing
 
     // MARK: - Pushes
 
-    @Test func `new mutations take the lane's next places, and the first that is queued is its head`() {
+    @Test func `new mutations take the lane's next positions, and the first queued one is its head`() {
         var lane = LaneState(nextPosition: 5)
         for (position, status) in [(5, .succeeded), (6, .blocked), (7, .pending), (8, .pending)]
             as [(Int64, MutationStatus)]
@@ -44,7 +44,7 @@ import Testing
         #expect(!lane.isFree && lane.haltedBy == nil)
     }
 
-    @Test func `a new mutation that halts its lane leaves nothing free behind it`() {
+    @Test func `a new mutation that halts its lane leaves later ones blocked`() {
         var lane = LaneState()
         let record = Self.record(.failed, at: 1)
         lane.append(record, halts: true)
@@ -53,19 +53,19 @@ import Testing
 
     // MARK: - Outcomes
 
-    @Test func `a lane whose head is done points at the next one`() throws {
+    @Test func `a lane whose head is done points to the next one`() throws {
         var lane = LaneState(queuedCount: 2, openCount: 3, inFlight: Sample.id, headPosition: 4)
         lane.finish(try Self.outcome(.succeeded, at: 4), halts: false)
         #expect(lane.inFlight == nil && lane.headPosition == 5 && lane.queuedCount == 1 && lane.openCount == 2)
     }
 
-    @Test func `a lane whose head is sent again points at it`() throws {
+    @Test func `a lane whose head is sent again points to it`() throws {
         var lane = LaneState(queuedCount: 2, openCount: 2, inFlight: Sample.id, headPosition: 6)
         lane.finish(try Self.outcome(.pending, at: 4), halts: false)
         #expect(lane.inFlight == nil && lane.headPosition == 4 && lane.queuedCount == 2 && lane.openCount == 2)
     }
 
-    @Test func `what fails stays open, and holds the lane where that is set`() throws {
+    @Test func `a failed mutation stays open, and halts the lane if so configured`() throws {
         for halts in [true, false] {
             var lane = LaneState(queuedCount: 1, openCount: 1, headPosition: 4)
             lane.finish(try Self.outcome(.failed, at: 4, from: .pending), halts: halts)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `what waits no more before the head becomes the head`() {
+    @Test func `a mutation released before the head becomes the head`() {
         var lane = LaneState(queuedCount: 1, headPosition: 9, queuedSince: Self.now)
         lane.enqueue(position: 3, acceptedAt: Self.now.adding(seconds: -1))
         #expect(lane.headPosition == 3 && lane.queuedCount == 2 && lane.queuedSince == Self.now.adding(seconds: -1))
@@ -82,7 +82,7 @@ import Testing
         #expect(lane.headPosition == 3 && lane.queuedCount == 3)
     }
 
-    @Test func `where nothing is queued what waits no more is the head, wherever it stands`() {
+    @Test func `in an empty queue, a released mutation is the head at any position`() {
         var lane = LaneState(headPosition: 2)
         lane.enqueue(position: 3, acceptedAt: Self.now)
         #expect(lane.headPosition == 3 && lane.queuedSince == Self.now)
@@ -91,7 +91,7 @@ import Testing
     // MARK: - Settling
 
     @Test(arguments: [MutationStatus.failed, .conflict])
-    func `a retry is queued again and lifts the halt, a discard lifts it too`(status: MutationStatus) {
+    func `a retry queues the mutation and lifts the halt, and so does a discard`(status: MutationStatus) {
         let node = DependencyNode(Self.record(status, at: 2))
         let halted = LaneState(openCount: 1, haltedBy: node.id, headPosition: 7)
         var retried = halted
@@ -106,7 +106,7 @@ import Testing
         #expect(other.haltedBy == node.id)
     }
 
-    @Test func `nothing has waited since any moment once the last that is queued is discarded`() {
+    @Test func `an emptied queue has no start of waiting`() {
         let nodes = [1, 2].map { DependencyNode(Self.record(.pending, at: $0)) }
         var lane = LaneState(queuedCount: 2, openCount: 2, queuedSince: Self.now)
         lane.settle(nodes[1], as: .discarded)
@@ -117,7 +117,7 @@ import Testing
 
     // MARK: - The head
 
-    @Test func `a lane in which nothing is found is searched as a whole, and then counted anew`() {
+    @Test func `a lane without a findable head is scanned as a whole, and then recounted`() {
         var lane = LaneState(queuedCount: 3, headPosition: 8)
         #expect(lane.mend() == "nothing pending from position 8 on; looking at all of it")
         #expect(lane.isSearched && lane.queuedCount == 3)
@@ -127,7 +127,7 @@ import Testing
 
     // MARK: - The lease
 
-    @Test func `a claim makes what was written under an older one worthless`() {
+    @Test func `a claim invalidates writes under an older lease`() {
         var lane = LaneState(readyAt: Self.now, leaseToken: 6)
         let worker = UUID()
         lane.claim(by: worker, LaneLease(seconds: 60), now: Self.now)
@@ -137,7 +137,7 @@ import Testing
         #expect(lane.leaseToken == 7 && lane.leaseOwner == nil && lane.readyAt == nil)
     }
 
-    @Test func `a lane is woken where something is to run, and nobody runs it or is waited for`() {
+    @Test func `wakes a lane if a mutation can run and no worker holds the lane`() {
         func woken(_ lane: LaneState) -> Timestamp? {
             var lane = lane
             lane.wake(now: Self.now)
@@ -150,7 +150,7 @@ import Testing
         #expect(woken(LaneState(queuedCount: 1, readyAt: later, leaseOwner: UUID())) == later)
     }
 
-    @Test func `a lease is renewed while a whole request has room in it`() {
+    @Test func `renews a lease while a whole request fits into it`() {
         let lease = LaneLease(seconds: 120)
         var upstream = UpstreamSettings(baseURL: "http://upstream.invalid")
         upstream.timeoutSeconds = 100
@@ -159,7 +159,7 @@ import Testing
         }
         #expect(mustRenew(104, upstream) && !mustRenew(105, upstream))
         #expect(mustRenew(59, nil) && !mustRenew(60, nil))
-        // taken before the clock was set back
+        // claimed before the clock was set back
         #expect(mustRenew(121, nil) && lease.mustRenew(nil, upstream: nil, now: Self.now))
         #expect(lease.timeout(of: upstream) == 100 && LaneLease(seconds: 60).timeout(of: upstream) == 50)
     }

@@ -27,14 +27,14 @@ import Testing
         )
     }
 
-    /// Forwarding as it should be costs no row.
-    @Test func `a success at the first attempt is not noted`() throws {
+    /// Normal forwarding costs no row.
+    @Test func `records no attempt for a success at the first one`() throws {
         #expect(try Self.note(Sample(), 201) == nil)
         #expect(try Self.note(Sample.of(.update), 200) == nil)
         #expect(try Self.note(Sample.of(.delete), 404) == nil)
     }
 
-    @Test func `a success after something else is noted`() throws {
+    @Test func `records a success after an earlier attempt`() throws {
         var samples: [Sample] = []
         for change: (inout Sample) -> Void in [
             { $0.attempts = 1 }, { $0.revision = 2 }, { $0.isOutcomeUnknown = true },
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `what came of an answer is said`() throws {
+    @Test func `records the result of an answer`() throws {
         let update = Sample.of(.update)
         #expect(try Self.note(update, 422)?.result == .failed)
         #expect(try Self.note(update, 409)?.result == .conflict)
@@ -64,14 +64,14 @@ import Testing
         #expect(try Self.note(last, 503)?.result == .failed)
     }
 
-    @Test func `attempts are numbered and those that count as none have the number before`() throws {
+    @Test func `attempts are numbered, and uncounted ones have the previous number`() throws {
         var sample = Sample.of(.update)
         sample.attempts = 2
         #expect(try Self.note(sample, 503)?.number == 3)
         #expect(try Self.note(sample, 401)?.number == 2)
     }
 
-    @Test func `no answer is told apart from no connection`() throws {
+    @Test func `distinguishes a missing answer from a failed connection`() throws {
         let update = Sample.of(.update)
         let unknown = try #require(try Self.note(update, .unknown("timed out")))
         #expect(unknown.result == .unknown && unknown.status == nil && unknown.error == "no answer: timed out")
@@ -79,12 +79,12 @@ import Testing
         #expect(unsent.result == .retry && unsent.status == nil && unsent.error == "not reached: connection refused")
     }
 
-    @Test func `what was never sent is no attempt`() throws {
+    @Test func `a request that was never sent is no attempt`() throws {
         #expect(try Self.note(Sample.of(.update), .refused("too long")) == nil)
         #expect(try Self.note(Sample.of(.update), .unready("no key")) == nil)
     }
 
-    @Test func `errors and durations are bounded and nothing of a body is kept`() throws {
+    @Test func `errors and durations are bounded, and bodies are not stored`() throws {
         let long = String(repeating: "ø", count: 5_000)
         let note = try #require(try Self.note(.of(.update), .unknown(long), took: .seconds(1_000_000_000)))
         #expect(note.error?.count == AttemptNote.errorLength)
@@ -93,7 +93,7 @@ import Testing
         #expect(!"\(answered)".contains("s3cret"))
     }
 
-    @Test func `a lost worker's request is noted without a time`() throws {
+    @Test func `records a lost worker's request without a duration`() throws {
         let lost = Outcome(ofLost: Sample.of(.update).mutation, wasSent: true)
         let note = try #require(lost.attempt)
         #expect(note.result == .unknown && note.sentAt == nil && note.milliseconds == nil && note.status == nil)

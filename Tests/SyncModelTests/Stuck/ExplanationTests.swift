@@ -50,12 +50,12 @@ import Testing
         }
     }
 
-    @Test func `a user of whom all arrived`() {
+    @Test func `reports that a user has no waiting mutation`() {
         let findings = Explanation(of: Self.snapshot()).findings
         #expect(findings.map(\.code) == [.nothingWaits] && findings[0].severity == .info)
     }
 
-    @Test func `nobody has heard of the user`() {
+    @Test func `reports an unknown user`() {
         let codes = Self.codes { snapshot in
             snapshot.isKnown = false
             snapshot.backlog.devices = []
@@ -63,7 +63,7 @@ import Testing
         #expect(codes == [.userUnknown])
     }
 
-    @Test func `who is not let in is told so beside what is there`() {
+    @Test func `reports missing access in addition to other findings`() {
         #expect(Self.codes { $0.isLetIn = false } == [.userNotLetIn, .nothingWaits])
         let stranger = Self.codes { snapshot in
             (snapshot.isLetIn, snapshot.isKnown, snapshot.backlog.devices) = (false, false, [])
@@ -71,11 +71,11 @@ import Testing
         #expect(stranger == [.userNotLetIn])
     }
 
-    @Test func `a known user without a device`() {
+    @Test func `reports a known user without a device`() {
         #expect(Self.codes { $0.backlog.devices = [] } == [.nothingWaits, .noDevices])
     }
 
-    @Test func `who is not served is told and nothing else`() {
+    @Test func `reports only the reason why a user is not served`() {
         let target = UUID()
         #expect(Self.codes { $0.standing = .erased } == [.userErased])
         #expect(Self.codes { $0.standing = .joining } == [.userJoining])
@@ -94,7 +94,7 @@ import Testing
         (LaneHold(.noUpstream), .noUpstream, .problem),
         (LaneHold(.blocked, mutationIDs: [Sample.id]), .blocked, .problem),
     ])
-    func `what holds the lane is said and what to do`(hold: LaneHold, code: Finding.Code, severity: Finding.Severity)
+    func `reports the lane's hold and a remedy`(hold: LaneHold, code: Finding.Code, severity: Finding.Severity)
         throws
     {
         let finding = try Self.finding(code, Self.waits(hold))
@@ -103,7 +103,7 @@ import Testing
         if let until = hold.until { #expect(finding.sentence.contains(until.rfc3339)) }
     }
 
-    @Test func `a lane that runs or is about to is no trouble`() throws {
+    @Test func `a lane that runs or is due is no problem`() throws {
         #expect(Self.codes(Self.waits(nil)) == [.due])
         #expect(Self.codes(Self.waits(nil, .inFlight)) == [.sending])
         let sending = try Self.finding(.sending) { snapshot in
@@ -115,7 +115,7 @@ import Testing
         #expect(sending.sentence.contains("more than 3 mutations"))
     }
 
-    @Test func `what stands still beside a lane that runs is said`() throws {
+    @Test func `reports stuck mutations in addition to a running lane`() throws {
         let both: (inout UserSnapshot) -> Void = { snapshot in
             Self.waits(nil)(&snapshot)
             snapshot.backlog.counts.add(1, of: .failed)
@@ -138,10 +138,10 @@ import Testing
             both(&snapshot)
             snapshot.backlog.hold = LaneHold(.failure, mutationIDs: [Sample.id])
         }
-        #expect(Self.codes(halted) == [.laneHalted], "the same is not said twice")
+        #expect(Self.codes(halted) == [.laneHalted], "it is not reported twice")
     }
 
-    // MARK: - A mutation that is asked about
+    // MARK: - A requested mutation
 
     private static func record(_ status: MutationStatus, error: String? = nil, needs: [UUID] = []) -> MutationRecord {
         MutationRecord(
@@ -166,7 +166,7 @@ import Testing
     }
 
     @Test(arguments: MutationStatus.allCases.filter { $0 != .rejected })
-    func `a mutation that is asked about is answered first of its severity`(status: MutationStatus) {
+    func `the requested mutation comes first of its severity`(status: MutationStatus) {
         let code: Finding.Code =
             switch status {
             case .succeeded: .mutationSucceeded
@@ -178,12 +178,12 @@ import Testing
         #expect(findings.first?.code == code && findings.first?.mutation == Sample.id)
     }
 
-    @Test func `a mutation that never came`() throws {
+    @Test func `reports a mutation that never arrived`() throws {
         let finding = try Self.finding(.mutationUnknown, Self.asked(nil))
         #expect(finding.severity == .problem && finding.sentence.contains(Sample.id.lowercased))
     }
 
-    @Test func `it says what a mutation waits for and why it failed`() throws {
+    @Test func `reports the reason why a mutation waits or failed`() throws {
         let blocked = try Self.finding(
             .mutationWaits,
             Self.asked(Self.record(.blocked, needs: [Sample.local]), ahead: 10_001)
@@ -204,7 +204,7 @@ import Testing
 
     // MARK: - Devices
 
-    @Test func `a device that was not heard of for a day`() throws {
+    @Test func `reports a device that has been silent for a day`() throws {
         let silent: (Double) -> (inout UserSnapshot) -> Void = { seconds in
             { $0.backlog.devices[0].lastSeenAt = Self.now.adding(seconds: -seconds) }
         }
@@ -212,13 +212,13 @@ import Testing
         #expect(Self.codes(silent(Explanation.silence + 1)) == [.deviceSilent, .nothingWaits])
     }
 
-    @Test func `a device's first mutation that is not done is named`() throws {
+    @Test func `names a device's first unfinished mutation`() throws {
         let finding = try Self.finding(.deviceBehind) { $0.backlog.devices[0].oldestPending = Self.mutation(.pending) }
         #expect(finding.sentence.contains("number 9") && finding.sentence.contains("number 8"))
         #expect(finding.mutation == Sample.id)
     }
 
-    @Test func `only the device that is asked about is spoken of`() {
+    @Test func `reports only the requested device`() {
         let other = Backlog.Device(id: UUID(), acceptedSequence: 1, lastSeenAt: Timestamp(microseconds: 0))
         #expect(
             !Self.codes {
@@ -233,7 +233,7 @@ import Testing
         #expect(Self.codes { $0.device = UUID() }.first == .deviceUnknown)
     }
 
-    @Test func `a thousand devices make no thousand sentences`() {
+    @Test func `a thousand devices do not cause a thousand sentences`() {
         let findings = Explanation(
             of: Self.snapshot { snapshot in
                 snapshot.backlog.devices = (0..<1_000).map { _ in
@@ -244,7 +244,7 @@ import Testing
         #expect(findings.filter { $0.code == .deviceSilent }.count == Explanation.devices)
     }
 
-    @Test func `problems come before warnings and these before the rest`() {
+    @Test func `problems come before warnings, and warnings before information`() {
         let codes = Self.codes { snapshot in
             Self.waits(LaneHold(.backOff, until: Self.soon))(&snapshot)
             Self.asked(Self.record(.failed))(&snapshot)

@@ -10,7 +10,7 @@ import Testing
         try OperationDraft(body: Array("{\(members)}".utf8), limit: 65_536, isPreview: isPreview)
     }
 
-    /// `pointer rule` of a refusal; `-` for none.
+    /// `pointer rule` of a refusal; `-` if it is accepted.
     private static func refusal(_ members: String, isPreview: Bool = false) -> String {
         do {
             _ = try draft(members, isPreview: isPreview)
@@ -24,14 +24,14 @@ import Testing
 
     private static let reason = #""reason":"the upstream is well again""#
 
-    @Test func `a retry of all that stands still`() throws {
+    @Test func `parses a retry of all stuck mutations`() throws {
         let draft = try Self.draft(#""kind":"retry","filter":{},\#(Self.reason)"#)
         #expect(draft.kind == .retry && draft.filter == StuckFilter() && draft.ids == nil)
         #expect(draft.perSecond == 50 && draft.reason == "the upstream is well again")
         #expect(draft.dependants == nil && draft.strategy == nil)
     }
 
-    @Test func `a filter's members are read`() throws {
+    @Test func `parses a filter's members`() throws {
         let (user, id) = (UUID(), UUID())
         let draft = try Self.draft(
             #"""
@@ -59,7 +59,7 @@ import Testing
         #expect(try Self.draft(#""kind":"retry","filter":{"status":null},\#(Self.reason)"#).filter.statuses == [])
     }
 
-    @Test func `only conflicts are resolved`() throws {
+    @Test func `resolves only conflicts`() throws {
         let draft = try Self.draft(#""kind":"resolve","strategy":"server_wins","filter":{},\#(Self.reason)"#)
         #expect(draft.filter.statuses == [.conflict] && draft.strategy == .serverWins)
         let failed =
@@ -67,7 +67,7 @@ import Testing
         #expect(Self.refusal(failed).hasPrefix("/filter/status "))
     }
 
-    @Test func `a preview needs neither reason nor strategy`() throws {
+    @Test func `a preview requires neither reason nor strategy`() throws {
         #expect(try Self.draft(#""kind":"resolve","filter":{}"#, isPreview: true).reason == "")
         #expect(Self.refusal(#""kind":"retry","filter":{}"#).hasPrefix("/reason "))
         #expect(Self.refusal(#""kind":"resolve","filter":{},\#(Self.reason)"#).hasPrefix("/strategy "))
@@ -96,7 +96,7 @@ import Testing
         (#""kind":"discard","filter":{},"strategy":"client_wins""#, "/strategy"),
         (#""kind":"retry","filter":{},"speed":1"#, "/speed"),
     ])
-    func `a refusal says where`(members: String, pointer: String) {
+    func `a refusal contains a pointer`(members: String, pointer: String) {
         #expect(Self.refusal("\(members),\(Self.reason)").hasPrefix(pointer + " "), "\(members)")
         #expect(Self.refusal(members, isPreview: true).hasPrefix(pointer + " "), "\(members)")
     }
@@ -109,7 +109,7 @@ import Testing
         #expect(try Self.draft(#""kind":"retry","filter":{},"reason":"\#(longest)""#).reason == longest)
     }
 
-    @Test func `no more ids than a thousand`() throws {
+    @Test func `accepts at most a thousand ids`() throws {
         func ids(_ count: Int) -> String {
             let list = (0..<count).map { _ in "\"\(UUID().lowercased)\"" }.joined(separator: ",")
             return #""kind":"retry","filter":{"ids":[\#(list)]},\#(Self.reason)"#

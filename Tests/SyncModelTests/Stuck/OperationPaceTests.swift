@@ -4,25 +4,25 @@ import Testing
 @testable import SyncModel
 
 @Suite struct OperationPaceTests {
-    @Test func `a step is no more than a second's work or a batch`() {
+    @Test func `a step is at most a second's work and at most a batch`() {
         #expect(OperationPace(perSecond: 1).limit == 1)
         #expect(OperationPace(perSecond: 20).limit == 20)
         #expect(OperationPace(perSecond: 1_000).limit == OperationPace.batch)
         #expect(OperationPace(perSecond: 0).limit == 1)
     }
 
-    @Test func `steps and pauses together take as long as they have to`() {
+    @Test func `steps and pauses together keep the rate`() {
         let pace = OperationPace(perSecond: 50)
         #expect(pace.pause(after: 50, in: 0.25) == 0.75)
         #expect(pace.pause(after: 10, in: 0.1) == 0.1)
-        #expect(pace.pause(after: 0, in: 0.1) == 0, "what settles nothing floods nobody")
+        #expect(pace.pause(after: 0, in: 0.1) == 0, "a step without results needs no pause")
     }
 
-    @Test func `what took longer is not caught up`() {
+    @Test func `does not catch up after a slow step`() {
         #expect(OperationPace(perSecond: 50).pause(after: 50, in: 30) == 0)
     }
 
-    @Test func `a tally says why`() {
+    @Test func `a tally contains the reasons`() {
         var tally = OperationTally()
         tally.done = 2
         tally.skip(.notFound)

@@ -21,7 +21,7 @@ import Testing
         return sample
     }
 
-    @Test func `it is the request that is sent`() throws {
+    @Test func `contains the request that is sent`() throws {
         let sample = Self.update()
         let (story, request) = (try #require(Self.story(sample)), try #require(sample.request))
         #expect(story.request.method == "PATCH" && story.request.path == "/contacts/7")
@@ -32,7 +32,7 @@ import Testing
         #expect(body == #"{"company":12,"all":[1,{"a/b":12}],"n":1.50}"#)
     }
 
-    @Test func `what was rewritten is said with its place`() throws {
+    @Test func `lists the rewritten ids with their pointers`() throws {
         let story = try #require(Self.story(Self.update()))
         let places = story.rewritten.map { "\($0.pointer) \($0.clientID.text) \($0.serverID.text) \($0.entityType)" }
         let name = Self.company.lowercased
@@ -40,7 +40,7 @@ import Testing
         #expect(places == [own, "/company \(name) 12 company", "/all/1/a~1b \(name) 12 company"])
     }
 
-    @Test func `the entity's own id in the path is marked`() throws {
+    @Test func `marks the entity's own id in the path`() throws {
         var sample = Sample.of(.update)
         sample.client = .id(Sample.local)
         let rewritten = try #require(Self.story(sample)).rewritten
@@ -48,7 +48,7 @@ import Testing
         #expect(rewritten[0].clientID == ServerID(Sample.local) && rewritten[0].serverID.text == "7")
     }
 
-    @Test func `ids that nobody mapped stay and are not marked`() throws {
+    @Test func `unmapped ids stay and are not marked`() throws {
         var sample = Self.update()
         sample.references = []
         sample.mappings = [:]
@@ -57,7 +57,7 @@ import Testing
         #expect(String(decoding: story.request.body ?? [], as: UTF8.self).contains(Self.company.lowercased))
     }
 
-    @Test func `a final mutation recalls what it referred to`() throws {
+    @Test func `a final mutation recalls its references`() throws {
         var sample = Self.update()
         sample.references = []
         let mutation = sample.mutation.recalling(sample.mappings)
@@ -66,7 +66,7 @@ import Testing
         #expect(Set(sample.mutation.namedIDs(in: sample.surroundings.type)).contains(Self.company))
     }
 
-    @Test func `what is not forwarded has no request`() {
+    @Test func `a mutation that is not forwarded has no request`() {
         var sample = Self.update()
         sample.isForwarded = false
         #expect(Self.story(sample) == nil)
@@ -75,7 +75,7 @@ import Testing
         #expect(Self.story(sample) == nil)
     }
 
-    @Test func `a mutation that waits for its retry is told all the same`() {
+    @Test func `a mutation that waits for its retry has a request`() {
         var sample = Self.update()
         sample.nextRetryAt = Sample.now.adding(seconds: 60)
         #expect(Self.story(sample) != nil)
@@ -83,7 +83,7 @@ import Testing
 
     // MARK: - As a command
 
-    @Test func `a shell runs the command as it stands`() throws {
+    @Test func `a shell runs the command unchanged`() throws {
         var sample = Sample()
         sample.payload = #"{"name":"O'Hara $(rm -rf /) `x` \\ \"y\""}"#
         sample.upstream = UpstreamSettings(baseURL: "http://upstream.invalid", credential: .bearer("s3cret"))
@@ -91,7 +91,7 @@ import Testing
         let text = CurlCommand(story).text
         #expect(text.hasPrefix("curl -X POST 'http://upstream.invalid/contacts' "))
         #expect(!text.contains("s3cret") && !text.lowercased().contains("authorization"))
-        // what the shell hands over is the body, byte for byte
+        // the shell passes the body unchanged, byte for byte
         let process = Process()
         process.executableURL = URL(filePath: "/bin/sh")
         process.arguments = ["-c", "curl() { for a; do b=$a; done; printf %s \"$b\"; }; " + text]

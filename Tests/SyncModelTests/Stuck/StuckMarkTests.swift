@@ -8,21 +8,21 @@ import Testing
         StuckMark(of: status, error: error.map { Array($0.utf8) }, responseStatus: answer)
     }
 
-    @Test func `only what waits for a person has a mark`() {
+    @Test func `only mutations that wait for a person have a mark`() {
         for status in MutationStatus.allCases {
             let mark = Self.mark(status, #"{"code":"upstream_rejected"}"#, 422)
             #expect((mark != nil) == [.failed, .conflict].contains(status), "\(status)")
         }
     }
 
-    @Test func `the code is the problem's and the status that of the answer`() {
+    @Test func `the code is the problem's and the status is the answer's`() {
         let mark = Self.mark(.failed, #"{"code":"max_attempts_reached","detail":"x"}"#, 503)
         #expect(mark?.code == "max_attempts_reached" && mark?.status == 503)
         #expect(Self.mark(.failed, #"{"code":"validation_failed"}"#)?.status == 0)
     }
 
-    /// Queries tell the two statuses apart by the code alone.
-    @Test func `conflict is the code of conflicts and of nothing else`() {
+    /// Queries distinguish the two statuses by the code alone.
+    @Test func `conflicts and only they have the code conflict`() {
         #expect(Self.mark(.conflict, #"{"code":"upstream_rejected"}"#, 409)?.code == "conflict")
         #expect(Self.mark(.conflict, nil)?.code == "conflict")
         #expect(Self.mark(.failed, #"{"code":"conflict"}"#, 409)?.code == "upstream_rejected")
@@ -31,12 +31,12 @@ import Testing
         #expect(Self.mark(.failed, "{")?.code == "upstream_rejected")
     }
 
-    @Test func `a group's key says its status`() {
+    @Test func `a group's key determines its status`() {
         #expect(StuckGroup.Key(entityType: "task", errorCode: "conflict", responseStatus: 409).status == .conflict)
         #expect(StuckGroup.Key(entityType: "task", errorCode: "upstream_rejected", responseStatus: 0).status == .failed)
     }
 
-    @Test func `a filter names a group only by all of its columns`() {
+    @Test func `a filter identifies a group only by all of its columns`() {
         var filter = StuckFilter()
         #expect(filter.group == nil)
         filter.entityType = "task"
@@ -46,7 +46,7 @@ import Testing
         #expect(filter.group == StuckGroup.Key(entityType: "task", errorCode: "upstream_rejected", responseStatus: 0))
     }
 
-    @Test func `a cursor's filter is another where anything of it is`() {
+    @Test func `any difference makes another filter in a cursor`() {
         let user = UUID()
         let changes: [(inout StuckFilter) -> Void] = [
             { $0.statuses = [.failed] }, { $0.statuses = [.conflict] }, { $0.statuses = [.failed, .conflict] },
@@ -67,7 +67,7 @@ import Testing
         #expect(one.standIn == other.standIn)
     }
 
-    @Test func `a count ends at its limit and says so`() {
+    @Test func `a count stops at its limit and indicates it`() {
         #expect(BoundedCount(found: 10_000) == BoundedCount(found: 10_000, limit: 10_000))
         #expect(!BoundedCount(found: 10_000).isMore && BoundedCount(found: 10_001).isMore)
         #expect(BoundedCount(found: 10_001).count == 10_000)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncModel
 
-/// What operators read of a problem who look at no payload.
+/// What operators without access to payloads see of a problem.
 @Suite struct WithheldWordsTests {
     private static func withheld(_ json: [UInt8]) throws -> JSONValue {
         try JSONTree(parsing: try #require(StoredProblem.withheld(json))).root
@@ -15,7 +15,7 @@ import Testing
             "/" + String(repeating: "ola", count: 100),
         ]
     )
-    func `the address of a redirect is left out`(_ location: String) throws {
+    func `omits the address of a redirect`(_ location: String) throws {
         let sample = Sample(attempts: 1, hold: MutationHold(count: 2, since: Sample.now))
         let error = try #require(sample.outcome(301, location: location, othersSucceeded: true)?.error)
         #expect(String(decoding: error, as: UTF8.self).contains("ola"))
@@ -37,17 +37,17 @@ import Testing
             "given up after 5 attempts; the upstream answered 503", "Location: a place", "",
         ]
     )
-    func `other words stay as they are`(_ words: String) {
+    func `other texts stay unchanged`(_ words: String) {
         #expect(UpstreamResponse.withoutPlace(words) == words)
     }
 
-    /// U+0600 makes one character with the space behind it, U+0301 with the slash before it.
+    /// U+0600 forms one character with the following space, U+0301 with the preceding slash.
     @Test(
         arguments: [
             "/folder", "/folder/0", "/ola@example.org", "/\u{600}", "/\u{301}ola", "/ola holds x", "/payload/x",
         ]
     )
-    func `members of the payload are left out`(_ member: String) throws {
+    func `omits members of the payload`(_ member: String) throws {
         let pointer = "/payload" + member
         let words = "holds local id 7 in 'folder', which has no server id"
         let rule = Rule.entityReference
@@ -69,13 +69,13 @@ import Testing
         #expect(errors.map { $0["detail"]?.string } == ["at /payload", "at /payload", "at /mutations/0"])
     }
 
-    @Test func `the entity of a conflict is left out however deep it is`() throws {
+    @Test func `omits the entity of a conflict at any depth`() throws {
         var problem = Problem(.conflict, "another writer changed the entity")
         problem.current = Array((String(repeating: "[", count: 600) + String(repeating: "]", count: 600)).utf8)
         #expect(StoredProblem(problem.json).code == "conflict")
         let withheld = try Self.withheld(problem.json)
         #expect(withheld["current"] == nil && withheld["detail"]?.string == "another writer changed the entity")
-        // what cannot be read is not shown
+        // unreadable problems are not shown
         for broken in ["{", "[]", "7"] { #expect(StoredProblem.withheld(Array(broken.utf8)) == nil) }
     }
 }

@@ -6,7 +6,7 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// What a poller asks for, and what answers come to.
+/// A poller's requests, and the results of the answers.
 @Suite struct PollPlannerTests {
     private let now = PollSamples.now
 
@@ -16,8 +16,7 @@ import Testing
 
     // MARK: - Since
 
-    @Test func `the first pass asks for all, the next for what is newer than the newest, and some time before`() throws
-    {
+    @Test func `the first pass requests everything, the next only items newer than the last ones`() throws {
         let planner = try PollSamples.planner()
         #expect(planner.request(PollState()).path == "/contacts")
         let items = list(
@@ -28,20 +27,20 @@ import Testing
         let state = try #require(try planner.step(PollSamples.answer(items), PollState()).done)
         let since = later(-160).rfc3339.replacing(":", with: "%3A")
         #expect(planner.request(state).path == "/contacts?since=" + since)
-        // nothing takes it back
+        // older items do not move it back
         let older = list(PollSamples.item(1, at: later(-9_000)))
         #expect(try planner.step(PollSamples.answer(older), state).done?.since == state.since)
         #expect(try planner.step(PollSamples.answer("[]"), state).done?.since == state.since)
     }
 
-    @Test func `a byte order mark before a page is ignored`() throws {
+    @Test func `ignores a byte order mark before a page`() throws {
         let planner = try PollSamples.planner()
         let items = list(PollSamples.item(1, at: later(-100)))
         let state = try #require(try planner.step(PollSamples.answer("\u{feff}" + items), PollState()).done)
         #expect(state.since == (try planner.step(PollSamples.answer(items), PollState()).done?.since))
     }
 
-    @Test func `what claims to be of the future moves nothing past now`() throws {
+    @Test func `times in the future do not move the position past now`() throws {
         let planner = try PollSamples.planner()
         let items = list(PollSamples.item(1, at: later(86_400 * 365)), PollSamples.item(2, at: later(-100)))
         #expect(try planner.step(PollSamples.answer(items), PollState()).done?.since == .time(now))
@@ -53,7 +52,7 @@ import Testing
         ("milliseconds", "1795000000000", "1794999940000"),
         ("rfc3339", #""2026-11-18T09:26:40.5+01:00""#, "2026-11-18T08%3A25%3A40.500Z"),
     ])
-    func `times are read and sent as the API has them`(_ form: String, _ value: String, _ parameter: String) throws {
+    func `reads and sends times in the API's form`(_ form: String, _ value: String, _ parameter: String) throws {
         let planner = try PollSamples.planner(
             #""updated_since": {"parameter": "s", "form": "\#(form)", "from": "/at"}"#
         )
@@ -62,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: ["null", "true", "{}", #""yesterday""#, "-5", "1e400", "99999999999999", #""""#])
-    func `what is no time is none, and an operator learns of it`(_ value: String) throws {
+    func `ignores an invalid time and warns of it`(_ value: String) throws {
         let planner = try PollSamples.planner(
             #""updated_since": {"parameter": "s", "form": "seconds", "from": "/at"}"#
         )
@@ -72,13 +71,13 @@ import Testing
         #expect(state.warning(at: later(90_000)) == nil)
     }
 
-    @Test func `texts and numbers of an API's own are sent back as they are, the greatest of them`() throws {
+    @Test func `sends the greatest of an API's own texts and numbers back unchanged`() throws {
         let planner = try PollSamples.planner(#""updated_since": {"parameter": "s", "form": "text", "from": "/n"}"#)
         let numbers = try planner.step(PollSamples.answer(#"[{"n":9},{"n":10},{"n":2}]"#), PollState()).done
         #expect(planner.request(try #require(numbers)).path == "/contacts?s=10")
         let texts = try planner.step(PollSamples.answer(#"[{"n":"a&b"},{"n":"a"}]"#), PollState()).done
         #expect(planner.request(try #require(texts)).path == "/contacts?s=a%26b")
-        // a token of the page: the last, whatever it says
+        // a token of the page: the last one, not the greatest
         let tokens = try PollSamples.planner(
             #""updated_since": {"parameter": "s", "form": "text", "from": "^/t"}, "items": "/d""#
         )
@@ -87,25 +86,25 @@ import Testing
         #expect(tokens.request(second).path == "/contacts?s=b")
     }
 
-    @Test func `a token that is too old has all read again, once`() throws {
+    @Test func `an expired token causes one full read`() throws {
         let planner = try PollSamples.planner(#""updated_since": {"parameter": "s", "form": "text", "from": "/n"}"#)
         let failure = try planner.failure(PollSamples.answer("", status: 410), PollState(since: .text("old")))
         #expect(failure.state?.since == nil && failure.state != nil)
         #expect(try planner.failure(PollSamples.answer("", status: 410)).state == nil)
     }
 
-    @Test func `where an operator has it begin it begins`() throws {
+    @Test func `starts at the operator's position`() throws {
         let planner = try PollSamples.planner()
         var report = SettingsReport()
         let value = try JSONTree(parsing: Array(#""2026-01-02T00:00:00Z""#.utf8)).root
         let stored = SourceSettings.poller(planner.settings).state(from: value, at: "", &report)
         #expect(planner.request(planner.state(stored: stored)).path == "/contacts?since=2026-01-01T23%3A59%3A00.000Z")
-        #expect(planner.state(stored: Array(#"{"since": "17"}"#.utf8)).since == nil, "that is no time")
+        #expect(planner.state(stored: Array(#"{"since": "17"}"#.utf8)).since == nil, "this is no time")
     }
 
-    // MARK: - What has not changed
+    // MARK: - Unchanged lists
 
-    @Test func `a list that is known is asked for by its tag, until something is asked for otherwise`() throws {
+    @Test func `requests a known list by its tag, unless the request changes`() throws {
         let planner = try PollSamples.planner("")
         var response = PollSamples.answer(list(PollSamples.item(1)), etag: #""a""#)
         response.lastModified = "Wed, 18 Nov 2026 08:00:00 GMT"
@@ -114,7 +113,7 @@ import Testing
         #expect(request.etag == #""a""# && request.lastModified == response.lastModified)
         guard case .unchanged(state) = planner.reading(PollSamples.answer("", status: 304), to: request, in: state)
         else {
-            Issue.record("304 is no news")
+            Issue.record("304 means no change")
             return
         }
         let stored = planner.stored(state)
@@ -128,7 +127,7 @@ import Testing
         #expect(throws: Unexpected.self) { try planner.step(PollSamples.answer("", status: 304), PollState()) }
     }
 
-    @Test func `a list of several pages, and one with refused items, is read again`() throws {
+    @Test func `reads a list of several pages, and one with refused items, unconditionally`() throws {
         let planner = try PollSamples.planner(#""paging": {"link": true}"#)
         let first = PollSamples.answer(
             list(PollSamples.item(1)),
@@ -152,7 +151,7 @@ import Testing
 
     // MARK: - Pages
 
-    @Test func `cursors lead on until there is none`() throws {
+    @Test func `follows cursors until the last page`() throws {
         let planner = try PollSamples.planner(
             PollSamples.since
                 + #","items":"/d","paging":{"cursor":{"parameter":"c","pointer":"/m/next"}},"page_size":{"parameter":"n","value":2}"#
@@ -167,7 +166,7 @@ import Testing
         #expect(planner.request(first).path == "/contacts?n=2&c=a%20b")
         let second = try #require(try planner.step(page("7", PollSamples.item(2, at: later(-50))), first).more)
         #expect(planner.request(second).path == "/contacts?n=2&c=7")
-        #expect(second.since == nil, "only the end of a pass moves it")
+        #expect(second.since == nil, "only the end of a pass advances it")
         for end in ["null", "false", #""""#] {
             #expect(try planner.step(page(end), second).done?.since == .time(later(-5)))
         }
@@ -177,7 +176,7 @@ import Testing
         }
     }
 
-    @Test func `numbered pages end with an empty one, or one that is not there`() throws {
+    @Test func `numbered pages end with an empty page or with 404`() throws {
         let planner = try PollSamples.planner(#""paging": {"page": {"parameter": "p"}}"#)
         #expect(planner.request(PollState()).path == "/contacts?p=1")
         let second = try #require(
@@ -189,7 +188,7 @@ import Testing
         #expect(try planner.failure(PollSamples.answer("{}", status: 404)).reason == "the upstream answered 404")
     }
 
-    @Test func `a link that leads elsewhere is not followed, though the page is taken`() throws {
+    @Test func `applies the page but does not follow a link that leads elsewhere`() throws {
         let planner = try PollSamples.planner(#""paging": {"link": true}"#)
         let response = PollSamples.answer(
             list(PollSamples.item(1)),
@@ -202,13 +201,13 @@ import Testing
     }
 
     @Test(arguments: 1...40)
-    func `cursors that go round end`(_ length: Int) throws {
+    func `stops at cursors that repeat`(_ length: Int) throws {
         let planner = try PollSamples.planner(#""items":"/d","paging":{"cursor":{"parameter":"c","pointer":"/next"}}"#)
         var state = PollState()
         let lead = length % 7
         for number in 0..<1_000 {
             let cursor = number < lead ? number : lead + (number - lead) % length
-            // other items each time: only the cursor tells
+            // other items each time: only the cursor repeats
             let body = #"{"d":[\#(PollSamples.item(number))],"next":"c\#(cursor)"}"#
             switch try planner.step(PollSamples.answer(body), planner.state(stored: planner.stored(state))) {
             case .more(let next): state = next
@@ -219,10 +218,10 @@ import Testing
             case .done: Issue.record("there is no end")
             }
         }
-        Issue.record("it went round for ever")
+        Issue.record("it continued without an end")
     }
 
-    @Test func `pages that repeat themselves end, however they are numbered`() throws {
+    @Test func `stops at pages that repeat, with any numbering`() throws {
         let planner = try PollSamples.planner(#""paging": {"page": {"parameter": "p"}}"#)
         let same = PollSamples.answer(list(PollSamples.item(1)))
         let second = try #require(try planner.step(same, PollState()).more)
@@ -230,7 +229,7 @@ import Testing
         #expect(failure.reason == "the pages repeat themselves: page 2 has the items of one before")
     }
 
-    @Test func `a list without end is given up in the end`() throws {
+    @Test func `stops an endless list at the page limit`() throws {
         let planner = try PollSamples.planner(#""paging": {"page": {"parameter": "p"}}"#)
         var state = try #require(try planner.step(PollSamples.answer(list(PollSamples.item(0))), PollState()).more)
         state.pass?.pages = PollPlanner.passPages - 1
@@ -238,7 +237,7 @@ import Testing
         #expect(failure?.reason == "the list had no end after 100000 pages" && failure?.state?.isInPass == false)
     }
 
-    @Test func `a pass that was broken off goes on at its page, unless the page is gone`() throws {
+    @Test func `an interrupted pass resumes at its page, unless the page is gone`() throws {
         let planner = try PollSamples.planner(#""paging": {"link": true}"#)
         let link = [#"<?page=2>; rel="next""#]
         let more = try #require(
@@ -256,14 +255,14 @@ import Testing
         #expect(PollState().afterFailures(50) == nil)
     }
 
-    // MARK: - What is no list
+    // MARK: - Invalid lists
 
     @Test(arguments: [
         ("<html>", "the answer is no JSON but text/html"), ("", "the answer is no JSON"),
         ("{}", "the answer is no array"),
         (#""x""#, "the answer is no array of items"), ("[1", "the answer is no JSON"),
     ])
-    func `it is an error that says what came`(_ body: String, _ reason: String) throws {
+    func `an error describes an answer that is no list`(_ body: String, _ reason: String) throws {
         var response = PollSamples.answer(body)
         response.contentType = "text/html"
         #expect(try PollSamples.planner().failure(response).reason.hasPrefix(reason))
@@ -271,7 +270,7 @@ import Testing
         #expect(try deep.failure(PollSamples.answer(#"{"data":{"list":{}}}"#)).reason.contains("'/data/list'"))
     }
 
-    @Test func `answers that are too long, and pages with too many items, are refused`() throws {
+    @Test func `refuses answers that are too long, and pages with too many items`() throws {
         let planner = try PollSamples.planner()
         var response = PollSamples.answer("")
         response.body = nil
@@ -280,7 +279,7 @@ import Testing
         #expect(try planner.failure(PollSamples.answer(many)).reason == "a page has more than 10000 items")
     }
 
-    @Test func `an error says what the upstream answered, and until when it wants to be left alone`() throws {
+    @Test func `an error contains the upstream's status, and Retry-After delays the next request`() throws {
         let planner = try PollSamples.planner()
         var response = FetchedResponse(status: 429)
         response.retryAt = later(120)
@@ -296,7 +295,7 @@ import Testing
 
     // MARK: - Pauses
 
-    @Test func `what fails is asked ever less often, and not before it wants to be`() throws {
+    @Test func `a failing poller backs off, and waits at least as long as requested`() throws {
         let settings = try PollSamples.settings(#""interval_seconds": 5"#)
         func pause(_ failures: Int, _ settings: PollerSettings, until: Timestamp? = nil, jitter: Double = 0) -> Double {
             let moment = PollSchedule.retry(settings, after: failures, now: now, notBefore: until, jitter: jitter)

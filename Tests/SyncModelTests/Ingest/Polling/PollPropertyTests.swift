@@ -6,14 +6,14 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// Random edits at an API, some of them committed late, while a poller reads it in every way, breaks off anywhere and
-/// forgets what it had not written: in the end it has told of all that the API has.
+/// Random edits at an API, some of them committed late. A poller reads the API in every way, is interrupted anywhere
+/// and loses unsaved state. In the end it has reported the API's whole state.
 @Suite struct PollPropertyTests {
     private enum Way: CaseIterable {
         case whole, link, cursor, page
     }
 
-    /// An API that lists what changed.
+    /// An API that lists changes.
     private struct API {
         let way: Way
         let pageSize = 3
@@ -25,7 +25,7 @@ import Testing
             revision += 1
         }
 
-        /// The oldest first, or with numbers the newest: what moves must not move over what was not read.
+        /// The oldest first, or with numbered pages the newest: an item that moves must not skip unread ones.
         func answer(_ request: UpstreamFetch) -> FetchedResponse {
             let etag = "\"\(revision)\""
             if request.etag == etag { return FetchedResponse(status: 304) }
@@ -65,15 +65,15 @@ import Testing
         }
     }
 
-    /// What a poller keeps, and what it told.
+    /// A poller's state, and the events that it reported.
     private struct Poller {
         let planner: PollPlanner
         var stored: [UInt8]?
         var told: [String: Int64] = [:]
 
-        /// A worker's turn, cut off by anything.
+        /// A worker's turn, interrupted at any point.
         ///
-        /// - Returns: whether it came to the end of a pass.
+        /// - Returns: whether it reached the end of a pass.
         mutating func turn(
             _ api: inout API,
             _ clock: inout Timestamp,
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test(arguments: 0..<60)
-    func `whatever breaks off, all is told`(_ round: Int) throws {
+    func `reports everything despite interruptions`(_ round: Int) throws {
         let seed =
             ProcessInfo.processInfo.environment["SLUICE_TEST_SEED"].flatMap(UInt64.init) ?? .random(in: 1 ... .max)
         var random = SeededRandom(seed &+ UInt64(round))
@@ -134,7 +134,7 @@ import Testing
         func edits(_ api: inout API, _ clock: inout Timestamp, _ random: inout SeededRandom) {
             for _ in 0..<Int.random(in: 0...2, using: &random) {
                 clock = clock.adding(seconds: Double.random(in: 0...20, using: &random))
-                // what is committed now may say that it was changed a while ago
+                // a commit may carry an earlier time of change
                 let moment = clock.adding(seconds: -Double.random(in: 0...30, using: &random))
                 api.edit(Int.random(in: 1...20, using: &random), at: moment)
             }
@@ -148,15 +148,15 @@ import Testing
         for _ in 0..<200 where ends < 2 {
             if poller.turn(&api, &clock, &random, trouble: 0, during: { _, _, _ in }) { ends += 1 }
         }
-        #expect(ends == 2, "it comes to an end; SLUICE_TEST_SEED=\(seed), round \(round)")
+        #expect(ends == 2, "the pass ends; SLUICE_TEST_SEED=\(seed), round \(round)")
         for (id, document) in api.documents {
             #expect(poller.told["\(id)"] == document.version, "\(way) \(id); SLUICE_TEST_SEED=\(seed), round \(round)")
         }
     }
 
-    /// Nothing that an upstream says makes a request leave its place, or a state that cannot be read back.
+    /// No answer of an upstream makes a request leave the base URL, or a state unreadable.
     @Test(arguments: 0..<40)
-    func `whatever an upstream answers, the poller stays below its base URL and in its senses`(_ round: Int) throws {
+    func `for any answer, the poller stays below its base URL and keeps a valid state`(_ round: Int) throws {
         var random = SeededRandom(UInt64(round) &+ 7)
         let pieces = [
             "[", "]", "{", "}", #""d":"#, #""next":"#, "null", "1", #""a""#, #""../../x""#, #""\u0000""#, ",", "1e999",

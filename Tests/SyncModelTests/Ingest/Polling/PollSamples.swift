@@ -5,7 +5,7 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// Pollers' settings, and answers to what they ask for.
+/// Pollers' settings, and answers to their requests.
 enum PollSamples {
     static let organization = UUID()
     static let now = Timestamp(microseconds: 1_795_000_000_000_000)
@@ -60,7 +60,7 @@ extension PollPlanner {
         request(state, of: PollSamples.organization, timeout: .seconds(30))
     }
 
-    /// What an answer comes to where all of its events are taken.
+    /// The result of an answer if all of its events are applied.
     func step(_ response: FetchedResponse, _ state: PollState, _ tally: PollTally = PollTally()) throws -> Step {
         let reading = reading(response, to: request(state), in: state)
         guard case .page(let page) = reading else {

@@ -4,7 +4,7 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// What operators say of a poller.
+/// An operator's settings of a poller.
 @Suite struct PollerSettingsTests {
     private func defects(_ text: String) throws -> [String] {
         var report = SettingsReport()
@@ -17,7 +17,7 @@ import Testing
         #"{"path": "/contacts", "mapping": {"rules": [\#(PollSamples.rule)]}, \#(members)}"#
     }
 
-    @Test func `what is left out has its default`() throws {
+    @Test func `omitted members have their defaults`() throws {
         let settings = try PollSamples.settings("")
         #expect(settings.intervalSeconds == 30 && settings.paging == .none && settings.since == nil)
         #expect(settings.mapping.events?.text == "" && settings.headers.isEmpty && settings.pageSize == nil)
@@ -31,7 +31,7 @@ import Testing
         #""updated_since": {"parameter": "s", "form": "text", "from": "^/token"}, "interval_seconds": 5"#,
         #""updated_since": {"parameter": "s", "form": "milliseconds", "from": "/at", "overlap_seconds": 0}"#,
     ])
-    func `what is stored is read as it was`(_ members: String) throws {
+    func `stored settings decode to themselves`(_ members: String) throws {
         let settings = try PollSamples.settings(members)
         let stored = SourceSettings.poller(settings).json
         #expect(SourceSettings(.poller, stored: stored) == .poller(settings))
@@ -39,7 +39,7 @@ import Testing
         #expect(again.json == stored)
     }
 
-    /// Where an operator has a run begin.
+    /// The position from which an operator starts a run.
     @Test(arguments: [
         (
             "rfc3339", ["\"2026-11-20T07:00:00Z\"", "\"2026-11-20T07:00:00.5+01:00\""],
@@ -48,7 +48,7 @@ import Testing
         ("seconds", ["12", "\"12\"", "\"2026-11-20T07:00:00Z\""], ["\"x\"", "-1", "\"2026-11-20\"", "1e300", "[]"]),
         ("milliseconds", ["1795000000000"], ["\"soon\"", "true"]), ("text", ["12", "\"x\""], ["1.5", "\"\"", "[1]"]),
     ])
-    func `a run begins at what updated_since has`(_ form: String, _ good: [String], _ bad: [String]) throws {
+    func `a run starts from a value like updated_since`(_ form: String, _ good: [String], _ bad: [String]) throws {
         let since = #""updated_since": {"parameter": "s", "form": "\#(form)", "from": "/at"}"#
         let settings = SourceSettings.poller(try PollSamples.settings(since))
         for text in good + bad {
@@ -56,7 +56,7 @@ import Testing
             let state = settings.state(from: try JSONTree(parsing: Array(text.utf8)).root, at: "/from", &report)
             #expect((state != nil) == good.contains(text), "\(text)")
             #expect(report.problems.map(\.pointer) == (state == nil ? ["/from"] : []))
-            // what is taken is what a worker begins with
+            // a worker starts from an accepted value
             let poller = try #require(PollSamples.settings(since).since)
             let stored = try state.flatMap { try JSONTree(parsing: $0).root["since"].flatMap(SinceValue.init(stored:)) }
             #expect((stored?.fitting(poller.form) != nil) == (state != nil), "\(text)")
@@ -71,7 +71,7 @@ import Testing
         ("{}", ["/settings/path", "/settings/mapping"]), ("[]", ["/settings"]),
         (#"{"path": "contacts", "mapping": {"rules": []}}"#, ["/settings/path", "/settings/mapping/rules"]),
     ])
-    func `what is missing is named`(_ text: String, _ pointers: [String]) throws {
+    func `names missing members`(_ text: String, _ pointers: [String]) throws {
         #expect(try defects(text) == pointers)
     }
 
@@ -79,7 +79,7 @@ import Testing
         (#""path": "//elsewhere.example/x""#, "/path"), (#""path": "/../admin""#, "/path"),
         (#""path": "/a#b""#, "/path"), (#""path": "https://elsewhere.example/""#, "/path"), (#""path": 1"#, "/path"),
     ])
-    func `a path leads nowhere but below the base URL`(_ member: String, _ pointer: String) throws {
+    func `refuses paths outside the base URL`(_ member: String, _ pointer: String) throws {
         let text = #"{\#(member), "mapping": {"rules": [\#(PollSamples.rule)]}}"#
         #expect(try defects(text) == ["/settings" + pointer])
     }
@@ -118,11 +118,11 @@ import Testing
             "/page_size/parameter"
         ),
     ])
-    func `each defect is named by its place`(_ members: String, _ pointer: String) throws {
+    func `names each defect by its pointer`(_ members: String, _ pointer: String) throws {
         #expect(try defects(with(members)) == ["/settings" + pointer])
     }
 
-    @Test func `a parameter that the path has is not set twice`() throws {
+    @Test func `refuses a parameter that the path already has`() throws {
         let text = #"""
             {"path": "/contacts?a=1&per%5Fpage=2", "page_size": {"parameter": "per_page", "value": 10},
              "mapping": {"rules": [\#(PollSamples.rule)]}}
@@ -130,7 +130,7 @@ import Testing
         #expect(try defects(text) == ["/settings/page_size/parameter"])
     }
 
-    @Test func `a mapping names neither its items nor documents outside of them`() throws {
+    @Test func `a mapping specifies neither its items nor documents outside of them`() throws {
         let rule = #"{"entity_type": "a", "operation": "upsert", "id": "/id", "version": "/v", "document": "^/all"}"#
         let text = #"{"path": "/contacts", "mapping": {"events": "/data", "rules": [\#(rule)]}}"#
         #expect(try defects(text) == ["/settings/mapping/events", "/settings/mapping/rules/0/document"])

@@ -4,7 +4,7 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// Values as pgoutput sends them, and what they become.
+/// Values as pgoutput sends them, and their JSON.
 @Suite struct ColumnTypeTests {
     private static func json(_ oid: UInt32, _ text: String) -> String {
         var writer = JSONWriter()
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: ["", "-", "01", "1.", ".5", "1e", "+1", "1e+", "0x1", "1 ", "--1", "1.5.5", "-01"])
-    func `what is no number of JSON is a string`(text: String) {
+    func `a number that JSON cannot express is a string`(text: String) {
         #expect(Self.json(1700, text) == "\"\(text)\"")
     }
 }

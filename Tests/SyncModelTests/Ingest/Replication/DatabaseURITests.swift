@@ -5,7 +5,7 @@ import Testing
 @Suite struct DatabaseURITests {
     private static let policy = AddressPolicy(allowed: [IPNetwork("10.0.0.0/8")].compactMap(\.self))
 
-    @Test func `a URI is read, and nothing of the gateway's own goes with it`() throws {
+    @Test func `parses a URI, and adds nothing of the gateway's environment`() throws {
         let uri = try DatabaseURI("postgres://us%40er:p%27w%5C%2F@db.example.org:6432/my%20db?sslmode=verify-full")
         #expect(uri.user == "us@er" && uri.host == "db.example.org" && uri.port == 6_432 && uri.database == "my db")
         let address = try #require(IPAddress("93.184.216.34"))
@@ -20,7 +20,7 @@ import Testing
         }
         let plain = try DatabaseURI("postgresql://u@[2001:4860::1]/d")
         #expect(plain.host == "2001:4860::1" && plain.port == 5_432 && plain.security == .prefer)
-        // an empty password is one: none is taken from the environment
+        // an empty password is a password: the environment's is not used
         #expect(plain.keywords(address: address, authorities: "").contains("password=''"))
     }
 
@@ -34,7 +34,7 @@ import Testing
         "postgresql://u:p@[::1/d", "postgresql://u:p\u{e9}@db/d", "postgresql://u:p@db/d#x y",
         "postgresql://u:" + String(repeating: "p", count: 2_000) + "@db/d",
     ])
-    func `other texts are refused without being repeated`(text: String) {
+    func `refuses other texts without repeating them`(text: String) {
         #expect {
             try DatabaseURI(text)
         } throws: { error in
@@ -50,7 +50,7 @@ import Testing
         "client_encoding=x", "SSLMODE=require", "%73slmode=require", "sslpassword=x", "dbname=x", "port=1",
         "load_balance_hosts=random", "channel_binding=", "sslkeylogfile=/x",
     ])
-    func `parameters but a few are refused`(query: String) {
+    func `refuses all but a few parameters`(query: String) {
         #expect(throws: DatabaseURI.Malformed.self) { try DatabaseURI("postgresql://u:p@db/d?\(query)") }
     }
 
@@ -60,7 +60,7 @@ import Testing
         ("require", "169.254.169.254", false), ("require", "::ffff:127.0.0.1", false),
         ("disable", "::ffff:10.0.0.1", true), ("require", "192.168.1.1", false),
     ])
-    func `public addresses need TLS, and others the operator's leave`(
+    func `public addresses require TLS, and others the operator's permission`(
         mode: String,
         address: String,
         isGood: Bool

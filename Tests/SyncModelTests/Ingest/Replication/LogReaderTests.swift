@@ -5,7 +5,7 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// What changes of rows become, from the columns and values that the log tells.
+/// The events of changed rows, from the columns and values in the log.
 @Suite struct LogReaderTests {
     private static func reader(_ table: String, base: Int64 = 0) throws -> LogReader {
         let whole = #"{"table":"public.contact","entity_type":"contact",\#(table)}"#
@@ -36,7 +36,7 @@ import Testing
     private static let plain = #""id":"id""#
     private static let contact: [(String, UInt32)] = [("id", 20), ("name", 25), ("data", 3802)]
 
-    @Test func `rows become entities, and go with their rows`() throws {
+    @Test func `rows become entities, and deleted rows delete them`() throws {
         var reader = try Self.reader(Self.plain, base: 1_000)
         try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
         reader.begin(at: Timestamp(microseconds: 1_795_000_000_000_001))
@@ -52,8 +52,7 @@ import Testing
         #expect(gone.map(\.operation) == [.delete] && gone[0].entityID == ServerID(7) && gone[0].document == nil)
     }
 
-    @Test func `rows of one place in the log have names of their own, and the same ones when it is read again`() throws
-    {
+    @Test func `rows of one log position have different names, which are stable across readings`() throws {
         var names: [[String]] = []
         for _ in 0..<2 {
             var reader = try Self.reader(Self.plain)
@@ -80,7 +79,7 @@ import Testing
         #expect(events.map(\.operation) == [.delete, .upsert])
         #expect(events.map(\.entityID) == [ServerID(7), ServerID(8)])
         #expect(Set(events.map(\.id)).count == 2)
-        // what is not told is in the old one, which therefore goes last
+        // unchanged values are missing and come from the old entity, which is therefore deleted last
         let part = try Self.events(
             reader.change(of: 5, old: Self.row("8", nil, nil), new: Self.row("9", "…", nil), at: 2)
         )
@@ -89,7 +88,7 @@ import Testing
         #expect(part.map(\.origin) == [ServerID(8), nil] && part[0].isShallow)
     }
 
-    @Test func `a large value that is not told makes a patch of whole members, unless the old row has it`() throws {
+    @Test func `a large unchanged value makes a shallow patch, unless the old row has it`() throws {
         var reader = try Self.reader(Self.plain)
         try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
         reader.begin(at: Timestamp(microseconds: 9))
@@ -104,7 +103,7 @@ import Testing
         #expect(Self.document(whole[0]) == #"{"id":7,"name":"long","data":null}"#)
     }
 
-    @Test func `columns have the names and the parts that settings give them`() throws {
+    @Test func `columns have the names and roles from the settings`() throws {
         var reader = try Self.reader(
             #""id":"key","owner":"user_id","version":"rev","deleted_at":"gone","columns":{"name":"fullName","rev":"v"}"#
         )
@@ -123,14 +122,14 @@ import Testing
             reader.change(of: 5, old: nil, new: Self.row(id, "K", "5", "2026-11-24 04:30:00+00", user, "s"), at: 2)
         )[0]
         #expect(gone.operation == .delete && gone.mark.version == 5)
-        // the version of what is gone was told before: it would make the deletion look old
+        // the deleted row's version was reported before: it would make the deletion look old
         let deletion = try Self.events(
             reader.change(of: 5, old: Self.row(id, nil, "5", nil, nil, nil), new: nil, at: 3)
         )[0]
         #expect(deletion.operation == .delete && deletion.mark.version == nil && deletion.mark.occurredAt != nil)
     }
 
-    @Test func `a flag may say that a row is gone`() throws {
+    @Test func `a flag may mark a row as deleted`() throws {
         var reader = try Self.reader(#""id":"id","deleted_at":"gone""#)
         try reader.relation(5, Self.name, Self.columns([("id", 20), ("gone", 16)], keys: ["id"]))
         let operations = try ["t", "f", nil].map {
@@ -149,17 +148,17 @@ import Testing
         }
         reader.begin(at: Timestamp(microseconds: 9))
         #expect(try cause(nil, Self.row("1", key, "a"), at: 1) == UUID(uuidString: key))
-        // the same transaction goes on
+        // the same transaction continues
         #expect(try cause(Self.row("1", key, "a"), Self.row("1", key, "b"), at: 2) == UUID(uuidString: key))
         reader.begin(at: Timestamp(microseconds: 10))
         #expect(try cause(Self.row("1", key, "b"), Self.row("1", key, "c"), at: 3) == nil)
         #expect(try cause(Self.row("1", key, "c"), Self.row("1", nil, "d"), at: 4) == nil)
         #expect(try cause(Self.row("1", nil, "d"), Self.row("1", key, "e"), at: 5) == UUID(uuidString: key))
-        // others' keys are what they like
+        // keys of other writers may have any form
         #expect(try cause(Self.row("1", key, "e"), Self.row("1", "a\nb", "f"), at: 6) == nil)
     }
 
-    @Test func `what cannot be an event is refused by itself`() throws {
+    @Test func `refuses a row that cannot be an event, without affecting others`() throws {
         var reader = try Self.reader(#""id":"id","owner":"name""#)
         try reader.relation(5, Self.name, Self.columns([("id", 25), ("name", 25), ("data", 114)], keys: ["id"]))
         reader.begin(at: Timestamp(microseconds: 9))
@@ -181,14 +180,14 @@ import Testing
         (#""id":"name""#, "REPLICA IDENTITY FULL"), (#""id":"id","version":"name""#, "no whole number"),
         (#""id":"id","causing_key":"name""#, "REPLICA IDENTITY FULL"),
     ])
-    func `a table that is not as the settings say is told with what to do`(table: String, words: String) throws {
+    func `reports a table that does not fit the settings, with a remedy`(table: String, words: String) throws {
         var reader = try Self.reader(table)
         #expect {
             try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
         } throws: { error in (error as? SourceTrouble)?.words.contains(words) == true }
     }
 
-    @Test func `a column that is called otherwise in some part of the log is read as the one that is meant`() throws {
+    @Test func `reads a renamed column of the log as the configured one`() throws {
         var reader = try Self.reader(#""id":"id","renamed":{"nr":"id","label":"name","title":"name"}"#)
         reader.begin(at: Timestamp(microseconds: 9))
         func document(_ names: [String], _ values: String?...) throws -> String {
@@ -199,12 +198,12 @@ import Testing
         }
         #expect(try document(["id", "name"], "7", "a") == #"{"id":7,"name":"a"}"#)
         #expect(try document(["nr", "label"], "7", "b") == #"{"id":7,"name":"b"}"#)
-        // only where there is none of the name that is meant, and the first of two
+        // only if the configured name is absent, and the first of two
         #expect(try document(["id", "label", "name"], "7", "b", "a") == #"{"id":7,"label":"b","name":"a"}"#)
         #expect(try document(["id", "title", "label"], "7", "c", "b") == #"{"id":7,"title":"c","name":"b"}"#)
     }
 
-    @Test func `a column that is lacking is told with those that are there`() throws {
+    @Test func `reports a missing column with the existing ones`() throws {
         var reader = try Self.reader(#""id":"id","columns":{"nick":"nick"}"#)
         #expect {
             try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
@@ -215,7 +214,7 @@ import Testing
         }
     }
 
-    @Test func `a table that is renamed is followed on by its columns, until another has the name`() throws {
+    @Test func `follows a renamed table by its columns, until another has the name`() throws {
         var reader = try Self.reader(Self.plain)
         reader.begin(at: Timestamp(microseconds: 9))
         let old = QualifiedName(schema: "public", name: "contact_old")
@@ -230,14 +229,14 @@ import Testing
         #expect(reader.change(of: 6, old: nil, new: Self.row("8", nil, nil), at: 3).count == 1)
     }
 
-    @Test func `other tables are left alone`() throws {
+    @Test func `ignores other tables`() throws {
         var reader = try Self.reader(Self.plain)
         try reader.relation(6, QualifiedName(schema: "other", name: "contact"), Self.columns(Self.contact, keys: []))
         #expect(reader.change(of: 6, old: nil, new: Self.row("1", nil, nil), at: 1).isEmpty)
         #expect(reader.name(of: 6) == nil && reader.takeIgnored() == 1 && reader.takeIgnored() == 0)
     }
 
-    @Test func `a shallow patch replaces members whole`() throws {
+    @Test func `a shallow patch replaces whole members`() throws {
         let stored = Array(#"{"id":7,"data":{"a":1,"b":2},"big":"x","name":"n"}"#.utf8)
         let patch = Array(#"{"id":7,"data":{"a":1},"name":null}"#.utf8)
         let merged = try #require(BuiltInStore.overlay(patch, over: stored))

@@ -18,7 +18,7 @@ import Testing
         #"{"slot":"sluice","publication":"its \"own\"","tables":[\#(tables)]}"#
     }
 
-    @Test func `what is read is written so that it is read again`() throws {
+    @Test func `parsed settings encode to the same settings`() throws {
         let whole = """
             {"slot":"a_1","publication":"P","create_slot":true,"tables":[\
             {"table":"\\"a.b\\".\\"c\\"\\"d\\"","entity_type":"t","id":"i","owner":"o","version":"v","causing_key":"k",\
@@ -86,7 +86,7 @@ import Testing
             [place + "/renamed/i", place + "/renamed/j", place + "/renamed/"]
         ),
     ])
-    func `what is wrong is refused where it stands`(text: String, pointers: [String]) throws {
+    func `refuses defects with their pointers`(text: String, pointers: [String]) throws {
         let (settings, problems) = try Self.read(text)
         #expect(settings == nil)
         #expect(problems.map(\.pointer) == pointers)
@@ -95,7 +95,7 @@ import Testing
     @Test(arguments: ["", "a", ".", "a.", ".a", "a.b.c", "\"a.b", "a\"b.c", "\"\".a", "\"a\"b.c"])
     func `other texts are no names of tables`(text: String) { #expect(QualifiedName(text) == nil) }
 
-    @Test func `a worker's state is read as it was written`() throws {
+    @Test func `a stored worker state decodes to itself`() throws {
         var state = ReplicationState(slot: "s", system: "7", base: 12, confirmed: "0/1")
         #expect(ReplicationState(state.json) == state)
         state.refused = 3

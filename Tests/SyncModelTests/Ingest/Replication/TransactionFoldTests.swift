@@ -4,7 +4,7 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// What remains of a transaction whose ids pass from row to row.
+/// The net events of a transaction in which ids pass from row to row.
 @Suite struct TransactionFoldTests {
     private static let table = QualifiedName(schema: "public", name: "contact")
 
@@ -51,11 +51,11 @@ import Testing
         }
     }
 
-    @Test func `ids that grow by one leave the last contents`() {
+    @Test func `ids that grow by one keep the last contents`() {
         var log = Log()
         for id in 1...3 { log.move(UInt64(id), from: Int64(id), to: Int64(id) + 1) }
         #expect(log.take() == ["-1#1", "+2#2", "+3#4", "+4#6"])
-        // equal rows: what the feed has decides
+        // equal rows: the feed's content decides
         var equal = Log()
         for id in 1...3 { equal.move(7, from: Int64(id), to: Int64(id) + 1) }
         #expect(equal.fold.unknown(isFinal: true).map(\.id).sorted() == ["2", "3"])
@@ -69,7 +69,7 @@ import Testing
         #expect(log.take() == ["-1#1", "+2#2", "+1#4"])
     }
 
-    @Test func `a row that was there for a moment is gone, or leaves the row that was there before`() {
+    @Test func `a row inserted and deleted in a transaction is absent, or leaves the earlier row`() {
         var log = Log()
         log.insert(1, 5)
         log.delete(1, 5)
@@ -80,7 +80,7 @@ import Testing
         #expect(visitor.take(living: [5]) == ["+6#3"])
     }
 
-    @Test func `a row that leaves and returns is there, and rows of other ids are not touched`() {
+    @Test func `a row that leaves and returns is present, and rows of other ids are unchanged`() {
         var log = Log()
         log.move(1, from: 1, to: 2)
         log.move(1, from: 2, to: 1)
