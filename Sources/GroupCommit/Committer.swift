@@ -100,7 +100,7 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     /// Answers jobs that have waited too long.
     ///
-    /// In the queue or for a database that does not answer.
+    /// They waited in the queue, or for a database that does not answer.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let (late, setback) = inHand.withLock { inHand in

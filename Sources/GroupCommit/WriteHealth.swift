@@ -13,7 +13,7 @@ package struct WriteHealth: Sendable {
     package static let shortage: Duration = .seconds(30)
     /// How long a writer may be idle before it is probed.
     ///
-    /// Also the pause between probes while it fails.
+    /// It is also the pause between probes while the writer fails.
     package static let probeInterval: Duration = .seconds(10)
     package static let failingProbeInterval: Duration = .seconds(1)
 

@@ -45,7 +45,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
 
     /// The error and its place, for the person who edits the text.
     ///
-    /// By line and column, both counted from 1, a column a character.
+    /// The place is a line and a column, both counted from 1; a column is a character.
     ///
     /// - Parameter text: the parsed text.
     public func explanation(in text: [UInt8]) -> String {

@@ -35,7 +35,7 @@ extension JSONValue {
 
 /// The ranges of an object's members in its text.
 ///
-/// With the white space around them but without the commas.
+/// They include the white space around the members but not the commas.
 struct MemberSpans: Sequence, IteratorProtocol {
     struct Span {
         let name: Int
@@ -50,7 +50,7 @@ struct MemberSpans: Sequence, IteratorProtocol {
     var member: Int
     /// The range after the last brace or comma.
     ///
-    /// In the end, the part before the closing brace.
+    /// At the end, it is the part before the closing brace.
     var rest: Range<Int>
 
     init(of object: Int, in source: JSONSource) {
@@ -184,7 +184,7 @@ private struct Merge: ~Copyable {
 
     /// The patch's non-null names that the document lacks, in the patch's order.
     ///
-    /// Of equal names the last.
+    /// Of equal names, the last one counts.
     private func additions(_ changes: Range<Int>, isUsed: [Bool]) -> [Int] {
         var names: [Int] = []
         for position in changes where !isUsed[position - changes.lowerBound] {

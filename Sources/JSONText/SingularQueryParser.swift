@@ -1,6 +1,6 @@
 /// Reads a singular query from left to right.
 ///
-/// By the grammar of RFC 9535, appendix A.
+/// The grammar is in RFC 9535, appendix A.
 struct SingularQueryParser {
     private static let largestIndex = 9_007_199_254_740_991
     private static let severalValues = "leads to more than one value: only names and indices do not"

@@ -4,7 +4,7 @@ public struct ConnectionConfiguration: Sendable {
     public var uri: String
     /// Another server of the dialect's kind to connect to; nil for the URI's.
     ///
-    /// For the same database and role.
+    /// The database and the role are the same.
     public var server: ServerAddress?
     /// Shown in `pg_stat_activity`.
     public var applicationName: String

@@ -14,7 +14,7 @@ extension Rows {
 
     /// Reads the bytes of a `bytea`, text, `json`, `jsonb` or enum label.
     ///
-    /// Of a `jsonb` without its version byte.
+    /// The version byte of a `jsonb` is left out.
     public func bytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8] {
         try required(optionalBytes(row, column), row, column)
     }

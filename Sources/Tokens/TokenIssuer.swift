@@ -5,7 +5,7 @@ import SyncModel
 
 /// Makes HS256 tokens with the shared secret.
 ///
-/// For a developer's command line, not for production users.
+/// They are for a developer's command line, not for production users.
 package struct TokenIssuer: Sendable {
     private let issuer: TrustedIssuer
     private let key: TokenKey

@@ -38,7 +38,7 @@ public struct StuckSearch: Sendable {
     private var steps: [UUID: Step] = [:]
     /// The lowest lane position of an entity's failed or conflicting mutation.
     ///
-    /// By entity name, where the path to the mutation is not known.
+    /// It is used where the path to the mutation is not known. The key is an entity name.
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 

@@ -85,7 +85,7 @@ public struct PullPlanner: Sendable {
 
     /// Records that the page shows a number of the device.
     ///
-    /// For an entity that need not be named here.
+    /// The entity of the number need not be named here.
     public mutating func show(_ number: Int64, of type: String) {
         if let highest = shown[type], highest >= number { return }
         shown[type] = number

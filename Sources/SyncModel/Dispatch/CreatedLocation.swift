@@ -86,7 +86,7 @@ struct CreatedLocation {
 
     /// Host and port in lower case, without the scheme's default port.
     ///
-    /// Also without the dot that may end a name.
+    /// The dot that may end a name is removed, too.
     private static func normalized(_ authority: Substring, isTLS: Bool) -> String {
         var text = authority.lowercased()
         let port = isTLS ? ":443" : ":80"

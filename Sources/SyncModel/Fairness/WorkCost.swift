@@ -15,7 +15,7 @@ public enum WorkBounds {
     public static let groupDocuments = 16_777_216
     /// Bytes of documents that one push may read.
     ///
-    /// As many as are written within a statement's time.
+    /// So many are written within a statement's time.
     public static let pushDocuments = 33_554_432
     /// Bytes of large stored records that a group of pushes reads together.
     ///

@@ -146,9 +146,7 @@ struct IngestJudgement {
 
     // MARK: - Applying
 
-    /// Applies a patch in memory, if the large entity was patched before here.
-    ///
-    /// That is, in this transaction.
+    /// Applies a patch in memory, if this transaction has patched the large entity.
     ///
     /// - Returns: nil where that is not possible.
     private func fold(over stored: EntityState, _ state: inout IngestState) throws(Problem) -> IngestVerdict? {

@@ -8,7 +8,7 @@ public struct IngestState: Sendable {
     public var entities = EntityTable()
     /// How recent the known state of an entity is.
     ///
-    /// In the terms of the system that keeps it.
+    /// The marks are in the terms of the system that keeps the entity.
     public var marks: [EntityKey: SourceMark] = [:]
     /// The entities whose marks are to be written.
     public internal(set) var changedMarks: Set<EntityKey> = []

@@ -30,7 +30,7 @@ public struct SentRecord: Sendable, Hashable {
     public let version: Int64?
     /// Whether an event was judged to be its echo by value or version.
     ///
-    /// That happens once.
+    /// An echo is recognized in this way only once.
     public var isUsed: Bool
 
     public init(
@@ -58,9 +58,9 @@ public struct SentRecord: Sendable, Hashable {
         answeredAt == nil && sentAt.adding(seconds: Self.flightSeconds) > now
     }
 
-    /// Whether it was about this entity, or was a create that may have made it.
+    /// Whether it was about this entity, or may have created it.
     ///
-    /// That is a create of its type whose id is not known.
+    /// The latter is a create of its type whose id is not known.
     func mayBeAbout(_ entity: EntityKey) -> Bool {
         entityType == entity.type && (entityID.map { $0 == entity.id } ?? true)
     }

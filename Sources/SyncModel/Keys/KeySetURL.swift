@@ -20,7 +20,7 @@ public enum KeySetURL {
 
     /// Whether an attacker on the network could substitute their own keys.
     ///
-    /// That is, an attacker between gateway and provider.
+    /// The attacker would be between gateway and provider.
     public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =

@@ -24,7 +24,7 @@ public final class LanePlan {
     public static let pause: Double = 30
     /// Seconds that a lane waits while its user is being joined or erased.
     ///
-    /// As long as the end of that may stay unknown.
+    /// The end of that may stay unknown for as long.
     public static let closedPause: Double = 5
     /// Seconds that a lane waits for an edit from elsewhere to be judged.
     ///

@@ -229,7 +229,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Lets a worker poll the lane at once.
     ///
-    /// Not if a worker holds it, it waits for a person, or no mutation is to run.
+    /// Changes nothing if a worker holds it, it waits for a person, or no mutation is to run.
     mutating func wake(now: Timestamp) {
         guard leaseOwner == nil else { return }
         readyAt = haltedBy == nil && queuedCount > 0 ? now : nil

@@ -20,7 +20,7 @@ struct JudgedMutation {
     private(set) var entries: [Int] = []
     /// The targets of the client ids in endpoint and payload.
     ///
-    /// With the types in which those were created.
+    /// Each has the type in which the client id was created.
     private(set) var references: [UUID: (type: String, target: Target)] = [:]
 
     init(index: Int, mutation: Mutation, type: EntityType) {

@@ -32,7 +32,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     public let resolution: ConflictResolution?
     /// HTTP status of the outcome.
     ///
-    /// For built-in types, the one that a REST API would return.
+    /// For built-in types, it is the status that a REST API would return.
     public let responseStatus: Int16?
     /// JSON of the upstream's answer.
     ///

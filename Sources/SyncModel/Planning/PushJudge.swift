@@ -167,7 +167,7 @@ struct PushJudge {
 
     /// The verdict on an entry that repeats a stored one (product rule 5).
     ///
-    /// Also on one whose number or id was used.
+    /// An entry whose number or id was used before gets a verdict, too.
     private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
         let key = mutation.idempotencyKey
         if let known = snapshot.knownByKey[key] {

@@ -8,7 +8,7 @@ public enum DocumentBounds {
     public static let light = 524_288
     /// Bytes of all documents that a push may patch.
     ///
-    /// As many as are written within a statement's time.
+    /// So many are written within a statement's time.
     public static let most = WorkBounds.pushDocuments
 }
 

@@ -70,6 +70,6 @@ extension PushSnapshot {
 
     /// The mapping of a client id in its type.
     ///
-    /// Not if another create may take over the client id.
+    /// Nil if another create may take over the client id.
     func usableMapping(_ name: ClientReference) -> IDMapping? { mapping(name).flatMap { $0.isAbandoned ? nil : $0 } }
 }

@@ -51,7 +51,7 @@ public struct SettlePlan: Sendable {
 
     /// Shows the current entities to the clients of discarded mutations.
     ///
-    /// By mutation, its problem object as JSON.
+    /// `errors` has the problem object of each mutation, as JSON.
     public mutating func show(_ errors: [UUID: [UInt8]]) {
         for place in discards.indices {
             if let error = errors[discards[place].node.id] { discards[place].error = error }

@@ -51,7 +51,7 @@ public struct UpstreamFetch: Sendable, Hashable {
 
     /// Whether an operator's header is sent with such requests.
     ///
-    /// Not if another of that name takes precedence.
+    /// False if another header of that name takes precedence.
     public static func carries(_ name: String, _ value: String) -> Bool {
         !owns(name) && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }

@@ -2,7 +2,7 @@ import JSONText
 
 /// Which headers are sent with a request, besides the operator's.
 ///
-/// For the sender and the preview.
+/// The sender and the preview use these rules.
 extension UpstreamRequest {
     /// Headers that make a request fail when the entity is not in the expected state.
     private static let conditions: Set<ExactText> = ["if-match", "if-none-match", "if-unmodified-since"]
@@ -19,7 +19,7 @@ extension UpstreamRequest {
 
     /// Whether a header of the operator or the mutation is sent with this request.
     ///
-    /// Not if another of that name takes precedence.
+    /// False if another header of that name takes precedence.
     public func carries(_ name: String, _ value: String) -> Bool {
         let lowercased = name.lowercased()
         return !Self.never.contains(lowercased) && (body != nil || lowercased != "content-type")

@@ -1,6 +1,6 @@
 /// The REST API to which an organization's mutations are replayed.
 ///
-/// As an operator configured it.
+/// An operator configures it.
 public struct UpstreamSettings: Sendable, Hashable {
     /// The URL below which every request's path is.
     ///
@@ -14,7 +14,7 @@ public struct UpstreamSettings: Sendable, Hashable {
     public var credential: UpstreamCredential?
     /// How long a request may take, in seconds; 1 to 90, and less than the lease.
     ///
-    /// From the first byte sent to the last received.
+    /// The time counts from the first byte sent to the last received.
     public var timeoutSeconds: Int
     /// Lanes that a gateway runs at the same time, 1 to 1,000.
     ///
@@ -29,7 +29,7 @@ public struct UpstreamSettings: Sendable, Hashable {
 
     /// Headers that mutations may carry besides those of every organization.
     ///
-    /// In lower case, sorted.
+    /// They are in lower case and sorted.
     @Exact public var allowedHeaders: [String]
     /// The path to which the erasure of a user is sent, by `DELETE`.
     ///

@@ -19,7 +19,7 @@ public struct Endpoint: Sendable, Hashable {
 
     /// A path that is not accepted, or no longer accepted.
     ///
-    /// For comparison with an accepted one.
+    /// It is compared with an accepted one.
     init(refused text: String) {
         self.text = text
     }

@@ -31,7 +31,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
 
     /// Statuses that only a person changes, or retention after a long time.
     ///
-    /// In the order for messages.
+    /// Messages list them in this order.
     public static let forAPerson: [MutationStatus] = [.failed, .conflict]
 
     /// Whether it is one of ``forAPerson``.
@@ -39,7 +39,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
 
     /// Whether the lane will run the mutation without further action.
     ///
-    /// That is, without a person or another mutation moving first.
+    /// No person and no other mutation has to move first.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 
     /// Whether a mutation that depends on one of this status may run (product rule 3).

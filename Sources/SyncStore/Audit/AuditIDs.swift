@@ -4,7 +4,7 @@ import Synchronization
 
 /// Ids of acts in the order in which they are made here.
 ///
-/// Also within one millisecond: the audit is read by them.
+/// The audit is read in this order, so it also applies within one millisecond.
 final class AuditIDs: Sendable {
     private let generator = UUIDv7Generator()
     private let last = Mutex(UUID.least)

@@ -96,7 +96,7 @@ package enum AuditStatements {
 
     /// Acts before an id ($1) and after another ($2), the oldest first; up to $3.
     ///
-    /// Of any organization.
+    /// The acts are of any organization.
     package static let old = Statement(
         "audit_old",
         """

@@ -148,7 +148,7 @@ package final class Catalog: Sendable {
 
     /// Whether a user is neither part of another nor being joined with one.
     ///
-    /// As of five seconds ago at most.
+    /// The state is at most five seconds old.
     package func isItself(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         try await entry(organization).joins.standing(of: user, at: now()) == .itself
     }

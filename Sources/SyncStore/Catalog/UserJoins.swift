@@ -20,7 +20,7 @@ package struct UserJoins: Sendable {
     private var targets: [UUID: UUID] = [:]
     /// Users that are being joined, and those they are joined into.
     ///
-    /// With the moment at which that ends.
+    /// The value is the moment at which that ends.
     private var closed: [UUID: Timestamp] = [:]
 
     package init() {}

@@ -87,7 +87,7 @@ extension ClusterServers {
 
     /// By shard of `organizations`, the name of the server that has it.
     ///
-    /// From the catalog that each server has.
+    /// The source is the catalog that each server has.
     package static func homes(on connection: Connection) async throws -> [Int: String] {
         let homes = try await connection.run(Query(homes)).read { row in
             (Int(try row.int64("shardid")), try row.string("server"))

@@ -68,9 +68,9 @@ package final class ClusterServers: Sendable {
 
     static let disowned = "the server that the gateway connects to was taken out of its cluster"
 
-    /// Refuses all statements on a server that was removed from its cluster.
+    /// Refuses statements on a server that was removed from its cluster.
     ///
-    /// Except those that check whether it still is.
+    /// Statements that check whether it still is are allowed.
     func requireMembership(for statement: Statement) throws(PostgresError) {
         guard isDisowned, !Self.looks.contains(statement.name), statement.name != Query.rollback.statement.name else {
             return

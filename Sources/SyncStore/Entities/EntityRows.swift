@@ -6,7 +6,7 @@ package import SyncModel
 package enum EntityRows {
     /// The writes of a transaction to one organization, once per entity.
     ///
-    /// In the order of execution.
+    /// They are in the order of execution.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
     /// The columns of an entity, for a table that is called `table`.

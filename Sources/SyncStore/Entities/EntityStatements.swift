@@ -2,7 +2,7 @@ import Postgres
 
 /// The statements that lock, read and write entities.
 ///
-/// For pushes, outcomes and settling.
+/// Pushes, outcomes and settling use them.
 enum EntityStatements {
     /// Locks the entities that the group names, by server id or by a mapped client id.
     static let lockEntities = Statement("group_lock_entities", reading(fence: "FOR UPDATE"))

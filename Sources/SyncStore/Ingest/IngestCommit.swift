@@ -14,7 +14,7 @@ package final class IngestCommit: Service {
     static let lookLimit: Int64 = 500
     /// Events of one organization that are judged together.
     ///
-    /// Of as many entities or of one.
+    /// They may concern as many entities or one.
     static let releaseLimit = 100
     /// Organizations whose events are judged at the same time.
     static let releaseWidth = 8
@@ -163,7 +163,7 @@ package final class IngestCommit: Service {
 
     /// The outcome of a batch in an organization without entities; nothing is written.
     ///
-    /// For a patch, whether it is valid.
+    /// Patches are only checked for validity.
     package func examine(_ request: IngestRequest, of organization: UUID) async throws(Problem) -> [IngestVerdict] {
         let entry = try await catalog.entry(organization)
         guard let known = entry.organization else {
@@ -187,7 +187,7 @@ package final class IngestCommit: Service {
 
     /// Takes batches until the task is cancelled, and does nothing else.
     ///
-    /// For a process that only brings events.
+    /// Use it in a process that only brings events.
     package func runCommitters() async throws { try await committers.run() }
 
     /// Batches that wait for a committer, for metrics.

@@ -292,7 +292,7 @@ struct IngestGroup {
 
     /// Bytes of the stored documents that a batch's events concern.
     ///
-    /// Except for events that were taken before.
+    /// Events that were taken before do not count.
     private func size(of job: IngestJob) -> Int {
         guard case .take(_, let bearer) = job.task, let state = states[job.organization] else { return 0 }
         let known = seen[Origin(organization: job.organization, source: bearer.source)] ?? [:]

@@ -33,7 +33,7 @@ enum QuotaStatements {
 
     /// Creates missing buckets, of active organizations only.
     ///
-    /// As lanes are created: a purge leaves none behind.
+    /// Lanes are created in the same way, so a purge leaves no bucket behind.
     static let makeRequests = Statement(
         "quotas_make_requests",
         """

@@ -98,7 +98,7 @@ package struct BacklogReader: Sendable {
 
     /// Counts by device and status, and the first mutation of each.
     ///
-    /// Also whether there are more than were counted.
+    /// It also returns whether there are more than were counted.
     package static let countsStatement = Statement(
         "backlog_counts",
         """

@@ -28,14 +28,15 @@ package enum StuckRows {
 
     /// The groups of an organization, as a recursive query `w`.
     ///
-    /// From group to group, a look-up each.
+    /// It visits one group after another, with a look-up for each.
     package static func groups(of organization: String) -> String {
         distinct("entity_type", "error_code", "error_status", of: organization)
     }
 
     /// The distinct values of some columns in an organization, as a query `w`.
     ///
-    /// The query is recursive. From one to the next, a look-up each in the index by group, which these columns lead.
+    /// The query is recursive and visits one value after another. Each is a look-up in the index by group, which these
+    /// columns lead.
     package static func distinct(_ columns: String..., of organization: String) -> String {
         func key(_ table: String) -> String { columns.map { "\(table).\($0)" }.joined(separator: ", ") }
         func first(_ behind: String) -> String {

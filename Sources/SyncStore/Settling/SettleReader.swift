@@ -70,7 +70,7 @@ package struct SettleReader {
 
     /// The mutations among `ids` that do not satisfy their dependants yet.
     ///
-    /// With the entities that they write.
+    /// Each has the entity that it writes.
     package func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
         guard !ids.isEmpty else { return [:] }
         let rows = try await connection.run(Query(SettleStatements.unmet, Parameters(of: lane, ids)))

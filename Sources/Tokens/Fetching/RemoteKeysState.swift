@@ -13,7 +13,7 @@ struct RemoteKeysState: Sendable {
     static let defaultAge: Double = 600
     /// The pause after a failure, doubled with each further one, and its cap.
     ///
-    /// In seconds.
+    /// Both are in seconds.
     static let failurePauses: ClosedRange<Double> = 2...60
     /// How often unknown keys may cause a fetch, in seconds.
     static let demandPause: Double = 30

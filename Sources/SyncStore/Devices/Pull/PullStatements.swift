@@ -82,7 +82,7 @@ enum PullStatements {
 
     /// The assignments of the outstanding pages.
     ///
-    /// With the device's state in which each was made.
+    /// Each has the device's state in which it was made.
     static let rivals = Statement(
         "pull_rivals",
         """

@@ -6,7 +6,7 @@ import SyncModel
 struct TentativePages: Sendable {
     /// Outstanding pages kept per device.
     ///
-    /// As many consecutive pulls may be lost, each in another state.
+    /// So many consecutive pulls may be lost, each in another state.
     static let limit: Int64 = 8
     /// Attempts at a page while other pulls of the device make pages.
     static let attempts = 5
