@@ -4,10 +4,10 @@ struct Options {
         Usage: HTTPClientBaseline --url URL [options]
 
         Sends POSTs with the HTTP client library that the gateway uses, as fast as they are answered, and prints one line
-        of key=value pairs: what a gateway could forward that did nothing else.
+        of key=value pairs: the upper limit of what a gateway could forward.
 
-          --url URL           where to send them
-          --connections N     requests under way at the same time (64)
+          --url URL           the target of the requests
+          --connections N     concurrent requests (64)
           --bytes N           the size of a body (590)
           --seconds S         how long to measure (5)
           --warm-up S         how long to send before that (1)

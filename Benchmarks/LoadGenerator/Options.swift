@@ -22,20 +22,20 @@ struct Options {
           --connections N         open connections (32)
           --mutations N           mutations in a push (1)
           --mode MODE             new: new pushes; replay: some that were sent before; forwarded: new ones that are
-                                  taken and replayed to an upstream, sooner or later (new)
+                                  accepted, and later replayed to an upstream (new)
           --type TYPE             the entity type (activity)
-          --ids IDS               mapped: each entity is named by a UUID; device: by an integer that its device counts, and
-                                  the type is one with device ids (mapped)
-          --contacts TYPE         before it measures, each device creates as many entities of this type as a push has
-                                  mutations, and from then on each `contact_id` names one of them by its local id; without
-                                  this it is a UUID that nothing knows
-          --body FILE             for other servers: three lines, with what stands before the mutations, a mutation, and what
-                                  stands behind them; each 00000000-0000-4000-8000-000000000000 in the second line
+          --ids IDS               mapped: each entity has a UUID; device: an integer that its device counts, for a type
+                                  with device ids (mapped)
+          --contacts TYPE         before the measurement, each device creates as many entities of this type as a push
+                                  has mutations, and then each `contact_id` references one of them by its local id;
+                                  without this option it is a UUID of no entity
+          --body FILE             for other servers: three lines, with the text before the mutations, a mutation, and
+                                  the text after them; each 00000000-0000-4000-8000-000000000000 in the second line
                                   becomes a random UUID
-          --success TEXT          what a right answer says once for each mutation ("status":"succeeded")
-          --status N              the status of a right answer (200)
-          --pool N                pushes sent before a replay begins, of which it then draws (4000)
-          --pushes N              so many pushes, and no more, instead of --seconds
+          --success TEXT          the text that a correct answer contains once per mutation ("status":"succeeded")
+          --status N              the status of a correct answer (200)
+          --pool N                pushes sent before a replay begins, from which it then draws (4000)
+          --pushes N              the number of pushes, instead of --seconds
           --seconds S             how long to measure (5)
           --warm-up S             how long to push before that (1)
           --organizations N       (200)
@@ -46,13 +46,14 @@ struct Options {
 
         Organizations are 00000000-0000-4000-8000-(number), users 00000000-0000-4000-9000-(organization * 1000 + number).
         A user has one device, or several when there are more connections than users; a device belongs to one connection.
-        Sequence numbers begin at the time in microseconds, so a later run can go on with the same devices; so do device
-        ids, which are the sequence number of the create.
+        Sequence numbers begin at the time in microseconds, so a later run can continue with the same devices. The same
+        applies to device ids, which equal the sequence number of the create.
 
-        Latencies are in microseconds, from the first byte written to the last byte read. `errors` counts pushes without
-        an answer or with a status other than 200 (202 does as well when they are forwarded); `wrong` those answered so
-        where not every mutation says `succeeded`, or where `replayed` is not what the mode expects. The first such answer is printed to standard error. `own_cpu_…`
-        is what the load generator itself used: a share near 1 says that it, not the gateway, was the limit.
+        Latencies are in microseconds, from the first byte written to the last byte read. `errors` counts pushes
+        without an answer or with a status other than 200 (or 202, if they are forwarded). `wrong` counts pushes of
+        that status in which not every mutation has `succeeded`, or in which `replayed` does not fit the mode. The
+        first such answer is printed to standard error. `own_cpu_…` is the CPU use of the load generator: a share near
+        1 means that it, not the gateway, was the limit.
 
         Exit status: 0, or 1 when nothing succeeded, or 2 when the options are wrong.
 

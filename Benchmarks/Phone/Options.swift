@@ -7,18 +7,18 @@ struct Options {
 
         Measures the phone's library against a gateway, and prints a JSON object of numbers.
 
-          writes              what a write costs when it is enqueued, and 10,000 of them drained
-          edits               a pull of 1,000 changes under 1,000 edits that wait
-          main                for how long the main thread of observers does not answer while the phone synchronizes
-          first-pull          all there is, by a phone that has nothing; in a process of its own for its memory
+          writes              the cost of enqueueing a write, and of draining 10,000
+          edits               a pull of 1,000 changes under 1,000 waiting edits
+          main                the delay of the observers' main thread while the phone synchronizes
+          first-pull          a pull of everything by a phone without data; in a separate process, for its memory
 
-          --gateway URL       where it is, without /v1
-          --rounds N          how often to measure in turns (20)
+          --gateway URL       the gateway's URL, without /v1
+          --rounds N          the number of measurements in turns (20)
           --help              this text
 
         The token of a user is read from PHONE_TOKEN, that of a colleague from PHONE_OTHER_TOKEN.
 
-        What phones write lies in TMPDIR and stays there.
+        Phones write their files to TMPDIR and leave them there.
 
         Exit status: 0, or 1 when something went wrong, or 2 when the options are wrong.
         """

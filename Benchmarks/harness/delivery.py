@@ -144,7 +144,7 @@ def _hint(gateway: Gateway, sockets: list[socket.socket]) -> tuple[float, float]
     while waiting:
         events = poll.poll(timeout=20)
         if not events:
-            raise Failure(f"{len(waiting):,} listeners were told nothing")
+            raise Failure(f"{len(waiting):,} listeners received nothing")
         for number, _ in events:
             if b"event: changes" in _drain(waiting[number]):
                 last = time.monotonic() - started

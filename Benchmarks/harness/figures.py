@@ -242,7 +242,7 @@ def compare_quiet(rounds: list[dict[str, Quiet]]) -> list[Figure]:
         for percentile in ("p50_ms", "p99_ms"):
             own, idle = (median(getattr(pair[side], percentile) for pair in pairs) for side in (0, 1))
             ratios = [getattr(busy, percentile) / getattr(calm, percentile) for busy, calm in pairs]
-            figure = Figure(f"quiet {name} {percentile[:3]}", f"{own:,.1f} ms beside {others}", f"{idle:,.1f} ms idle",
+            figure = Figure(f"quiet {name} {percentile[:3]}", f"{own:,.1f} ms with {others}", f"{idle:,.1f} ms idle",
                             median(ratios), (min(ratios), max(ratios)))
             if percentile == "p99_ms":
                 figure.bar, figure.met = f"≤ {QUIET_BAR}", figure.ratio <= QUIET_BAR
@@ -283,10 +283,10 @@ def compare_keeping(run: Keeping | None) -> list[Figure]:
     rates = [median(one.mutations_per_second for one in side) for side in (run.beside, run.without)]
     alone = f", {run.alone_per_second:,.0f}/s alone" if run.alone_per_second else ""
     return [
-        Figure("retention p99", f"{beside:,.1f} ms beside it", f"{without:,.1f} ms without", run.ratio,
+        Figure("retention p99", f"{beside:,.1f} ms with it", f"{without:,.1f} ms without", run.ratio,
                (min(one.p99_ms for one in run.beside) / without, max(one.p99_ms for one in run.beside) / without),
                f"≤ {RETENTION_BAR}", run.ratio <= RETENTION_BAR),
-        Figure("retention rate", f"{rates[0]:,.0f} mutations/s beside it", f"{rates[1]:,.0f}/s without",
+        Figure("retention rate", f"{rates[0]:,.0f} mutations/s with it", f"{rates[1]:,.0f}/s without",
                rates[0] / rates[1]),
         Figure("retention", f"{run.rows:,} rows in {run.seconds:,.0f} s", f"{run.rows_per_second:,.0f} rows/s{alone}"),
     ]
@@ -381,7 +381,7 @@ def _phone_first_pull(values: dict[str, float]) -> list[Figure]:
 def compare_neighbours(runs: list[Neighbour]) -> list[Figure]:
     """An organization's pushes during a noisy one's worst load, divided by those alone a moment before."""
     return [
-        Figure(f"{run.scenario}, {run.kind}", f"p99 {run.beside_p99:.1f} ms beside {SCENARIOS[run.scenario]}",
+        Figure(f"{run.scenario}, {run.kind}", f"p99 {run.beside_p99:.1f} ms with {SCENARIOS[run.scenario]}",
                f"{run.alone_p99:.1f} ms alone", run.ratio, bar=f"≤ {NEIGHBOUR_BAR}", met=run.ratio <= NEIGHBOUR_BAR)
         for run in runs
     ]

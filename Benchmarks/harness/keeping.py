@@ -48,12 +48,12 @@ def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, round
     gateway.create_organizations(ORGANIZATIONS)
     result = Keeping(rows)
     runner.push("first", gateway, DATABASE, LOAD, seconds=runner.seconds)
-    say(f"making {rows:,} old mutations of the users that push")
+    say(f"making {rows:,} old mutations of the pushing users")
     for start in range(0, rows, CHUNK):
         cluster.query(DATABASE, _old(start, min(rows, start + CHUNK)))
     cluster.vacuum(DATABASE)
     result.heap_mb = (_heap(cluster), 0.0)
-    say("pushes without retention, and beside it")
+    say("pushes without retention, and while it runs")
     for _ in range(rounds):
         result.without.append(show(runner.push("without", gateway, DATABASE, LOAD)))
     began = time.monotonic()

@@ -170,7 +170,7 @@ class Runner:
             counted = [(float(whole[2]), float(whole[1]))]
         total = pushes * int(re.search(r"transactions actually processed: (\d+)", output)[1])
         if not counted or not total:
-            raise Failure(f"pgbench says nothing that could be read:\n{output}")
+            raise Failure(f"the output of pgbench cannot be parsed:\n{output}")
         rate = pushes * sum(tps for tps, _ in counted) / len(counted)
         return Run(
             figure=figure, mutations=mutations, pushes_per_second=rate,

@@ -39,7 +39,7 @@ struct LimitTests {
     }
 
     @Test
-    func `Length is limited`() {
+    func `Length is bounded`() {
         #expect(fault("[1]", limits: .init(maximumBytes: 3)) == nil)
         #expect(fault("[1] ", limits: .init(maximumBytes: 3)) == .init(kind: .tooLong, offset: 3))
     }

@@ -196,7 +196,7 @@ import Testing
         #expect(outcome.lastError == "the upstream answered \(status)" + words)
     }
 
-    @Test func `a hold survives only answers that do not affect it`() throws {
+    @Test func `a hold stays until the upstream gives another answer`() throws {
         let hold = MutationHold(count: 2, since: Sample.now)
         let sample = Sample.of(.update, .clientWins)
         var held = sample

@@ -16,7 +16,7 @@ import Testing
     // MARK: - Round trips
 
     @Test(arguments: [nil, TestKeys.first], [UInt64(1), 2, 3])
-    func `merges two organizations into a third, digit by digit`(masterKeys: String?, seed: UInt64) async throws {
+    func `merges two organizations into a third, with exact numbers`(masterKeys: String?, seed: UInt64) async throws {
         var random = SeededRandom(seed)
         let gateway = try await Gateway(masterKeys: masterKeys)
         var all: Set<String> = []

@@ -89,7 +89,7 @@ package final class TestDatabase: Sendable {
         let name = uniqueName()
         for configuration in cluster.configurations {
             let connection = try await Connection.open(configuration)
-            try await waitUntil("nobody uses \(template)", every: .milliseconds(25)) {
+            try await waitUntil("no session uses \(template)", every: .milliseconds(25)) {
                 do {
                     if !cluster.nodes.isEmpty { try await connection.execute(script: Self.throwOut(of: template)) }
                     try await connection.execute(script: "CREATE DATABASE \(name) TEMPLATE \(template)")

@@ -11,7 +11,7 @@ import Testing
 /// A provider of keys with scripted answers, which counts requests.
 final class FakeProvider: Sendable {
     private struct State {
-        var answer = KeySetAnswer.failed("nobody is there")
+        var answer = KeySetAnswer.failed("no server listens")
         var calls = 0
         var etags: [String?] = []
     }

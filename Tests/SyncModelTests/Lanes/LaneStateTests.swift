@@ -44,7 +44,7 @@ import Testing
         #expect(!lane.isFree && lane.haltedBy == nil)
     }
 
-    @Test func `a new mutation that halts its lane leaves later ones blocked`() {
+    @Test func `a lane halted by a new mutation is not free`() {
         var lane = LaneState()
         let record = Self.record(.failed, at: 1)
         lane.append(record, halts: true)
