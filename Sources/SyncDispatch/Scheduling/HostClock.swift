@@ -57,7 +57,9 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Records that a request is about to be sent.
-    package func begin(_ holder: Holder, of organization: UUID, bytes: Int, at now: ContinuousClock.Instant = .now) -> Ticket {
+    package func begin(_ holder: Holder, of organization: UUID, bytes: Int, at now: ContinuousClock.Instant = .now)
+        -> Ticket
+    {
         state.withLock { state in
             state.lastTicket += 1
             var request = Request(holder: holder, organization: organization, bytes: bytes, sentAt: now)

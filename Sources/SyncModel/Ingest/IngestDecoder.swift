@@ -52,7 +52,9 @@ package struct IngestDecoder {
         self.limits = limits
     }
 
-    package static func decode(_ value: JSONValue, index: Int, limits: IntakeLimits, hasDefects: Bool) -> IngestRequest.Entry {
+    package static func decode(_ value: JSONValue, index: Int, limits: IntakeLimits, hasDefects: Bool)
+        -> IngestRequest.Entry
+    {
         decode(value, place: "/events/\(index)", form: .event, limits: limits, hasDefects: hasDefects)
     }
 
