@@ -201,7 +201,7 @@ import Tokens
         let shown = Dictionary(uniqueKeysWithValues: settings.inForce)
         #expect(shown.count == Setting.all.count)
         #expect(shown["database_url"] == "set" && shown["jwt_secret"] == "set")
-        #expect(shown["operator_token"] == "none: /admin is off")
+        #expect(shown["operator_token"] == "/admin is off")
         #expect(shown["max_mutations"] == "7")
         #expect(shown["public_address"] == "127.0.0.1:8080")
         #expect(!shown.values.contains { $0.contains("hushhush") })
