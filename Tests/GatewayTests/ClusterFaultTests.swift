@@ -227,7 +227,7 @@ import Testing
         let coordinator = ["SLUICE_DATABASE_URL": empty.uris(user: "postgres")[0]]
         let alone = try await Program.run(["migrate"], environment: coordinator)
         #expect(alone.status == 0, "\(alone.complaint)")
-        #expect(alone.complaint.contains("to spread them, while they are empty"), "\(alone.complaint)")
+        #expect(alone.complaint.contains("to distribute them while they are empty"), "\(alone.complaint)")
         let finding = try await Program.run(["doctor"], environment: coordinator)
         #expect(finding.output.contains("Its 2 workers have none of them."), "\(finding.output)")
         let spread = try await Program.run(["migrate", "--citus"], environment: coordinator)

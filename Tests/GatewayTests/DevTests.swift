@@ -37,7 +37,7 @@ import Testing
         #expect(first.screen.contains("ending PostgreSQL"))
 
         let second = try await place.start()
-        #expect(!second.screen.contains("making a database cluster"))
+        #expect(!second.screen.contains("creating a database cluster"))
         let later = try await second.paste("/v1/mutations")
         #expect(later.results.map { $0["replayed"]?.bool } == [true, true, true])
         #expect(later.results.compactMap { $0["server_id"]?.uuid } == ids)

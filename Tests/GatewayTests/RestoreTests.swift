@@ -115,12 +115,12 @@ import Testing
         let environment = ["SLUICE_DATABASE_URL": restored.uri]
         let command = try await Program.run(["after-restore"], environment: environment)
         #expect(command.status == 0, "\(command.complaint)")
-        #expect(command.output.hasPrefix("2 organizations: cursors from before are answered 410 from now on\n"))
+        #expect(command.output.hasPrefix("2 organizations: older cursors now receive 410\n"))
 
         scene.gateway = try await GatewayProcess.start(database: restored.uri)
         let busy = try await Program.run(["after-restore"], environment: environment)
         #expect(busy.status == 75, "\(busy.output)")
-        #expect(busy.complaint.contains("end them first"))
+        #expect(busy.complaint.contains("stop them or use --force"))
 
         #expect(try await scene.view() == view, "everything reads as it was when the backup was made")
         for (worker, cursors) in [(scene.ada, old), (scene.ada, late), (scene.eve, evesOld)] {
