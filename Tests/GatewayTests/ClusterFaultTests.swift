@@ -187,7 +187,7 @@ import Testing
         #expect(try await other.push([other.draft(1)]).statuses == ["succeeded"])
         let doctor = try await Program.run(["doctor"], environment: gateway.environment)
         #expect(
-            doctor.output.contains("failed   cluster servers: this one was taken out of the cluster"),
+            doctor.output.contains("failed   cluster servers: this one was removed from the cluster"),
             "\(doctor.output)"
         )
         #expect(gateway.lines.contains { $0["level"]?.string == "critical" })
@@ -237,8 +237,8 @@ import Testing
             for _ in 0..<6 { try await gateway.makeOrganization(UUID()) }
         }
         let findings = [
-            "yes": "ok       cluster commits: straight to 2 servers",
-            "no": "warning  cluster commits: go by way of another server, though all can be reached from here",
+            "yes": "ok       cluster commits: directly to 2 servers",
+            "no": "warning  cluster commits: sent through another server, although all servers can be reached directly",
         ]
         for (isDirect, finding) in findings {
             let doctor = try await Program.run(

@@ -294,7 +294,7 @@ import Testing
         #expect(page.changes.first?["version"]?.int64 == 3)
         let document = page.changes.first?["document"]
         #expect(document?["city"]?.string == "Bergen" && document?["phone"]?.string == "+47 22 11 11 11")
-        _ = try await run.screen(with: "upstream: told the gateway of contact 1, version 3 → applied")
+        _ = try await run.screen(with: "upstream: notified the gateway of contact 1, version 3 → applied")
         #expect(try await run.end(with: SIGINT) == 0)
         place.remove()
     }

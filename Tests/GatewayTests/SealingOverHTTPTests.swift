@@ -95,7 +95,7 @@ import Testing
             #expect(doctor.output.contains("failed   master keys: 1 data keys are wrapped by master key first:"))
         }
         for command in commands { #expect(try await run(command, TestKeys.first).status == 0) }
-        #expect(try await run(["doctor"], TestKeys.first).output.contains("ok       master keys: open all 1 data keys"))
+        #expect(try await run(["doctor"], TestKeys.first).output.contains("ok       master keys: unwrap all 1 data"))
     }
 
     @Test func `users' keys are a setting that needs a master key`() async throws {

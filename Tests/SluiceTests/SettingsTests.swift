@@ -188,7 +188,7 @@ import Tokens
     @Test func `a short secret is warned of`() throws {
         #expect(
             try load(["SLUICE_JWT_SECRET": "0123456789abcdef"]).warnings == [
-                "SLUICE_JWT_SECRET has 16 bytes; 32 or more are good."
+                "SLUICE_JWT_SECRET has 16 bytes; use at least 32."
             ]
         )
     }

@@ -74,7 +74,7 @@ public struct BulkRequest: Sendable {
             throw SettleBody.problem("/ids", Rule.memberType, "ids must be an array")
         }
         guard (1...maximumIDs).contains(elements.count) else {
-            throw SettleBody.problem("/ids", Rule.range, "ids must hold 1 to \(maximumIDs) ids")
+            throw SettleBody.problem("/ids", Rule.range, "ids must contain 1 to \(maximumIDs) ids")
         }
         var ids: [UUID] = []
         for (index, element) in elements.enumerated() {
