@@ -105,12 +105,12 @@ import Testing
             let result = try await scene.sluice("migrate", command == "migrate" ? "--partitions=2" : command)
             #expect(result.status == 1, "\(result.output)")
             #expect(result.complaint.contains("(\(name))"), "\(result.complaint)")
-            #expect(result.complaint.contains("a database of its own"), "\(result.complaint)")
+            #expect(result.complaint.contains("create a separate database"), "\(result.complaint)")
         }
         #expect(try await scene.number(count) == before)
         let refusal = try await scene.refusalToServe()
         #expect(refusal.status == 1)
-        #expect(refusal.last?["error"]?.string?.contains("a database of its own") == true)
+        #expect(refusal.last?["error"]?.string?.contains("create a separate database") == true)
     }
 
     @Test(.onOneServer("has roles of one")) func `a role that may not create tables is told what to do`() async throws {

@@ -13,7 +13,7 @@ import Testing
     .enabled(if: BouncerServer.isInstalled, "PgBouncer is not installed")
 )
 struct PoolerTests {
-    private static let remedy = "PostgreSQL itself, or a pool in session mode"
+    private static let remedy = "to PostgreSQL itself, or to a pool in session mode"
 
     @Test(arguments: [BouncerServer.Mode.transaction, .statement])
     func `a pooler that shares sessions is refused by every command`(mode: BouncerServer.Mode) async throws {
@@ -76,7 +76,7 @@ struct PoolerTests {
         #expect(doctor.output.contains("warning  pooler: a pooler in session mode"), "\(doctor.output)")
 
         let gateway = try await GatewayProcess.start(database: uri, settings: ["SLUICE_LOG_LEVEL": "notice"])
-        #expect(gateway.messages.contains("Database is reached through a pooler"))
+        #expect(gateway.messages.contains("Database is behind a pooler"))
         let worker = try await SingleWorker(gateway)
         let nginx = try await NginxServer.start(
             configuration: #"location / { default_type application/json; return 201 '{"id":"n-1"}'; }"#
@@ -111,7 +111,7 @@ struct PoolerTests {
         // readiness may have it a moment before the log
         try await waitUntil("the log says why") {
             gateway.lines.contains {
-                $0["message"]?.string == "Database has come, but cannot be used"
+                $0["message"]?.string == "Database is reachable, but cannot be used"
                     && $0["reason"]?.string?.contains(Self.remedy) == true
             }
         }
