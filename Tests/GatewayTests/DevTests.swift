@@ -254,8 +254,8 @@ import Testing
                 || stuck.filter { $0 != "succeeded" }.sorted() == ["conflict", "failed", "pending"]
         }
         // the colleague's edit belongs to the user whose expense it is
-        let told = try await first.screen(with: "told the gateway of expense 1, version 2")
-        #expect(told.contains("told the gateway of expense 1, version 2 → applied\n"))
+        let told = try await first.screen(with: "notified the gateway of expense 1, version 2")
+        #expect(told.contains("notified the gateway of expense 1, version 2 → applied\n"))
         #expect(!told.contains("refused"), "\(told)")
         // the built-in demo is as ever
         #expect(try await first.paste("/v1/mutations").results.map { $0["status"]?.string } == Self.allSucceeded)

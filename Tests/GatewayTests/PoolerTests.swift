@@ -37,7 +37,7 @@ struct PoolerTests {
 
         let doctor = try await Program.run(["doctor"], environment: environment)
         #expect(doctor.status == 1)
-        #expect(doctor.output.contains("failed   pooler: a pooler that hands sessions from client to client"))
+        #expect(doctor.output.contains("failed   pooler: a pooler that shares sessions between clients"))
         #expect(doctor.output.contains("→ Let SLUICE_DATABASE_URL name " + Self.remedy))
         #expect(!doctor.output.contains("schema:"), "nothing more is asked of it")
     }

@@ -216,7 +216,7 @@ import Testing
         let restored = try await TestDatabase.make()
         try await shell("\(Self.binaries)/pg_restore --exit-on-error --dbname '\(restored.uri)' '\(dump)'")
         let command = try await Program.run(["after-restore"], environment: ["SLUICE_DATABASE_URL": restored.uri])
-        #expect(command.output.contains("1 lanes were being worked on"), "\(command.output)\(command.complaint)")
+        #expect(command.output.contains("1 leases of lanes released"), "\(command.output)\(command.complaint)")
         scene.upstream.behave(.document(#"{"id":"n-1"}"#))
         // leases last two minutes: longer than this waits
         scene.gateway = try await GatewayProcess.start(database: restored.uri)

@@ -91,7 +91,7 @@ import Tokens
         for source in [#""jwks_url":"https://a/keys""#, #""keys_file":"\#(keys.path)""#] {
             let bare = #""issuer":"https://a",\#(source),"organizations":"any""#
             #expect(
-                try problem(one(bare), open).contains("in which /issuers/0/audience is missing: the issuer may sign")
+                try problem(one(bare), open).contains("in which /issuers/0/audience is missing: if the issuer signs")
             )
             #expect(try problem(one(bare + #","exclusive_keys":false"#)).contains("/issuers/0/audience is missing"))
             #expect(

@@ -82,7 +82,7 @@ import Testing
         #expect(lines[0].hasSuffix("ES256, key north-1") && lines[1].hasSuffix(Self.issuer))
         #expect(lines[2].contains("north-1, ES256, configured"))
         #expect(lines[4].contains("\(place.organization.lowercased), Fjord"))
-        #expect(lines[5].contains("subject auth0|ada comes for the first time"))
+        #expect(lines[5].contains("subject auth0|ada is new"))
         #expect(!result.output.contains("secret.example"))
         let parts = token.split(separator: ".")
         #expect(!result.output.contains(parts[1]) && !result.output.contains(parts[2]))
