@@ -65,7 +65,7 @@ package final class Committers<Work: GroupWork>: Service {
     /// Has a job committed together with others, without waiting for the answer to its reply.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: OnceReply<Value>) {
         guard !queue.add(job, at: place) else { return }
-        reply.send(.failure(Problem.overloaded("too much is waiting to be written")))
+        reply.send(.failure(Problem.overloaded("too many writes are waiting")))
     }
 
     /// Runs the committers until graceful shutdown; jobs queued by then are finished.

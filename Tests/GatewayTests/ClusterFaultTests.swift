@@ -179,7 +179,7 @@ import Testing
         let gateway = place.gateways[2]
         try await waitUntil("it is told") {
             let answer = try await send(.GET, gateway.operations + "/readyz")
-            return answer.status == 503 && answer.text.contains("taken out of its cluster")
+            return answer.status == 503 && answer.text.contains("removed from its cluster")
         }
         #expect(try await worker.push([worker.draft(2)]).status == 503)
         #expect(try await worker.get("/v1/changes").status == 503)

@@ -135,7 +135,7 @@ struct PoolerTests {
             _ = try await worker.push([worker.draft(1)])
             _ = try await worker.get("/v1/mutations")
             return gateway.lines.contains {
-                $0["message"]?.string == "store lost its prepared statements"
+                $0["message"]?.string == "Store lost its prepared statements"
                     && $0["reason"]?.string?.contains("transaction mode") == true
             }
         }

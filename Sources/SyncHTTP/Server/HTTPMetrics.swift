@@ -23,10 +23,10 @@ package enum HTTPMetrics {
     static let ready = "sluice_ready"
 
     private static let counters = [
-        (requests, "Requests answered, by route, method and class of the status."),
-        (limited, "Requests answered 429, by whose quota was used up: the organization's or the user's."),
-        (pushes, "Pushes: accepted (each entry judged), refused (as a whole) or ended by an error of ours."),
-        (mutations, "Mutations pushed, by the status they were answered with."),
+        (requests, "Requests, by route, method and status class."),
+        (limited, "Requests that received 429, by exhausted quota: the organization's or the user's."),
+        (pushes, "Pushes: accepted (each entry evaluated), refused (as a whole) or failed with an internal error."),
+        (mutations, "Pushed mutations, by the status in the response."),
         (
             settled,
             "Mutations that a user or an operator retried, discarded (with dependants) or resolved, by action."

@@ -34,7 +34,7 @@ public struct BulkRequest: Sendable {
         let names = ["ids", "filter"] + (move == .discard ? ["dependents"] : [])
         let body = try SettleBody(body, limit: limit, names: names, isOptional: false)
         guard body["ids"] != nil || body["filter"] != nil else {
-            let detail = "ids or filter is required; {\"filter\": {}} means all that failed or is in conflict"
+            let detail = "ids or filter is required; {\"filter\": {}} selects all failed and conflicting mutations"
             throw SettleBody.problem("", Rule.required, detail)
         }
         if let value = body["ids"] { ids = try Self.ids(value) }

@@ -182,7 +182,7 @@ package final class Catalog: Sendable {
         do throws(Problem) {
             // as what the user became, the same request is taken
             if try await owner(of: lane.user, in: lane.organization) != lane.user { return .userIsJoining }
-            return Problem(.organizationUnknown, "the organization takes no \(what)")
+            return Problem(.organizationUnknown, "the organization does not accept \(what)")
         } catch {
             return error
         }

@@ -61,7 +61,7 @@ package final class ClusterServers: Sendable {
     /// writes may be left behind where a shard was before.
     package var isDisowned: Bool { state.withLock { $0.disownings >= Self.patience } }
 
-    static let disowned = "the server that the gateway connects to was taken out of its cluster"
+    static let disowned = "the server to which the gateway connects was removed from its cluster"
 
     /// Refuses everything of a server that was taken out of its cluster, but to look whether it still is.
     func requireMembership(for statement: Statement) throws(PostgresError) {
@@ -74,7 +74,7 @@ package final class ClusterServers: Sendable {
     /// Refuses what asks all servers while one of them is away.
     func requireAll(for statement: Statement) throws(PostgresError) {
         guard let server = silent.first, ClusterText.ofAllServers[statement.name] != nil else { return }
-        let message = "\(server) does not answer, and all servers would be asked"
+        let message = "\(server) does not respond, but the statement requires all servers"
         throw PostgresError(.unavailable, message, statement: statement.name)
     }
 
@@ -127,7 +127,7 @@ package final class ClusterServers: Sendable {
     func routes(_ logger: Logger) -> Routes {
         Routes(to: address(of:)) { server, error in
             logger.warning(
-                "commits by way of another server",
+                "commits through another server",
                 metadata: ["server": "\(server)", "error": "\(error.message)"]
             )
         }

@@ -154,7 +154,7 @@ package struct DatabaseURI: Sendable, Hashable {
     /// connection URI …". Nil if nothing speaks against it.
     package func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
-        if WebhookURL.isOddNumber(host) { return "names an address in an unusual form: write four decimal numbers" }
+        if WebhookURL.isOddNumber(host) { return "contains an address in an unusual form: use four decimal numbers" }
         // whether a name leads to an address that is allowed is found out when it is connected to
         if !security.isEncrypted, policy.allowed.isEmpty {
             return "must have ?sslmode=verify-full, or at least sslmode=require"
