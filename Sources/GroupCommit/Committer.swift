@@ -201,7 +201,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         for job in here {
             guard queue.isClosed else {
                 // its organization already has its share of waiting jobs; done here, others would wait for it
-                job.refuse(.overloaded("too much is waiting to be written"))
+                job.refuse(.overloaded("too many writes are waiting"))
                 continue
             }
             if let error = await tryAgain([job], share: share, takesHeavy: true) { fail([job], error) }

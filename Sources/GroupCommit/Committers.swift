@@ -69,7 +69,7 @@ package final class Committers<Work: GroupWork>: Service {
     /// Does not wait for the answer to its reply.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: OnceReply<Value>) {
         guard !queue.add(job, at: place) else { return }
-        reply.send(.failure(Problem.overloaded("too much is waiting to be written")))
+        reply.send(.failure(Problem.overloaded("too many writes are waiting")))
     }
 
     /// Runs the committers until graceful shutdown; jobs queued before are finished.

@@ -29,7 +29,7 @@ struct SingularQueryParser {
             if next == "." || next == "*" { throw wrong(Self.severalValues) }
             return .member(try shorthand())
         }
-        guard take("[") else { throw wrong("goes on with neither . nor [") }
+        guard take("[") else { throw wrong("continues with neither . nor [") }
         skipSpace()
         let step = try selector()
         skipSpace()
@@ -52,7 +52,7 @@ struct SingularQueryParser {
     /// `member-name-shorthand`.
     private mutating func shorthand() throws(SingularQueryError) -> String {
         guard let first = next, Self.isNameFirst(first) else {
-            throw wrong("has no name behind the point; other names than letters, digits and _ stand in ['…']")
+            throw wrong("has no name after the point; write names other than letters, digits and _ as ['…']")
         }
         var name = String.UnicodeScalarView()
         while let character = next, Self.isNameFirst(character) || Self.isDigit(character) {
@@ -80,12 +80,12 @@ struct SingularQueryParser {
             if character == quote { return String(name) }
             name.append(character == "\\" ? try escaped(in: quote) : character)
         }
-        throw wrong("lacks a closing quote")
+        throw wrong("has no closing quote")
     }
 
     /// Reads the characters after a backslash.
     private mutating func escaped(in quote: Unicode.Scalar) throws(SingularQueryError) -> Unicode.Scalar {
-        guard let character = next else { throw wrong("lacks a closing quote") }
+        guard let character = next else { throw wrong("has no closing quote") }
         let start = place - 1
         place += 1
         switch character {
@@ -99,7 +99,7 @@ struct SingularQueryParser {
             if let character = hexadecimal() { return character }
         default: break
         }
-        throw SingularQueryError(place: start, reason: "has an escape that means nothing")
+        throw SingularQueryError(place: start, reason: "has an unknown escape")
     }
 
     /// `hexchar`: four digits, or a surrogate pair.
@@ -146,7 +146,7 @@ struct SingularQueryParser {
         }
         let hasLeadingZero = place > first && text[first] == "0" && (place - first > 1 || isNegative)
         guard place > first, !hasLeadingZero, index <= Self.largestIndex else {
-            throw SingularQueryError(place: start, reason: "has an index that is none")
+            throw SingularQueryError(place: start, reason: "has an invalid index")
         }
         return isNegative ? -index : index
     }

@@ -24,10 +24,10 @@ struct ConnectionTrouble: Sendable, Equatable {
         switch failure {
         case .roleMissing:
             let role = quoted(in: reason, behind: "role ") ?? "ROLE"
-            return "create the role, as a superuser: createuser --pwprompt \(role); or name another user in \(url)"
+            return "create the role, as a superuser: createuser --pwprompt \(role); or set another user in \(url)"
         case .loginForbidden:
             let role = quoted(in: reason, behind: "role ") ?? "ROLE"
-            return "allow it, as a superuser: ALTER ROLE \(role) LOGIN; or name another user in \(url)"
+            return "allow it, as a superuser: ALTER ROLE \(role) LOGIN; or set another user in \(url)"
         case .authentication:
             return "correct user and password in \(url), or the method for this user in the server's pg_hba.conf"
         case .passwordMissing:
@@ -36,28 +36,28 @@ struct ConnectionTrouble: Sendable, Equatable {
         case .notAdmitted:
             return "add a line for this host, user and database to the server's pg_hba.conf and reload the server"
         case .roleRefused:
-            return "create the role (createuser), allow it in the server's pg_hba.conf, or name another user in \(url)"
+            return "create the role (createuser), allow it in the server's pg_hba.conf, or set another user in \(url)"
         case .databaseMissing:
             let database = quoted(in: reason, behind: "database ") ?? "DATABASE"
             return "create it: createdb --encoding UTF8 --template template0 --owner ROLE \(database); "
-                + "or name another database in \(url)"
+                + "or set another database in \(url)"
         case .databaseClosed:
-            return "grant the role CONNECT on the database, or name another database in \(url)"
+            return "grant the role CONNECT on the database, or set another database in \(url)"
         case .noRoom:
             return "raise max_connections or the CONNECTION LIMIT, or lower \(Setting.databasePoolSize.variable)"
-        case .notReady: return "wait until the server has started; its log has the reason"
-        case .refusedByServer: return "the server's log has the reason"
+        case .notReady: return "wait until the server has started; see its log"
+        case .refusedByServer: return "see the server's log"
         case .connectionRefused:
-            return "start PostgreSQL there, have it listen at that address (listen_addresses, port), or correct "
+            return "start PostgreSQL there, make it listen on this address (listen_addresses, port), or correct "
                 + "host and port in \(url)"
         case .socketMissing:
-            return "start PostgreSQL on this host, or name its host or socket folder in \(url), as in "
+            return "start PostgreSQL on this host, or set its host or socket folder in \(url), such as "
                 + "postgresql://user@db.example/sluice or postgresql://user@/sluice?host=/var/run/postgresql"
         case .socketForbidden:
             return "allow this user to use the socket (unix_socket_permissions, the folder's mode), or correct \(url)"
         case .hostUnknown: return "correct the host in \(url), or the resolver of this machine (DNS, /etc/hosts)"
         case .hostUnreachable: return "correct the host in \(url), or the network's routes to it"
-        case .timedOut: return "correct the host in \(url), or let the firewalls on the way pass the connection"
+        case .timedOut: return "correct the host in \(url), or allow the connection in the firewalls"
         case .encryption:
             return "correct sslmode, sslrootcert, sslcert and sslkey in \(url), or the server's TLS (ssl = on)"
         case nil: return "start it, or correct \(url)"

@@ -51,6 +51,6 @@ final class DatabaseWatcher: Service {
             return reason != new
         }
         guard isNews, let new else { return }
-        logger.error("Database has come, but cannot be used", metadata: [LogKeys.reason: "\(new)"])
+        logger.error("Database is reachable, but cannot be used", metadata: [LogKeys.reason: "\(new)"])
     }
 }

@@ -7,7 +7,7 @@ enum EndReport {
     /// Logs the error. A shutdown that ran out of time is still a requested shutdown.
     static func exitCode(for error: any Error, logger: Logger) -> ExitCode {
         if error is CancellationError {
-            logger.warning("Shutdown took too long; what was in hand was given up")
+            logger.warning("Shutdown timed out; work in progress was aborted")
             return .success
         }
         logger.critical("Sluice ended with an error", metadata: [LogKeys.error: "\(error)"])

@@ -24,7 +24,7 @@ struct GatewayHealth: Sendable {
     /// issuer without keys is no reason to stop.
     var notices: [String] {
         let keys = verifier.keyReport
-        return (Self.isWaiting(keys) ? [] : Self.missing(keys)) + keys.empty.map { "\($0) publishes no usable key" }
+        return (Self.isWaiting(keys) ? [] : Self.missing(keys)) + keys.empty.map { "\($0) contains no usable key" }
     }
 
     private static func isWaiting(_ keys: TokenVerifier.KeyReport) -> Bool { keys.isWithoutKeys && keys.empty.isEmpty }

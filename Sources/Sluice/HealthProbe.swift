@@ -21,11 +21,11 @@ struct HealthProbe {
         case .failure(let reason): return reason.text
         }
         let text = String(decoding: answer, as: UTF8.self)
-        guard text.hasPrefix("HTTP/1.1 ") else { return "\(address) does not answer as a gateway does" }
+        guard text.hasPrefix("HTTP/1.1 ") else { return "\(address) is not a gateway" }
         let status = text.dropFirst("HTTP/1.1 ".count).prefix(3)
         if status == "200" { return nil }
         let reasons = reasons(in: answer)
-        return reasons.isEmpty ? "\(path) answers \(status)" : reasons.joined(separator: "; ")
+        return reasons.isEmpty ? "\(path) returned \(status)" : reasons.joined(separator: "; ")
     }
 
     private struct Reason: Error {
@@ -65,10 +65,10 @@ struct HealthProbe {
         // the one for sending counts for connecting, too
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
-        guard connect(descriptor, target, first.ai_addrlen) == 0 else { return failure("\(address) is not reached") }
+        guard connect(descriptor, target, first.ai_addrlen) == 0 else { return failure("\(address) cannot be reached") }
         let request = Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
         guard send(descriptor, request, request.count, Int32(MSG_NOSIGNAL)) == request.count else {
-            return failure("\(address) takes no request")
+            return failure("\(address) does not accept requests")
         }
         return answer(descriptor)
     }
@@ -79,7 +79,7 @@ struct HealthProbe {
         while bytes.count < 65_536 {
             let count = recv(descriptor, &chunk, chunk.count, 0)
             if count == 0 { break }
-            guard count > 0 else { return failure("\(address) does not answer") }
+            guard count > 0 else { return failure("\(address) does not respond") }
             bytes += chunk[..<count]
         }
         return .success(bytes)

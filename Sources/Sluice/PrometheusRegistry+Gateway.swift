@@ -13,58 +13,58 @@ extension PrometheusRegistry {
         let push = "sluice_commit_group_"
         describe(push + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
         describe(push + "mutations", kind: .histogram, help: "Mutations committed in one transaction.")
-        describe(push + "retries_total", kind: .counter, help: "Groups tried again, by the reason.")
+        describe(push + "retries_total", kind: .counter, help: "Retried groups of pushes, by reason.")
         let lane = "sluice_lane_group_"
-        describe(lane + "steps", kind: .histogram, help: "Steps of lanes committed in one transaction.")
-        describe(lane + "mutations", kind: .histogram, help: "Mutations in them.")
-        describe(lane + "retries_total", kind: .counter, help: "Groups of lane steps tried again, by the reason.")
+        describe(lane + "steps", kind: .histogram, help: "Lane steps committed in one transaction.")
+        describe(lane + "mutations", kind: .histogram, help: "Mutations of lane steps committed in one transaction.")
+        describe(lane + "retries_total", kind: .counter, help: "Retried groups of lane steps, by reason.")
         let events = "sluice_ingest_group_"
-        describe(events + "batches", kind: .histogram, help: "Batches of events committed in one transaction.")
-        describe(events + "mutations", kind: .histogram, help: "Events in them.")
-        describe(events + "retries_total", kind: .counter, help: "Groups of batches tried again, by the reason.")
+        describe(events + "batches", kind: .histogram, help: "Event batches committed in one transaction.")
+        describe(events + "mutations", kind: .histogram, help: "Events of the batches committed in one transaction.")
+        describe(events + "retries_total", kind: .counter, help: "Retried groups of event batches, by reason.")
         for group in [push, lane, events] {
             let help = "Time from a group's first read to its commit."
             describe(group + "duration_seconds", kind: .histogram, help: help)
-            describe(group + "statements", kind: .histogram, help: "Statements that a group took, retries included.")
-            describe(group + "round_trips", kind: .histogram, help: "Round trips to the database that a group took.")
+            describe(group + "statements", kind: .histogram, help: "Statements per group, including retries.")
+            describe(group + "round_trips", kind: .histogram, help: "Round trips to the database per group.")
         }
         let counters = [
             (
                 "sluice_settledness_looks_total",
-                "Looks whether blocked mutations are settled, by how they ended: complete, cut, failed."
+                "Checks whether blocked mutations are settled, by result: complete, cut, failed."
             ),
-            (DevicePuller.assigned, "Numbers that pulls gave to entities new to a device."),
-            (StoreMetrics.unreadableValues, "Sealed values that could not be opened when their rows were read."),
+            (DevicePuller.assigned, "Local ids that pulls assigned to entities new to a device."),
+            (StoreMetrics.unreadableValues, "Encrypted values that could not be decrypted when their rows were read."),
             (
                 StoreMetrics.identityLookups,
-                "Look-ups in the database of what issuers call users and organizations: found, made, unknown."
+                "Database look-ups of subjects and external ids, by result: found, made, unknown."
             ),
             (
                 StoreMetrics.ingestEvents,
-                "Events from elsewhere by what became of them: applied, stale, echo, parked, duplicate, refused."
+                "Ingested events, by outcome: applied, stale, echo, parked, duplicate, refused."
             ),
-            (DispatchMetrics.attempts, "Requests sent to upstreams, by what came of them."),
-            (DispatchMetrics.leasesLost, "Outcomes thrown away because another worker had taken the lane."),
-            (StoreMetrics.unfinishedActs, "Acts of operators whose outcome could not be written to the audit."),
+            (DispatchMetrics.attempts, "Requests sent to upstreams, by outcome."),
+            (DispatchMetrics.leasesLost, "Outcomes discarded because another worker had leased the lane."),
+            (StoreMetrics.unfinishedActs, "Operator actions whose outcome could not be written to the audit log."),
         ]
         for (name, help) in counters { describe(name, kind: .counter, help: help) }
         describe(
             DispatchMetrics.requestDuration,
             kind: .histogram,
-            help: "Time that requests to upstreams took, time-outs included.",
+            help: "Duration of requests to upstreams, including time-outs.",
             buckets: MetricBuckets.seconds + [30, 60, 90]
         )
         describe(
             DispatchMetrics.completion,
             kind: .histogram,
-            help: "Time from a forwarded mutation's acceptance to its final outcome.",
+            help: "Time from the acceptance of a forwarded mutation to its final outcome.",
             buckets: MetricBuckets.upToADay
         )
     }
 
     /// Adds `sluice_build_info`, which is always 1; its label is the running version.
     func addBuildInformation() {
-        addGauge("sluice_build_info", "Always 1; the label tells the version.", by: "version") { [Version.current: 1] }
+        addGauge("sluice_build_info", "Always 1, with the version as a label.", by: "version") { [Version.current: 1] }
     }
 
     /// The state of lanes: here, and in the database over all replicas as of the last count.
@@ -74,7 +74,7 @@ extension PrometheusRegistry {
     func addDispatchMetrics(of dispatcher: Dispatcher, _ census: LaneCensus, organizations: Int) {
         addGauge(
             "sluice_lanes",
-            "Lanes of all replicas, by state: running, due, waiting (back-off, circuit), halted (for a person).",
+            "Lanes of all replicas, by state: running, due, waiting (back-off, circuit), halted (action needed).",
             by: "state"
         ) {
             guard let lanes = census.findings.lanes else { return [:] }
@@ -83,7 +83,7 @@ extension PrometheusRegistry {
         }
         addGauge(
             "sluice_dispatcher_lanes",
-            "Lanes that this replica has in hand, by state: running, waiting.",
+            "Lanes leased by this replica, by state: running, waiting.",
             by: "state"
         ) {
             let current = dispatcher.current
@@ -91,7 +91,7 @@ extension PrometheusRegistry {
         }
         addGauge(
             "sluice_dispatcher_places",
-            "Running lanes of this replica, by state: working (of SLUICE_MAX_LANES), awaiting (an upstream's answer).",
+            "Running lanes of this replica, by state: working (of SLUICE_MAX_LANES), awaiting (a response).",
             by: "state"
         ) {
             let current = dispatcher.current
@@ -100,12 +100,12 @@ extension PrometheusRegistry {
         addGauge("sluice_dispatcher_slow_lanes", "Running lanes of organizations whose upstreams are slow.") {
             Double(dispatcher.current.heldBySlow)
         }
-        addGauge("sluice_upstream_circuits_open", "Upstreams to which this replica sends nothing.") {
+        addGauge("sluice_upstream_circuits_open", "Upstreams whose circuit breaker is open on this replica.") {
             Double(dispatcher.current.openCircuits)
         }
         addGauge(
             "sluice_oldest_pending_mutation_seconds",
-            "Age of the oldest mutation that is pending or in flight; 0 without any."
+            "Age of the oldest pending or in-flight mutation; 0 without such mutations."
         ) {
             census.findings.lanes.map { $0.oldest.map(Self.age) ?? 0 }
         }
@@ -113,9 +113,9 @@ extension PrometheusRegistry {
         let oldest = "sluice_organization_oldest_pending_mutation_seconds"
         let halted = "sluice_organization_lanes_halted"
         let help =
-            "Age of an organization's oldest mutation that is pending or in flight, of those that waited longest."
+            "Age of the oldest pending or in-flight mutation, for the organizations with the oldest ones."
         describe(oldest, kind: .gauge, help: help)
-        describe(halted, kind: .gauge, help: "Lanes of these organizations that are halted for a person.")
+        describe(halted, kind: .gauge, help: "Halted lanes of these organizations, which need a person's action.")
         onScrape { registry in
             let found = census.findings
             let report = OrganizationReport(
@@ -137,29 +137,29 @@ extension PrometheusRegistry {
             return ["idle": pool.idle, "busy": pool.open - pool.idle, "connecting": pool.connecting]
                 .mapValues(Double.init)
         }
-        addCounter(pool + "connections_created_total", "Connections that the pool has made.") {
+        addCounter(pool + "connections_created_total", "Connections opened by the pool.") {
             Double(store.poolStatistics.created)
         }
-        addGauge(pool + "connections_limit", "Connections that the pool may have.") {
+        addGauge(pool + "connections_limit", "Maximum connections of the pool.") {
             Double(store.poolStatistics.maximum)
         }
-        addGauge(pool + "waiting", "Callers that wait for a connection of the pool.") {
+        addGauge(pool + "waiting", "Callers waiting for a connection of the pool.") {
             Double(store.poolStatistics.waiting)
         }
-        addCounter(pool + "wait_seconds_total", "Time that callers have waited for a connection of the pool, in sum.") {
+        addCounter(pool + "wait_seconds_total", "Total time that callers waited for a connection of the pool.") {
             store.poolStatistics.waited / .seconds(1)
         }
-        addCounter(pool + "exhausted_total", "Callers who were refused as all connections of the pool were in use.") {
+        addCounter(pool + "exhausted_total", "Callers rejected because all connections of the pool were in use.") {
             Double(store.poolStatistics.exhausted)
         }
-        addGauge("sluice_subjects_cached", "Subjects whose users are remembered.") {
+        addGauge("sluice_subjects_cached", "Cached subjects and their users.") {
             Double(store.identities.remembered)
         }
-        addGauge("sluice_commit_queue_pushes", "Pushes that wait for a committer.") { Double(store.pushes.waiting) }
-        addGauge("sluice_replica_peers", "Other replicas heard of within 16 seconds.") { Double(store.notifier.peers) }
+        addGauge("sluice_commit_queue_pushes", "Pushes waiting for a committer.") { Double(store.pushes.waiting) }
+        addGauge("sluice_replica_peers", "Other replicas, alive within 16 seconds.") { Double(store.notifier.peers) }
         addGauge(
             "sluice_replica_hints_arrive",
-            "1 while NOTIFY from the database arrives; else 0, and what is watched is looked at 4 times a second."
+            "1 while notifications from the database arrive; otherwise 0, with polling 4 times per second."
         ) { store.notifier.isHearing ? 1 : 0 }
     }
 
@@ -167,17 +167,17 @@ extension PrometheusRegistry {
     func addClusterMetrics(of servers: ClusterServers) {
         addGauge(
             "sluice_cluster_server_up",
-            "1 while a server of the Citus cluster answers the one that this replica is connected to; else 0.",
+            "1 while a server of the Citus cluster responds to this replica's server; otherwise 0.",
             by: "server"
         ) { servers.findings.mapValues { $0 ? 1 : 0 } }
     }
 
     /// How well caching verified tokens works, and how fresh the verifying keys are.
     func addTokenMetrics(of verifier: TokenVerifier, _ keeper: KeyKeeper) {
-        addGauge("sluice_tokens_cached", "Verified tokens that are remembered.") { Double(verifier.cachedTokens) }
+        addGauge("sluice_tokens_cached", "Cached verified tokens.") { Double(verifier.cachedTokens) }
         addGauge(
             "sluice_jwt_files_broken",
-            "1 while files of keys or issuers cannot be used, and older ones are in force."
+            "1 while changed files of keys or issuers are invalid and the previous ones are used; otherwise 0."
         ) {
             keeper.isFileBroken ? 1 : 0
         }
@@ -185,7 +185,7 @@ extension PrometheusRegistry {
             let report = verifier.keyReport
             return report.providers > 0 ? Double(report.missing.count) : nil
         }
-        addGauge("sluice_jwks_age_seconds", "Time since the key set fetched longest ago was; absent without any.") {
+        addGauge("sluice_jwks_age_seconds", "Time since the last fetch of the oldest key set; absent without sets.") {
             verifier.keyReport.oldest.map(Self.age)
         }
         let refreshes = "sluice_jwks_refreshes_total"

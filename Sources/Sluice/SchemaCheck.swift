@@ -22,7 +22,7 @@ enum SchemaCheck {
             case .ready: "the database is ready"
             case .shared: PoolerAdvice.sentence
             case .empty: "the database is empty: run sluice migrate"
-            case .behind(let pending): "the schema lacks \(SchemaCheck.list(pending)); run: sluice migrate"
+            case .behind(let pending): "the schema is missing \(SchemaCheck.list(pending)); run: sluice migrate"
             case .unfit(let reason): "the database cannot be used: \(reason)"
             case .unreachable(let trouble): trouble.words
             }

@@ -12,7 +12,7 @@ enum SecondInterrupt {
         var isEnding = false
         for await signal in await UnixSignalsSequence(trapping: [.sigterm, .sigint]) {
             if isEnding, signal == .sigint {
-                logger.warning("Interrupted again; what was in hand was given up")
+                logger.warning("Interrupted again; work in progress was aborted")
                 _exit(exitCode)
             }
             isEnding = true

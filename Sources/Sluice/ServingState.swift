@@ -39,7 +39,7 @@ final class ServingState: Service {
     /// Why requests cannot be served; empty if they can.
     var reasons: [String] {
         switch state.withLock({ $0.phase }) {
-        case .starting: ["the public listener does not take connections yet"]
+        case .starting: ["the public listener does not accept connections yet"]
         case .serving: []
         case .ending: ["the gateway is shutting down"]
         }
@@ -69,6 +69,6 @@ final class ServingState: Service {
         try? await gracefulShutdown()
         state.withLock { $0.phase = .ending }
         onEnding()
-        logger.notice("Sluice is shutting down; what is in hand is finished first")
+        logger.notice("Sluice is shutting down after finishing work in progress")
     }
 }

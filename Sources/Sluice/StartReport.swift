@@ -8,12 +8,12 @@ enum StartReport {
         for (name, value) in settings.inForce { metadata[name] = "\(value)" }
         logger.info("Sluice starts", metadata: metadata)
         for warning in settings.warnings {
-            logger.warning("Configuration deserves a look", metadata: [LogKeys.reason: "\(warning)"])
+            logger.warning("Configuration should be reviewed", metadata: [LogKeys.reason: "\(warning)"])
         }
         let needed = settings.filesNeeded
         if FileLimit.current < needed {
             logger.warning(
-                "Open files are limited to fewer than the connections that may be open; raise the limit (ulimit -n)",
+                "The limit of open files is lower than the limit of connections; raise it (ulimit -n)",
                 metadata: ["limit": .stringConvertible(FileLimit.current), "needed": .stringConvertible(needed)]
             )
         }

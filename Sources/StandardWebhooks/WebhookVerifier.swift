@@ -113,10 +113,10 @@ public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringCon
         case .malformedID: "the header webhook-id is longer than 256 bytes, or has a dot"
         case .malformedTimestamp: "the header webhook-timestamp is not a number of seconds"
         case .tooManySignatures: "the header webhook-signature has more than 16 signatures or 4096 bytes"
-        case .unknownScheme: "no signature is of the scheme v1 or v1a"
-        case .wrongSignature: "no signature was made of this id, time and body with this secret or key"
-        case .tooOld(let seconds): "well signed, but \(seconds) seconds ago"
-        case .tooNew(let seconds): "well signed, but \(seconds) seconds in the future"
+        case .unknownScheme: "no signature has the scheme v1 or v1a"
+        case .wrongSignature: "no signature matches this id, time and body with this secret or key"
+        case .tooOld(let seconds): "the signature is valid, but \(seconds) seconds old"
+        case .tooNew(let seconds): "the signature is valid, but \(seconds) seconds in the future"
         }
     }
 }

@@ -38,6 +38,6 @@ struct DispatcherState {
     /// Why lanes are not run; empty if they are.
     func reasons(at now: ContinuousClock.Instant) -> [String] {
         guard let lastTurn else { return ["the dispatcher has not started"] }
-        return now - lastTurn > .seconds(30) ? ["the dispatcher does not react"] : []
+        return now - lastTurn > .seconds(30) ? ["the dispatcher does not respond"] : []
     }
 }

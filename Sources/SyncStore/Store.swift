@@ -274,7 +274,7 @@ package final class Store: Sendable {
             (try await Schema.migrator().status(on: connection), connection.isReadOnly)
         }
         if isReadOnly { return [Self.readOnly] }
-        if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
+        if !status.pending.isEmpty { return ["the schema is missing \(status.pending.joined(separator: ", "))"] }
         let (missing, anyKnown) = try await keyCheck.missing()
         // a gateway that can serve some organizations stays ready
         if !anyKnown { return missing }
@@ -291,7 +291,7 @@ package final class Store: Sendable {
         let trouble = pushes.trouble ?? lanes.trouble ?? ingest.trouble ?? notifier.hints.trouble
         guard let error = trouble else { return nil }
         logger.debug("not ready", metadata: ["error": "\(error.message)"])
-        return error.isOfReadOnlyServer ? Self.readOnly : "the database takes no writes"
+        return error.isOfReadOnlyServer ? Self.readOnly : "the database does not accept writes"
     }
 
     /// Which master keys wrap the stored data keys, read again.

@@ -36,45 +36,45 @@ package struct StoreFailure: Sendable {
             metadata["statement"] = error.statement.map { "\($0)" }
             metadata["sqlstate"] = error.sqlState.map { "\($0)" }
         }
-        logger.log(level: warned.isDue() ? .warning : .debug, "Something was left out of an answer", metadata: metadata)
+        logger.log(level: warned.isDue() ? .warning : .debug, "A part of a response was omitted", metadata: metadata)
     }
 
     package func problem(_ error: any Error, doing what: StaticString) -> Problem {
         if let problem = error as? Problem { return problem }
         if let error = error as? SealError { return problem(error, what) }
         guard let error = error as? PostgresError else {
-            if error is CancellationError { return .overloaded("the request was given up") }
+            if error is CancellationError { return .overloaded("the request was cancelled") }
             logger.error("store failed", metadata: ["operation": "\(what)", "error": "\(error)"])
             return Problem(.internalError, "the request could not be completed")
         }
-        if error.kind == .cancelled { return .overloaded("the request was given up") }
+        if error.kind == .cancelled { return .overloaded("the request was cancelled") }
         var metadata: Logger.Metadata = ["operation": "\(what)", "error": "\(error.message)"]
         metadata["statement"] = error.statement.map { "\($0)" }
         metadata["sqlstate"] = error.sqlState.map { "\($0)" }
         if error.isRetryable {
-            logger.warning("store is contended", metadata: metadata)
-            return .overloaded("too much is going on for these entities just now")
+            logger.warning("Store is contended", metadata: metadata)
+            return .overloaded("too many transactions contend for these entities")
         }
         if error.kind == .timedOut {
             // the database is there: one statement had too much to do
-            logger.warning("store took too long", metadata: metadata)
+            logger.warning("Store timed out", metadata: metadata)
             return Self.tooLong
         }
         if error.isUnavailable {
-            logger.log(level: warned.isDue() ? .warning : .debug, "store is unavailable", metadata: metadata)
+            logger.log(level: warned.isDue() ? .warning : .debug, "Store is unavailable", metadata: metadata)
             return .storeUnavailable
         }
         if let sqlState = error.sqlState, Self.lostStatements.contains(sqlState) {
             metadata["reason"] =
-                "sessions seem to be shared: a pooler in transaction mode, which the gateway cannot work with"
+                "sessions seem to be shared by a pooler in transaction mode, which is not supported"
             logger.log(
                 level: warned.isDue() ? .error : .debug,
-                "store lost its prepared statements",
+                "Store lost its prepared statements",
                 metadata: metadata
             )
             return .storeUnavailable
         }
-        logger.error("store refused a statement", metadata: metadata)
+        logger.error("Store rejected a statement", metadata: metadata)
         return Problem(.internalError, "the request could not be completed")
     }
 
@@ -84,10 +84,10 @@ package struct StoreFailure: Sendable {
         let metadata: Logger.Metadata = ["operation": "\(what)", "reason": "\(error)"]
         switch error {
         case .locked, .unknownKey, .unknownUserKeys, .noUserKeys, .closedUserKey:
-            logger.log(level: warned.isDue() ? .error : .debug, "sealed data cannot be opened", metadata: metadata)
+            logger.log(level: warned.isDue() ? .error : .debug, "Stored data cannot be decrypted", metadata: metadata)
             return Self.sealed
         case .damaged, .destroyedUserKey:
-            logger.error("sealed data cannot be opened", metadata: metadata)
+            logger.error("Stored data cannot be decrypted", metadata: metadata)
             return Problem(.internalError, "the request could not be completed")
         }
     }
@@ -95,7 +95,7 @@ package struct StoreFailure: Sendable {
     /// Logs that an organization is not served because its key is missing.
     package func note(locked organization: UUID, _ reason: String) {
         logger.error(
-            "organization is locked: its data cannot be opened",
+            "Organization is locked: its data cannot be decrypted",
             metadata: ["organization": "\(organization.uuidString.lowercased())", "reason": "\(reason)"]
         )
     }
@@ -105,7 +105,7 @@ package struct StoreFailure: Sendable {
         unreadable.increment()
         logger.log(
             level: warnedOfUnreadable.isDue() ? .error : .debug,
-            "a sealed value cannot be opened: its row is shown without it",
+            "An encrypted value cannot be decrypted; its row is returned without it",
             metadata: [
                 "organization": "\(organization.lowercased)", "row": "\(place.row)", "reason": "\(error)",
             ]
@@ -115,7 +115,7 @@ package struct StoreFailure: Sendable {
     package static var sealed: Problem {
         var problem = Problem(
             .storeUnavailable,
-            "the organization's data cannot be opened just now; nothing was lost, try again"
+            "the organization's data cannot be decrypted at present; no data was lost, try again"
         )
         problem.retryAfter = sealedRetryAfter
         return problem
@@ -127,7 +127,7 @@ package struct StoreFailure: Sendable {
     package static let sealedRetryAfter = 30
 
     /// One thing took too long, while the database is there.
-    package static var tooLong: Problem { .overloaded("this took too long just now") }
+    package static var tooLong: Problem { .overloaded("the request timed out") }
 }
 
 extension Problem {

@@ -15,7 +15,7 @@ func within<Value: Sendable>(
         }
         defer { group.cancelAll() }
         guard let value = try await group.next() ?? nil else {
-            throw PostgresError(.timedOut, "what was asked for took longer than \(limit)")
+            throw PostgresError(.timedOut, "the request took longer than \(limit)")
         }
         return value
     }

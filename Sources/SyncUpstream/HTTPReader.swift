@@ -53,7 +53,7 @@ package final class HTTPReader: Sendable {
                 let etag = fields.first(name: "ETag").flatMap { $0.utf8.count <= 1_000 ? $0 : nil }
                 return .document(Array(body.readableBytesView), etag: etag, cacheControl: cacheControl)
             case 304: return .unchanged(cacheControl: cacheControl)
-            case 300..<400: return .failed("a redirect (\(status)), which is not followed; name the final URL")
+            case 300..<400: return .failed("a redirect (\(status)), which is not followed; use the final URL")
             default: return .failed("status \(status)")
             }
         }

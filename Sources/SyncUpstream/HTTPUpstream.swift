@@ -94,8 +94,8 @@ package final class HTTPUpstream: Upstream {
     func problem(ofName host: String, of organization: UUID) async -> String? {
         switch await names.addresses(of: host, for: organization) {
         case .addresses: nil
-        case .late: "the host's name could not be looked up in time"
-        case .busy: "too many names of hosts are being looked up"
+        case .late: "resolving the host's name timed out"
+        case .busy: "too many host names are being resolved"
         }
     }
 

@@ -33,13 +33,13 @@ package enum RequestFailure: Equatable {
         switch self {
         case .cancelled: "cancelled"
         case .timedOut: "timed out after \(Self.text(timeout))" + (isSent ? "" : ", before it was sent")
-        case .connectTimedOut: "no connection in time"
+        case .connectTimedOut: "connecting timed out"
         case .refused: "connection refused"
         case .unresolved: "the host's name could not be resolved"
-        case .shutDown: "the gateway is ending"
-        case .closed: isSent ? "the connection was closed before an answer" : "the connection was closed"
-        case .other where isSent: "the answer was not HTTP, or broke off"
-        case .other: isTLS ? "no TLS connection could be made" : "no connection could be made"
+        case .shutDown: "the gateway is shutting down"
+        case .closed: isSent ? "the connection was closed before a response" : "the connection was closed"
+        case .other where isSent: "the response was not HTTP, or was incomplete"
+        case .other: isTLS ? "no TLS connection could be established" : "no connection could be established"
         }
     }
 

@@ -23,12 +23,12 @@ struct SigningKey: Sendable {
     /// - Throws: `TokenConfigurationError` for anything else.
     init(pem source: TokenKeySource) async throws {
         let blocks = try source.pemBlocks().filter { $0.label.hasSuffix("PRIVATE KEY") }
-        guard let block = blocks.first else { throw TokenConfigurationError("\(source.name) holds no private key.") }
+        guard let block = blocks.first else { throw TokenConfigurationError("\(source.name) contains no private key.") }
         guard blocks.count == 1 else {
-            throw TokenConfigurationError("\(source.name) holds \(blocks.count) private keys; it must hold one.")
+            throw TokenConfigurationError("\(source.name) contains \(blocks.count) private keys; it must contain one.")
         }
         guard block.label != "ENCRYPTED PRIVATE KEY", !block.text.contains("ENCRYPTED") else {
-            throw TokenConfigurationError("\(source.name) is encrypted; give the key without a passphrase.")
+            throw TokenConfigurationError("\(source.name) is encrypted; use a key without a passphrase.")
         }
         if let key = try? EdDSA.PrivateKey(pem: block.text) {
             self = try await .ed25519(key)
@@ -38,7 +38,7 @@ struct SigningKey: Sendable {
             self = try await .rsa(key)
         } else {
             throw TokenConfigurationError(
-                "\(source.name) is not a usable key: RSA of at least 2048 bits, EC on P-256 or Ed25519 is."
+                "\(source.name) is not a usable key. Use RSA with at least 2048 bits, EC P-256 or Ed25519."
             )
         }
     }

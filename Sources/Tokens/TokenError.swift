@@ -50,17 +50,17 @@ package enum TokenError: Error, Sendable, Hashable {
         case .malformed: "The token is malformed: it is not three base64url parts, the first two JSON objects."
         case .tooLong: "The token is longer than \(TokenVerifier.maximumTokenBytes) bytes."
         case .malformedHeader(let name, let form): "The token is malformed: `\(name)` of its header must be \(form)."
-        case .repeatedMember: "The token is malformed: a name comes twice in an object of it."
+        case .repeatedMember: "The token is malformed: an object has a duplicate member."
         case .badSignature, .unknownKey: "The token's signature is not valid."
         case .expired: "The token has expired: claim `exp` is in the past."
         case .notYetValid: "The token is not valid yet: claim `nbf` is in the future."
-        case .wrongIssuer: "The token's issuer is not accepted: claim `iss` names another."
+        case .wrongIssuer: "The token's issuer is not accepted: claim `iss` is a different issuer."
         case .wrongAudience(let name):
-            "The token is meant for another audience: claim `\(name)` does not name this one."
+            "The token is for another audience: claim `\(name)` does not contain this one."
         case .missingClaim(let name): "Claim `\(name)` of the token is missing."
         case .malformedClaim(let name, let form): "Claim `\(name)` of the token must be \(form)."
         case .algorithmNotAllowed: "The token's algorithm is not accepted."
-        case .organizationNotCovered: "The organization of this token is not known here."
+        case .organizationNotCovered: "The organization of this token is unknown."
         case .keysUnavailable: "The keys that verify this token cannot be fetched at present."
         }
     }

@@ -62,7 +62,7 @@ extension TokenKeySource {
         let published = try await publishedKeys()
         if let secret = published.skipped.first(where: \.isSecret), secret.reason != Self.symmetric {
             throw TokenConfigurationError(
-                "key \(secret.position) of \(name) is a private key. Give its public half only."
+                "key \(secret.position) of \(name) is a private key. Use its public key only."
             )
         }
         if let broken = published.skipped.first(where: { $0.reason == Self.unusable }) {
@@ -72,7 +72,7 @@ extension TokenKeySource {
             )
         }
         guard !published.keys.isEmpty else {
-            throw TokenConfigurationError("\(name) holds no key for RS256, ES256 or EdDSA.")
+            throw TokenConfigurationError("\(name) contains no key for RS256, ES256 or EdDSA.")
         }
         return published.keys
     }
@@ -121,7 +121,7 @@ extension TokenKeySource {
             }
         }
         guard published.keys.count <= TokenKeySet.maximumKeys else {
-            throw TokenConfigurationError("\(name) holds more than \(TokenKeySet.maximumKeys) keys.")
+            throw TokenConfigurationError("\(name) contains more than \(TokenKeySet.maximumKeys) keys.")
         }
         return published
     }

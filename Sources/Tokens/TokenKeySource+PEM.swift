@@ -10,12 +10,12 @@ extension TokenKeySource {
         for block in try pemBlocks() {
             let position = "block \(keys.count + 1) of \(name)"
             guard block.label == "PUBLIC KEY" else {
-                let advice = block.label.hasSuffix("PRIVATE KEY") ? " Give its public half (openssl pkey -pubout)." : ""
+                let advice = block.label.hasSuffix("PRIVATE KEY") ? " Use its public key (openssl pkey -pubout)." : ""
                 throw TokenConfigurationError("\(position) is a \(block.label), not a PUBLIC KEY.\(advice)")
             }
             keys.append(try await Self.key(pem: block.text, position: position))
         }
-        guard !keys.isEmpty else { throw TokenConfigurationError("\(name) holds no public key.") }
+        guard !keys.isEmpty else { throw TokenConfigurationError("\(name) contains no public key.") }
         return keys
     }
 
@@ -51,7 +51,7 @@ extension TokenKeySource {
         if let key = try? ES256PublicKey(pem: pem) { return try await .ecdsa(key, id: nil) }
         if let key = try? Insecure.RSA.PublicKey(pem: pem) { return try await .rsa(key, id: nil) }
         throw TokenConfigurationError(
-            "\(position) is not a usable key: RSA of at least 2048 bits, EC on P-256 or Ed25519 is."
+            "\(position) is not a usable key. Use RSA with at least 2048 bits, EC P-256 or Ed25519."
         )
     }
 }

@@ -179,7 +179,7 @@ import Testing
         let gateway = place.gateways[2]
         try await waitUntil("the failure is reported") {
             let answer = try await send(.GET, gateway.operations + "/readyz")
-            return answer.status == 503 && answer.text.contains("taken out of its cluster")
+            return answer.status == 503 && answer.text.contains("removed from its cluster")
         }
         #expect(try await worker.push([worker.draft(2)]).status == 503)
         #expect(try await worker.get("/v1/changes").status == 503)
@@ -187,7 +187,7 @@ import Testing
         #expect(try await other.push([other.draft(1)]).statuses == ["succeeded"])
         let doctor = try await Program.run(["doctor"], environment: gateway.environment)
         #expect(
-            doctor.output.contains("failed   cluster servers: this one was taken out of the cluster"),
+            doctor.output.contains("failed   cluster servers: this one was removed from the cluster"),
             "\(doctor.output)"
         )
         #expect(gateway.lines.contains { $0["level"]?.string == "critical" })
@@ -228,9 +228,9 @@ import Testing
         let coordinator = ["SLUICE_DATABASE_URL": empty.uris(user: "postgres")[0]]
         let alone = try await Program.run(["migrate"], environment: coordinator)
         #expect(alone.status == 0, "\(alone.complaint)")
-        #expect(alone.complaint.contains("to spread them, while they are empty"), "\(alone.complaint)")
+        #expect(alone.complaint.contains("to distribute them while they are empty"), "\(alone.complaint)")
         let finding = try await Program.run(["doctor"], environment: coordinator)
-        #expect(finding.output.contains("Its 2 workers have none of them."), "\(finding.output)")
+        #expect(finding.output.contains("Its 2 workers store no tables."), "\(finding.output)")
         let spread = try await Program.run(["migrate", "--citus"], environment: coordinator)
         #expect(spread.output.contains("spread over 2 servers, in 4 shards"), "\(spread.output)\(spread.complaint)")
         // operators can use any gateway, independent of the organization's server
@@ -238,8 +238,8 @@ import Testing
             for _ in 0..<6 { try await gateway.makeOrganization(UUID()) }
         }
         let findings = [
-            "yes": "ok       cluster commits: straight to 2 servers",
-            "no": "warning  cluster commits: go by way of another server, though all can be reached from here",
+            "yes": "ok       cluster commits: directly to 2 servers",
+            "no": "warning  cluster commits: sent through another server, although all servers can be reached directly",
         ]
         for (isDirect, finding) in findings {
             let doctor = try await Program.run(

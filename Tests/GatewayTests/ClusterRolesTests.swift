@@ -108,7 +108,7 @@ import Testing
         #expect(try await sluice("organizations", "create", "Tenant", "--id", id, "--force").status == 0)
         let row = "INSERT INTO readers (organization_id, role_name, created_at) VALUES ('\(id)', '\(role)', now())"
         try await owner.execute(script: "CREATE ROLE \(role) LOGIN; \(row)")
-        #expect(try await sluice("organizations", "readers", "list", id).complaint.contains("lacks a membership"))
+        #expect(try await sluice("organizations", "readers", "list", id).complaint.contains("a membership is missing"))
         let repaired = try await sluice("organizations", "readers", "add", id, role)
         #expect(repaired.status == 0, "\(repaired.complaint)")
         try await expect([id], of: role, in: database)

@@ -140,7 +140,7 @@ import Testing
         let result = try await Program.run(command, environment: environment)
         let text = result.output + result.complaint
         #expect(result.status == (command == ["doctor"] ? 1 : 69), "\(text)")
-        #expect(text.contains("SLUICE_DATABASE_URL is not set, so postgresql:///sluice is tried"), "\(text)")
+        #expect(text.contains("SLUICE_DATABASE_URL is not set, so the default postgresql:///sluice is used"), "\(text)")
         #expect(text.contains("is SLUICE_DATABASE_URL meant?") && !text.contains("hushhush"), "\(text)")
     }
 

@@ -43,7 +43,7 @@ import Testing
         let shown: [String] = screen.lines.withLock { $0.prefix(2).map { String($0.prefix(50)) } }
         let expected: [String] = [
             #"upstream: POST /contacts → 201 (id 1)  {"name":"Ka"#,
-            "upstream: POST /contacts → 201 (seen before: the sa",
+            "upstream: POST /contacts → 201 (repeated: same resp",
         ].map { String($0.prefix(50)) }
         #expect(shown == expected)
         await #expect(throws: DevelopmentError.self) {

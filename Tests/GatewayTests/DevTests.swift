@@ -37,7 +37,7 @@ import Testing
         #expect(first.screen.contains("ending PostgreSQL"))
 
         let second = try await place.start()
-        #expect(!second.screen.contains("making a database cluster"))
+        #expect(!second.screen.contains("creating a database cluster"))
         let later = try await second.paste("/v1/mutations")
         #expect(later.results.map { $0["replayed"]?.bool } == [true, true, true])
         #expect(later.results.compactMap { $0["server_id"]?.uuid } == ids)
@@ -238,7 +238,7 @@ import Testing
         let place = try DevelopmentPlace()
         let first = try await place.start(["--demo-upstream"])
         let screen = try await first.screen(with: "/contacts'\n")
-        let upstream = try #require(DevelopmentRun.word(after: "A REST API to replay to: ", in: screen)).dropLast()
+        let upstream = try #require(DevelopmentRun.word(after: "REST API in this process: ", in: screen)).dropLast()
         #expect(upstream.hasPrefix("http://127.0.0.1:"))
         let token = try #require(DevelopmentRun.word(after: "export UPSTREAM_TOKEN='", in: screen)).dropLast()
         #expect(try await first.organizations(place) == ["Demo", "Demo upstream"])
@@ -255,8 +255,8 @@ import Testing
                 || stuck.filter { $0 != "succeeded" }.sorted() == ["conflict", "failed", "pending"]
         }
         // the colleague's edit belongs to the user who owns the expense
-        let told = try await first.screen(with: "told the gateway of expense 1, version 2")
-        #expect(told.contains("told the gateway of expense 1, version 2 → applied\n"))
+        let told = try await first.screen(with: "notified the gateway of expense 1, version 2")
+        #expect(told.contains("notified the gateway of expense 1, version 2 → applied\n"))
         #expect(!told.contains("refused"), "\(told)")
         // the built-in demo is unchanged
         #expect(try await first.paste("/v1/mutations").results.map { $0["status"]?.string } == Self.allSucceeded)
@@ -295,7 +295,7 @@ import Testing
         #expect(page.changes.first?["version"]?.int64 == 3)
         let document = page.changes.first?["document"]
         #expect(document?["city"]?.string == "Bergen" && document?["phone"]?.string == "+47 22 11 11 11")
-        _ = try await run.screen(with: "upstream: told the gateway of contact 1, version 3 → applied")
+        _ = try await run.screen(with: "upstream: notified the gateway of contact 1, version 3 → applied")
         #expect(try await run.end(with: SIGINT) == 0)
         place.remove()
     }

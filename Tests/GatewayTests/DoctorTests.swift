@@ -138,13 +138,13 @@ import Testing
         let open = try await Self.examine(settings).checks["keys"]
         #expect(open?.status == "failed" && open?.finding.contains("SLUICE_JWT_ISSUER and SLUICE_JWT_AUDIENCE") == true)
         settings["SLUICE_JWT_EXCLUSIVE_KEYS"] = "yes"
-        let exclusive = try await Self.examine(settings).checks["keys that sign for nobody else"]
+        let exclusive = try await Self.examine(settings).checks["exclusive keys"]
         #expect(exclusive?.status == "warning" && exclusive?.advice?.contains("SLUICE_JWT_AUDIENCE") == true)
         settings["SLUICE_JWT_EXCLUSIVE_KEYS"] = nil
         settings["SLUICE_JWT_ISSUER"] = "https://id.example"
         settings["SLUICE_JWT_AUDIENCE"] = "sluice"
         let (_, _, checks) = try await Self.examine(settings)
-        #expect(checks["keys that sign for nobody else"] == nil)
+        #expect(checks["exclusive keys"] == nil)
         let good = checks["keys of \(provider.url)"]
         #expect(good?.status == "ok")
         #expect(
@@ -196,10 +196,10 @@ import Testing
             """
         try await connection.execute(script: rows)
         let some = try await Self.examine(settings)
-        #expect(some.checks["upstream \(address)"]?.finding == "answers (status 404); of 2 organizations")
+        #expect(some.checks["upstream \(address)"]?.finding == "responds (status 404); used by 2 organizations")
         let dead = some.checks["upstream http://127.0.0.1:9/api"]
         #expect(dead?.status == "warning")
-        #expect(dead?.finding == "does not answer: connection refused; of 1 organization")
+        #expect(dead?.finding == "does not respond: connection refused; used by 1 organization")
         #expect(some.result.output.contains("hushhush") == false)
         #expect(server.requests.allSatisfy { !$0.headers.contains(name: "Authorization") })
 
@@ -237,14 +237,14 @@ import Testing
         settings["SLUICE_DATABASE_URL"] = database.uri + "&user=gateway"
         let good = try await Self.examine(settings).checks["role"]
         #expect(good?.status == "ok")
-        #expect(good?.finding == "gateway, who owns nothing and has the rights that are needed")
+        #expect(good?.finding == "gateway owns no tables, and has all required rights")
 
         try await connection.execute(
             script: "REVOKE DELETE ON lanes FROM gateway; REVOKE UPDATE, INSERT ON feeds FROM gateway"
         )
         let lacking = try await Self.examine(settings)
         #expect(lacking.result.status == 1)
-        #expect(lacking.checks["role"]?.finding == "gateway lacks rights on feeds (INSERT, UPDATE), lanes (DELETE)")
+        #expect(lacking.checks["role"]?.finding == "gateway has no rights on feeds (INSERT, UPDATE), lanes (DELETE)")
 
         settings["SLUICE_DATABASE_URL"] = database.uri + "&user=bypasser"
         #expect(try await Self.examine(settings).checks["role"]?.finding == "bypasser has BYPASSRLS")

@@ -173,7 +173,7 @@ import Testing
         )
         let draft = scene.ada.create()
         Self.expectUnavailable(try await scene.ada.push([draft]))
-        try await Self.waitUntilUnready(scene.gateway.operations, "the database takes no writes")
+        try await Self.waitUntilUnready(scene.gateway.operations, "the database does not accept writes")
         // a known push is still answered, which does not prove that writing works
         Self.expectUnavailable(try await scene.ada.push([draft]))
         #expect(try await send(.GET, scene.gateway.operations + "/readyz").status == 503)
@@ -197,7 +197,7 @@ import Testing
         )
         let gateway = try GatewayProcess(database: database.uri(user: "crowded"))
         try await waitUntil("it listens") { GatewayProcess.takesConnections(gateway.port) }
-        try await Self.waitUntilUnready(gateway.operations, "the database takes no writes")
+        try await Self.waitUntilUnready(gateway.operations, "the database does not accept writes")
         try await superuser.execute(script: "ALTER ROLE crowded CONNECTION LIMIT -1")
         try await gateway.waitUntilReady()
         let worker = try await SingleWorker(gateway)

@@ -195,7 +195,7 @@ import Tokens
         if Promtool.path != nil { #expect(try await Promtool.remarks(on: Array(after.utf8)) == "") }
         #expect(provider.requests.first?.uri == "/keys.json?client=hushhush")
         #expect(try await gateway.terminate() == 0)
-        let warnings = gateway.lines.filter { $0["message"]?.string?.hasPrefix("Keys of tokens could not") == true }
+        let warnings = gateway.lines.filter { $0["message"]?.string?.hasPrefix("Token keys could not") == true }
         #expect(warnings.filter { $0["level"]?.string == "warning" }.count == 1, "once in ten minutes")
         #expect(!gateway.log.contains("hushhush"))
     }

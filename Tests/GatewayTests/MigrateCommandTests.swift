@@ -105,12 +105,12 @@ import Testing
             let result = try await scene.sluice("migrate", command == "migrate" ? "--partitions=2" : command)
             #expect(result.status == 1, "\(result.output)")
             #expect(result.complaint.contains("(\(name))"), "\(result.complaint)")
-            #expect(result.complaint.contains("a database of its own"), "\(result.complaint)")
+            #expect(result.complaint.contains("create a separate database"), "\(result.complaint)")
         }
         #expect(try await scene.number(count) == before)
         let refusal = try await scene.refusalToServe()
         #expect(refusal.status == 1)
-        #expect(refusal.last?["error"]?.string?.contains("a database of its own") == true)
+        #expect(refusal.last?["error"]?.string?.contains("create a separate database") == true)
     }
 
     @Test(.onOneServer("has roles of one")) func `names the privilege missing to create tables`() async throws {
@@ -235,7 +235,7 @@ import Testing
         #expect(created.output == id + "\n")
         let twice = try await scene.sluice("organizations", "create", "Acme Ltd", "--id", id)
         #expect(twice.status == 1)
-        #expect(twice.complaint == "sluice: there is an organization \(id) already\n")
+        #expect(twice.complaint == "sluice: organization \(id) already exists\n")
         let other = try await scene.sluice("organizations", "create", "Søstre & sønner", "--json")
         let json = try JSONTree(parsing: Array(other.output.utf8)).root
         let otherID = try #require(json["id"]?.uuid)
@@ -267,7 +267,7 @@ import Testing
         let unconfirmed = try await scene.sluice("organizations", "purge", otherID.lowercased)
         #expect(unconfirmed.status == 1)
         #expect(unconfirmed.complaint.contains("Søstre & sønner") && unconfirmed.complaint.contains("--yes"))
-        #expect(unconfirmed.complaint.contains("for good: "), "\(unconfirmed.complaint)")
+        #expect(unconfirmed.complaint.contains("and all of its data: "), "\(unconfirmed.complaint)")
         for count in ["1 mutations", "1 entities", "1 devices", "1 users"] {
             #expect(unconfirmed.complaint.contains(count), "\(unconfirmed.complaint)")
         }
@@ -291,7 +291,7 @@ import Testing
             environment: ["SLUICE_DATABASE_URL": scene.database.uri]
         )
         #expect(result.status == 1)
-        #expect(result.complaint == "sluice: there is no organization \(id)\n")
+        #expect(result.complaint == "sluice: no organization has the id \(id)\n")
         #expect(result.output == "")
     }
 
@@ -302,7 +302,7 @@ import Testing
         let again = try await scene.sluice("organizations", "create", "Acme Ltd")
         #expect(again.status == 1 && again.output == "")
         let id = first.output.trimmingCharacters(in: .newlines)
-        #expect(again.complaint.contains(#""Acme Ltd" already, \#(id)"#) && again.complaint.contains("--force"))
+        #expect(again.complaint.contains(#""Acme Ltd" already exists: \#(id)"#) && again.complaint.contains("--force"))
         #expect(try await scene.sluice("organizations", "create", "Acme Ltd", "--force").status == 0)
         #expect(try await scene.number("SELECT count(*) FROM organizations") == 2)
     }

@@ -154,7 +154,7 @@ import Testing
         try await waitUntilPolled(scene, scene.ada)
         let state = try await row(scene, scene.ada)["state"]?.text
         try await run(scene, scene.ada)
-        #expect(lines.withLock { $0.last } == "upstream: GET /contacts?view=changes → 304 (nothing is new)")
+        #expect(lines.withLock { $0.last } == "upstream: GET /contacts?view=changes → 304 (no changes)")
         #expect(try await row(scene, scene.ada)["state"]?.text == state)
         try await colleague(.PATCH, api.baseURL + "/contacts/1", #"{"name":"Pål"}"#)
         try await run(scene, scene.ada)

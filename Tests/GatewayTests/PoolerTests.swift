@@ -13,7 +13,7 @@ import Testing
     .enabled(if: BouncerServer.isInstalled, "PgBouncer is not installed")
 )
 struct PoolerTests {
-    private static let remedy = "PostgreSQL itself, or a pool in session mode"
+    private static let remedy = "to PostgreSQL itself, or to a pool in session mode"
 
     @Test(arguments: [BouncerServer.Mode.transaction, .statement])
     func `every command rejects a pooler that shares sessions`(mode: BouncerServer.Mode) async throws {
@@ -37,7 +37,7 @@ struct PoolerTests {
 
         let doctor = try await Program.run(["doctor"], environment: environment)
         #expect(doctor.status == 1)
-        #expect(doctor.output.contains("failed   pooler: a pooler that hands sessions from client to client"))
+        #expect(doctor.output.contains("failed   pooler: a pooler that shares sessions between clients"))
         #expect(doctor.output.contains("→ Let SLUICE_DATABASE_URL name " + Self.remedy))
         #expect(!doctor.output.contains("schema:"), "no further queries are sent to it")
     }
@@ -76,7 +76,7 @@ struct PoolerTests {
         #expect(doctor.output.contains("warning  pooler: a pooler in session mode"), "\(doctor.output)")
 
         let gateway = try await GatewayProcess.start(database: uri, settings: ["SLUICE_LOG_LEVEL": "notice"])
-        #expect(gateway.messages.contains("Database is reached through a pooler"))
+        #expect(gateway.messages.contains("Database is behind a pooler"))
         let worker = try await SingleWorker(gateway)
         let nginx = try await NginxServer.start(
             configuration: #"location / { default_type application/json; return 201 '{"id":"n-1"}'; }"#
@@ -111,7 +111,7 @@ struct PoolerTests {
         // readiness may change shortly before the log
         try await waitUntil("the log contains the reason") {
             gateway.lines.contains {
-                $0["message"]?.string == "Database has come, but cannot be used"
+                $0["message"]?.string == "Database is reachable, but cannot be used"
                     && $0["reason"]?.string?.contains(Self.remedy) == true
             }
         }
@@ -135,7 +135,7 @@ struct PoolerTests {
             _ = try await worker.push([worker.draft(1)])
             _ = try await worker.get("/v1/mutations")
             return gateway.lines.contains {
-                $0["message"]?.string == "store lost its prepared statements"
+                $0["message"]?.string == "Store lost its prepared statements"
                     && $0["reason"]?.string?.contains("transaction mode") == true
             }
         }

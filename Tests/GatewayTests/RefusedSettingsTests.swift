@@ -23,7 +23,7 @@ import Testing
                 "sluice: SLUICE_DATABASE_URL must be a libpq URI such as postgresql://user@host:5432/sluice, "
                     + "or libpq's key=value form; in a password, write @ as %40, / as %2F.",
                 #"sluice: SLUICE_PUBLIC_ADDRESS is "8080", but must be host:port such as 127.0.0.1:8080 or "#
-                    + "[::1]:8080, the port from 0 to 65535.",
+                    + "[::1]:8080, with a port from 0 to 65535.",
                 "sluice: SLUICE_JWT_SECRET must be at least 16 bytes long.",
                 #"sluice: SLUICE_LOG_FORMAT is "xml", but must be one of json, text."#,
                 #"sluice: SLUICE_MAX_BODY_BYTES is "4 MiB", but must be a whole number from 1024 to 67108864."#,
@@ -72,7 +72,7 @@ import Testing
         #expect(result.status == 78)
         #expect(
             result.complaint.contains(
-                "SLUICE_JWTSECRET is not a setting and has no effect; is SLUICE_JWT_SECRET meant?"
+                "SLUICE_JWTSECRET is not a setting and has no effect; did you mean SLUICE_JWT_SECRET?"
             )
         )
         #expect(!result.complaint.contains("hushhush"))
@@ -149,7 +149,7 @@ import Testing
         }
         let warnings = gateway.lines.filter { $0["level"]?.string == "warning" }.compactMap { $0["reason"]?.string }
         #expect(
-            warnings == ["SLUICE_PUBLIC_ADRESS is not a setting and has no effect; is SLUICE_PUBLIC_ADDRESS meant?"]
+            warnings == ["SLUICE_PUBLIC_ADRESS is not a setting and has no effect; did you mean SLUICE_PUBLIC_ADDRESS?"]
         )
         for text in [GatewayProcess.secret, GatewayProcess.operatorToken, database.uri, worker.token] {
             #expect(!gateway.log.contains(text))

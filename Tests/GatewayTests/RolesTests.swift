@@ -263,7 +263,7 @@ import Testing
         // roles are not part of a copied database
         try await place.execute("REVOKE sluice_reader FROM \(place.analyst)")
         let listed = try await readers("list", first)
-        #expect(listed.output == "\(place.analyst)\n" && listed.complaint.contains("lacks a membership"))
+        #expect(listed.output == "\(place.analyst)\n" && listed.complaint.contains("a membership is missing"))
         #expect(try await readers("list", first, "--json").output.contains(#""effective":false"#))
         #expect(try await readers("add", first, place.analyst).output == "\(place.analyst) reads \(first)\n")
         #expect(try await readers("list", first).complaint == "")
@@ -282,7 +282,8 @@ import Testing
         #expect(unknown.complaint.contains("there is no role"))
         #expect(try await readers("add", UUID().lowercased, place.analyst).complaint.contains("no organization"))
         #expect(try await readers("remove", second, place.analyst).status == 1)
-        #expect(try await readers("remove", first, place.analyst).output == "\(place.analyst) reads \(first) no more\n")
+        let removed = try await readers("remove", first, place.analyst)
+        #expect(removed.output == "\(place.analyst) no longer reads \(first)\n")
         #expect(try await place.ask("SELECT role_name::text FROM readers") == [])
 
         // a purge ends it as well
@@ -495,7 +496,7 @@ import Testing
             ports: (try GatewayProcess.freePort(), try GatewayProcess.freePort())
         )
         let doctor = try await Program.run(["doctor"], environment: environment)
-        #expect(doctor.output.contains("ok       role: \(place.gateway), who owns nothing"), "\(doctor.output)")
+        #expect(doctor.output.contains("ok       role: \(place.gateway) owns no tables"), "\(doctor.output)")
         let migrate = try await Program.run(["migrate"], environment: environment)
         #expect(migrate.status == 0, "\(migrate.complaint)")
         #expect(migrate.output == "The schema is up to date.\n")

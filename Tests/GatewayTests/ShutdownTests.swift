@@ -68,7 +68,7 @@ import Testing
         }
         #expect(try await scene.gateway.end() == 0)
         #expect(
-            scene.messages.suffix(2) == ["Sluice is shutting down; what is in hand is finished first", "Sluice ended"]
+            scene.messages.suffix(2) == ["Sluice is shutting down after finishing work in progress", "Sluice ended"]
         )
 
         try scene.gateway.restart()
@@ -205,7 +205,7 @@ import Testing
         scene.gateway.send(SIGINT)
         // the push is still blocked: only the second signal ends it
         #expect(try await scene.gateway.end() == 130)
-        #expect(scene.messages.last == "Interrupted again; what was in hand was given up")
+        #expect(scene.messages.last == "Interrupted again; work in progress was aborted")
         await #expect(throws: (any Error).self) { try await push.value }
         try await scene.sessions.connection.execute(script: "COMMIT")
         await scene.sessions.close()
@@ -216,7 +216,7 @@ import Testing
         #expect(try await scene.gateway.terminate() == 0)
         #expect(
             scene.messages.filter { $0 != "Request answered" } == [
-                "Sluice starts", "Listening", "Sluice is shutting down; what is in hand is finished first",
+                "Sluice starts", "Listening", "Sluice is shutting down after finishing work in progress",
                 "Sluice ended",
             ]
         )

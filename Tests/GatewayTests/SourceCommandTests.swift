@@ -30,7 +30,7 @@ import Testing
         let settings = try file(mapping)
         let made = try await sluice("sources", "put", id, "crm", settings)
         #expect(made.status == 0, "\(made.complaint)")
-        #expect(made.output.hasPrefix("crm is made: crm  webhook  receiving") && made.output.contains("secret: whsec_"))
+        #expect(made.output.hasPrefix("crm is created: crm  webhook  recei") && made.output.contains("secret: whsec_"))
         let again = try await sluice("sources", "put", id, "crm", settings, "--json")
         #expect(try JSONTree(parsing: Array(again.output.utf8)).root["secret"]?.isNull == true, "\(again.output)")
         let list = try await sluice("sources", "list", id)

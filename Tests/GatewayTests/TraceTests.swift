@@ -141,7 +141,7 @@ import Testing
         )
         #expect(reply.status == 503, "\(reply.text)")
         let lines = gateway.lines.filter { $0["request_id"]?.string == "in-vain" }
-        #expect(Set(lines.compactMap { $0["message"]?.string }) == ["store is unavailable", "Request answered"])
+        #expect(Set(lines.compactMap { $0["message"]?.string }) == ["Store is unavailable", "Request answered"])
         #expect(lines.allSatisfy { $0["trace_id"]?.string == Self.trace })
     }
 }

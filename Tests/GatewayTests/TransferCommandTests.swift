@@ -67,7 +67,7 @@ import Testing
         let file = try place.write("in.ndjson", Self.lines(3_000))
         let first = try await place.run("import", of: place.north, "--rate", "100000", file)
         #expect(first.status == 0, "\(first.complaint)")
-        #expect(first.output.hasPrefix("3000 applied, 0 stale, 0 duplicates, 0 refused; 3000 lines"))
+        #expect(first.output.hasPrefix("3000 applied, 0 stale, 0 duplicates, 0 rejected; 3000 lines"))
         let exported = try await place.run("export", of: place.north, "\(place.folder)/out.ndjson")
         #expect(exported.status == 0 && exported.output.hasPrefix("3000 entities, in "), "\(exported.complaint)")
         let again = try await place.run("export", of: place.north, "\(place.folder)/out.ndjson")
@@ -166,7 +166,7 @@ import Testing
         let file = try place.write("in.ndjson", Self.lines(2) + bad + "\n\u{1b}[2J\n")
         let errors = "\(place.folder)/errors.ndjson"
         let result = try await place.run("import", of: place.north, "--errors", errors, file)
-        #expect(result.status == 1 && result.output.hasPrefix("2 applied, 0 stale, 0 duplicates, 31 refused"))
+        #expect(result.status == 1 && result.output.hasPrefix("2 applied, 0 stale, 0 duplicates, 31 rejected"))
         #expect(result.complaint.contains("sluice: line 3: /document: document is required"))
         #expect(result.complaint.split(separator: "\n").count == 21 && !result.complaint.contains("\u{1b}"))
         let told = try place.text("errors.ndjson").split(separator: "\n")
@@ -179,7 +179,7 @@ import Testing
         #expect(same.status == 64 && same.complaint.contains("is the input"))
         #expect(try place.text("in.ndjson") == input)
         let dry = try await place.run("import", of: place.south, "--dry-run", file)
-        #expect(dry.status == 1 && dry.output.hasPrefix("2 valid, 31 refused;"))
+        #expect(dry.status == 1 && dry.output.hasPrefix("2 valid, 31 rejected;"))
         #expect(try await place.number("SELECT count(*) FROM entities WHERE organization_id = '\(place.south)'") == 0)
         try await place.end()
     }
@@ -203,7 +203,7 @@ import Testing
         let nobody = UUID()
         for command in ["import", "export"] {
             let unknown = try await place.run(command, of: nobody, command == "import" ? file : "\(place.folder)/x")
-            #expect(unknown.status == 1 && unknown.complaint.contains("there is no organization \(nobody.lowercased)"))
+            #expect(unknown.status == 1 && unknown.complaint.contains("has the id \(nobody.lowercased)"))
         }
         let missing = try await place.run("import", of: place.north, "\(place.folder)/nothing")
         #expect(missing.status == 1 && missing.complaint.contains("No such file"))

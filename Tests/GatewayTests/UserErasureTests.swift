@@ -38,7 +38,7 @@ import Testing
         ]
         for reply in refusals {
             expectProblem(reply, .userErased, errors: [])
-            #expect(reply.json?["detail"]?.string?.contains("delete what this device has") == true)
+            #expect(reply.json?["detail"]?.string?.contains("Delete the local data and sign out") == true)
         }
         scene.gateway.clock.advance(seconds: 9)
         let done = try await erase(scene, ada.user)

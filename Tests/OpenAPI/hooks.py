@@ -68,17 +68,17 @@ REASONS = [
     # cursors are opaque, so the schema accepts any text; each is bound to its filter
     ("listMutations", "invalid_request", "parameter_invalid", "cursor"),
     ("listOrganizationMutations", "invalid_request", "parameter_invalid", "cursor"),
-    ("listOrganizationMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
+    ("listOrganizationMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listFailures", "invalid_request", "parameter_invalid", "cursor"),
-    ("listFailures", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
+    ("listFailures", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listStuckMutations", "invalid_request", "parameter_invalid", "cursor"),
-    ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
+    ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'user_id' means something beside"),
     ("listStoppedLanes", "invalid_request", "parameter_invalid", "cursor"),
-    ("listStoppedLanes", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
-    ("getUserLane", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
-    ("listOperations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
-    ("listOperationsOfOrganization", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
+    ("listStoppedLanes", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
+    ("getUserLane", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
+    ("listOperations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
+    ("listOperationsOfOrganization", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     # the number of running operations is not in the request
     ("startOperation", "validation_failed", "member_range", "20 operations"),
     ("listChanges", "invalid_request", "parameter_invalid", "since"),
@@ -148,7 +148,7 @@ REASONS = [
     ("addWebhook", "validation_failed", "member_range", "url must be https"),
     ("addWebhook", "validation_failed", "member_range", "url cannot be used: its address"),
     ("addWebhook", "validation_failed", "member_range", "url cannot be used: it is not https"),
-    ("addWebhook", "validation_failed", "member_range", "url names an address in an unusual form"),
+    ("addWebhook", "validation_failed", "member_range", "url contains an address in an unusual form"),
     ("addWebhook", "validation_failed", "member_range", "an organization has at most"),
     # the schema does not express the kind of an existing source
     ("rotateSourceSecret", "validation_failed", "member_range", ""),
@@ -157,7 +157,7 @@ REASONS = [
     ("changeWebhook", "validation_failed", "member_range", "url must be https"),
     ("changeWebhook", "validation_failed", "member_range", "url cannot be used: its address"),
     ("changeWebhook", "validation_failed", "member_range", "url cannot be used: it is not https"),
-    ("changeWebhook", "validation_failed", "member_range", "url names an address in an unusual form"),
+    ("changeWebhook", "validation_failed", "member_range", "url contains an address in an unusual form"),
 ]
 
 

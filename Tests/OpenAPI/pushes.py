@@ -22,7 +22,7 @@ def complaints(contract, body, answer):
         elif not problems and result["status"] == "rejected" and result["error"]["code"] == "validation_failed":
             # the schema does not express which headers an organization accepts
             rules = {
-                error["rule"] for error in result["error"]["errors"] if "is not among the headers" not in error["detail"]
+                error["rule"] for error in result["error"]["errors"] if "is not an allowed header" not in error["detail"]
             } & OF_THE_SCHEMA
             if rules:
                 yield f"an entry that fits its schema is rejected: {result['error']}"

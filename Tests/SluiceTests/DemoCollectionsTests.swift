@@ -112,7 +112,7 @@ import Testing
         }
         let error = #"{"detail":"it is not Ada's","errors":[{"pointer":"/owner"}]}"#
         let refused = #"{"results":[{"result":"refused","error":\#(error)}]}"#
-        let start = "upstream: told the gateway of expense 1, version 1 → "
+        let start = "upstream: notified the gateway of expense 1, version 1 → "
         #expect(line(200, refused) == start + "refused: /owner: it is not Ada's")
         #expect(line(401, #"{"detail":"The token was revoked."}"#) == start + "401: The token was revoked.")
         #expect(line(200, #"{"results":[{"result":"applied","error":null}]}"#) == start + "applied")

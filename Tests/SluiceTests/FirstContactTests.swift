@@ -145,7 +145,7 @@ import Testing
         let hash = OperatorTokens.hash(of: token)
         for text in ["anna@\(token) bert@\(token)", "anna@\(token) bert@read:\(hash)", "\(token) anna@\(token)"] {
             let problem = problems(of: ["SLUICE_OPERATOR_TOKEN": text])
-            #expect(problem.contains("under two names"), "\(text)")
+            #expect(problem.contains("for two names"), "\(text)")
             #expect(!problem.contains(token) && !problem.contains(hash))
         }
         #expect(problems(of: ["SLUICE_OPERATOR_TOKEN": "anna@\(token) anna@\(hash) bert@\(token)x"]) == "")

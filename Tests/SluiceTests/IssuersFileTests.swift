@@ -91,7 +91,7 @@ import Tokens
         for source in [#""jwks_url":"https://a/keys""#, #""keys_file":"\#(keys.path)""#] {
             let bare = #""issuer":"https://a",\#(source),"organizations":"any""#
             #expect(
-                try problem(one(bare), open).contains("in which /issuers/0/audience is missing: the issuer may sign")
+                try problem(one(bare), open).contains("in which /issuers/0/audience is missing: if the issuer signs")
             )
             #expect(try problem(one(bare + #","exclusive_keys":false"#)).contains("/issuers/0/audience is missing"))
             #expect(
@@ -127,8 +127,8 @@ import Tokens
     @Test(arguments: [
         ("/issuers", #"{}"#, "must be a list of issuers"),
         ("/issuers", #"{"issuers":{}}"#, "must be a list of issuers"),
-        ("/issuers", #"{"issuers":[]}"#, "must hold 1 to 100 issuers"),
-        ("/issuer", #"{"issuer":[]}"#, "means nothing here; is issuers meant?"),
+        ("/issuers", #"{"issuers":[]}"#, "must contain 1 to 100 issuers"),
+        ("/issuer", #"{"issuer":[]}"#, "is unknown; did you mean issuers?"),
         ("/issuers/0", #"{"issuers":[7]}"#, "must be an object"),
         ("/issuers/0/issuer", #"{"issuers":[{}]}"#, "is missing"),
         ("/issuers/0/issuer", #"{"issuers":[{"issuer":7}]}"#, "must be a text of 1 to 1000 bytes"),
@@ -137,9 +137,9 @@ import Tokens
             "/issuers/0/issuer", #"{"issuers":[{"issuer":"https://a\u0007"}]}"#,
             "must be a text of 1 to 1000 bytes without control characters"
         ),
-        (#"/issuers/0/\u{1b}[2J\u{202e}"#, #"{"issuers":[{"\u001b[2J\u202e":"x"}]}"#, "means nothing here"),
-        ("/issuers/0/isuer", #"{"issuers":[{"isuer":"a"}]}"#, "means nothing here; is issuer meant?"),
-        ("/issuers/0/issuer", #"{"issuers":[{"issuer":"a","issuer":"b"}]}"#, "cannot be taken: "),
+        (#"/issuers/0/\u{1b}[2J\u{202e}"#, #"{"issuers":[{"\u001b[2J\u202e":"x"}]}"#, "is unknown"),
+        ("/issuers/0/isuer", #"{"issuers":[{"isuer":"a"}]}"#, "is unknown; did you mean issuer?"),
+        ("/issuers/0/issuer", #"{"issuers":[{"issuer":"a","issuer":"b"}]}"#, "is invalid: "),
     ])
     func `reports an error with its location`(place: String, text: String, reason: String) throws {
         let problem = try problem(text)
@@ -153,14 +153,14 @@ import Tokens
             "/organizations", #""jwks_url":"https://a/k","organizations":"all""#,
             "must be a list of organizations' UUIDs"
         ),
-        ("/organizations", #""jwks_url":"https://a/k","organizations":[]"#, "must hold 1 to 10000 organizations"),
+        ("/organizations", #""jwks_url":"https://a/k","organizations":[]"#, "must contain 1 to 10000 organizations"),
         ("/organizations/1", #""jwks_url":"https://a/k","organizations":["ID","x"]"#, "must be a UUID"),
         ("/organizations/1", #""jwks_url":"https://a/k","organizations":["ID","ID"]"#, "comes twice"),
         ("", #""organizations":"any""#, "must have one of jwks_url, keys_file and secret_file"),
         ("", #""organizations":"any","jwks_url":"https://a/k","keys_file":"/k""#, "must have one of"),
-        ("", #""organizations":"any","jwks_url":"https://a/k","user_claim":"org""#, "has one claim for both"),
-        ("", #""organizations":"any","jwks_url":"https://a/k","user_claim":"$['org']""#, "has one claim for both"),
-        ("", #""organizations":"any","organization_keys":"a","organization_claim":"b""#, "may have one of"),
+        ("", #""organizations":"any","jwks_url":"https://a/k","user_claim":"org""#, "uses the same claim for"),
+        ("", #""organizations":"any","jwks_url":"https://a/k","user_claim":"$['org']""#, "uses the same claim for"),
+        ("", #""organizations":"any","organization_keys":"a","organization_claim":"b""#, "must have at most one of"),
         ("/organization", #""organization":"acme""#, "must be a UUID"),
         (
             "/organization", #""organization":"1192f0c1-2345-7abc-8def-0123456789ab","organizations":["ID"]"#,
@@ -168,20 +168,20 @@ import Tokens
         ),
         (
             "/user_claim", #""user_claim":"$..sub""#,
-            "is no name and no path of names and indices: it leads to more than one value"
+            "is neither a name nor a path of names and indices: it leads to more than one value"
         ),
-        ("/organization_keys", #""organization_keys":"$""#, "is no name and no path of names and indices: it leads to"),
+        ("/organization_keys", #""organization_keys":"$""#, "is neither a name nor a path of names and indices: it"),
         ("/user_ids", #""user_ids":"external""#, "must be one of either, uuid, mapped"),
         ("/organization_ids", #""organization_ids":"mapped""#, "must be one of either, uuid, external"),
         ("/namespace", #""namespace":"""#, "must be a text of 1 to 255 bytes"),
         ("/namespace", #""namespace":"a\u0085b""#, "must be a text of 1 to 255 bytes without control characters"),
         ("/audience", #""audience":"a\nb""#, "must be a text of 1 to 1000 bytes without control characters"),
         ("/jwks_url", #""organizations":"any","jwks_url":"ftp://a/k""#, "must start with http:// or https://"),
-        ("/jwks_url", #""organizations":"any","jwks_url":"https://u:hushhush@a/k""#, "may hold no user or password"),
+        ("/jwks_url", #""organizations":"any","jwks_url":"https://u:hushhush@a/k""#, "must not contain a user or"),
         ("/keys_file", #""organizations":"any","keys_file":"/nowhere""#, "names a file that cannot be read"),
         ("/secret_file", #""organizations":"any","secret_file":"/nowhere""#, "names a file that cannot be read"),
         ("/secret_file", #""organizations":"any","secret_file":"/etc/hostname""#, "names a "),
-        ("/secret", #""organizations":"any","secret":"hushhush""#, "means nothing here; is secret_file meant?"),
+        ("/secret", #""organizations":"any","secret":"hushhush""#, "is unknown; did you mean secret_file?"),
     ])
     func `reports an invalid issuer with its location`(place: String, members: String, reason: String) throws {
         let members = #""issuer":"https://a","# + members.replacingOccurrences(of: "ID", with: Self.id)
@@ -202,8 +202,8 @@ import Tokens
                 #"{"issuers":[\#(entry)]}"#,
                 ["SLUICE_JWT_SECRET": "0123456789abcdef", "SLUICE_JWT_ISSUER": "https://a"]
             )
-                == "SLUICE_JWT_ISSUERS_FILE names FILE, in which /issuers/0/issuer is the issuer that SLUICE_JWT_ISSUER "
-                + "names already."
+                == "SLUICE_JWT_ISSUERS_FILE names FILE, in which /issuers/0/issuer is already configured by "
+                + "SLUICE_JWT_ISSUER."
         )
     }
 

@@ -29,7 +29,7 @@ import Testing
         #expect(
             try problems(["SLUICE_PUBLIC_ADDRESS": text]) == [
                 #"SLUICE_PUBLIC_ADDRESS is "\#(text)", but must be host:port such as 127.0.0.1:8080 or [::1]:8080, "#
-                    + "the port from 0 to 65535."
+                    + "with a port from 0 to 65535."
             ]
         )
     }
@@ -147,7 +147,7 @@ import Testing
         (#"{"log_level": 3}"#, #""log_level" in FILE is "3", but must be one of "#),
         (
             #"{"jwt_issuer": ""}"#,
-            #""jwt_issuer" in FILE is "", but must be a text that is not empty, without control characters."#
+            #""jwt_issuer" in FILE is "", but must be a non-empty text without control characters."#
         ),
         (#"{"max_mutations": [1]}"#, #""max_mutations" in FILE must be a text or a number."#),
         (#"{"max_mutations": {"a": 1}}"#, #""max_mutations" in FILE must be a text or a number."#),

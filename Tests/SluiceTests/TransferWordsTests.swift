@@ -8,11 +8,11 @@ import TransferFeature
     @Test func `a progress bar fills up and shows the remaining time`() {
         #expect(
             TransferWords.bar(share: 0.5, lines: 400_000, seconds: 200, width: 10)
-                == "[#####·····]  50 %  400000 lines, 2000 a second, 3 min left"
+                == "[#####·····]  50 %  400000 lines, 2000 per second, 3 min left"
         )
-        #expect(TransferWords.bar(share: 1, lines: 10, seconds: 2, width: 4) == "[####] 100 %  10 lines, 5 a second")
-        #expect(TransferWords.bar(share: 1.5, lines: 0, seconds: 0, width: 4) == "[####] 100 %  0 lines, 0 a second")
-        #expect(TransferWords.bar(share: nil, lines: 10, seconds: 2) == "10 lines, 5 a second", "a pipe has no length")
+        #expect(TransferWords.bar(share: 1, lines: 10, seconds: 2, width: 4) == "[####] 100 %  10 lines, 5 per second")
+        #expect(TransferWords.bar(share: 1.5, lines: 0, seconds: 0, width: 4) == "[####] 100 %  0 lines, 0 per second")
+        #expect(TransferWords.bar(share: nil, lines: 10, seconds: 2) == "10 lines, 5 per second", "a pipe has no size")
     }
 
     @Test func `the summary reports the result of all lines`() {
@@ -20,12 +20,12 @@ import TransferFeature
         (report.lines, report.applied, report.stale, report.duplicates, report.refused) = (10, 5, 1, 3, 1)
         #expect(
             TransferWords.summary(report, seconds: 2, isDryRun: false)
-                == "5 applied, 1 stale, 3 duplicates, 1 refused; 10 lines in 2 s, 5 a second"
+                == "5 applied, 1 stale, 3 duplicates, 1 rejected; 10 lines in 2 s, 5 per second"
         )
         (report.parked, report.echoes, report.leftOut) = (2, 1, 4)
         #expect(
             TransferWords.summary(report, seconds: 2, isDryRun: false).hasPrefix(
-                "5 applied, 1 stale, 3 duplicates, 1 echoes, 2 that wait for the upstream, 1 refused, 4 left out;"
+                "5 applied, 1 stale, 3 duplicates, 1 echoes, 2 waiting for the upstream, 1 rejected, 4 omitted;"
             )
         )
         #expect(TransferWords.summary(report, seconds: 2, isDryRun: true).contains("nothing was written"))

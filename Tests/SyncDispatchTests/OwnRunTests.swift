@@ -128,7 +128,7 @@ import Testing
             detail
                 == (operation == "delete"
                     ? "another writer deleted the entity"
-                    : "base_version is 1, but another writer wrote since, and it is at version 2")
+                    : "base_version is 1, but another writer changed the entity, which is at version 2")
         )
         #expect(conflict["error"]?["current"]?["version"]?.int64 == 2)
         #expect(conflict.attempts == 0 && stage.upstream.requests.count == 2)

@@ -220,7 +220,7 @@ import Testing
         let endpoint = try await endpoint(gateway, phone.organization)
         let isDown = Atomic(true)
         let receiver = Receiver { _, _, _ in
-            isDown.load(ordering: .sequentiallyConsistent) ? .none("no connection in time") : .status(200, retryAt: nil)
+            isDown.load(ordering: .sequentiallyConsistent) ? .none("connecting timed out") : .status(200, retryAt: nil)
         }
         let running = courier(gateway, receiver)
         let administration = gateway.store.webhookAdministration

@@ -85,7 +85,7 @@ import Testing
             ]
             let found = try #require(refusal(sample))
             #expect(found.code == "dependency_rejected" && found.pointer == "/payload/tags/1")
-            #expect(found.detail == "/payload/tags/1 holds local id 2 in 'tag', which has no server id")
+            #expect(found.detail == "/payload/tags/1 contains local id 2 in 'tag', which has no server id")
         }
     }
 

@@ -214,7 +214,7 @@ import Testing
         let outcome = try #require(Sample().outcome(.notSent("connection refused")))
         #expect(outcome.status == .pending && outcome.kind == .unreachable && !outcome.isOutcomeUnknown)
         #expect(outcome.attemptCount == 1 && outcome.pause == 4)
-        #expect(outcome.lastError == "the upstream was not reached: connection refused")
+        #expect(outcome.lastError == "the upstream could not be reached: connection refused")
         #expect(try #require(Sample(isOutcomeUnknown: true).outcome(.notSent("x"))).isOutcomeUnknown)
     }
 
@@ -304,7 +304,7 @@ import Testing
     func `a create whose answer contains no ID fails`(_ json: String?, _ location: String?) throws {
         let outcome = try #require(Sample().outcome(201, json, location: location))
         #expect(outcome.status == .failed && outcome.code == "upstream_answer_unusable")
-        #expect(outcome.detail?.contains("does not name the new entity") == true)
+        #expect(outcome.detail?.contains("does not identify the new entity") == true)
         #expect(outcome.lastError != nil && outcome.responseStatus == 201)
     }
 
@@ -436,7 +436,7 @@ import Testing
         // the problem omits the upstream's text, for every kind of JSON
         for json in [#""secret""#, #"{"a":"secret"}"#, #"["secret"]"#] {
             #expect(
-                Sample(attempts: 4).outcome(503, json)?.detail == "given up after 5 attempts; the upstream answered 503"
+                Sample(attempts: 4).outcome(503, json)?.detail == "failed after 5 attempts; the upstream answered 503"
             )
         }
     }
@@ -503,6 +503,6 @@ import Testing
         )
         #expect(outcome.status == .pending && outcome.kind == .refused && outcome.attemptCount == 4)
         #expect(outcome.nextRetryAt == Sample.now.adding(seconds: 30))
-        #expect(outcome.lastError == "nothing can be sent to the upstream: no signing key is configured")
+        #expect(outcome.lastError == "no request can be sent to the upstream: no signing key is configured")
     }
 }

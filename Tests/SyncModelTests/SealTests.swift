@@ -212,7 +212,7 @@ import Testing
             #expect(throws: SealError.locked(reason)) { try seal.seal(text: "x", as: place) }
         }
         let forged = WrappedKey(number: 2, masterKey: key.masterKey, bytes: key.bytes)
-        #expect(try seal([forged]).lock?.contains("does not open") == true)
+        #expect(try seal([forged]).lock?.contains("does not unwrap") == true)
         #expect(try seal([]).isPlain)
     }
 

@@ -288,7 +288,7 @@ import Testing
         sample.endpoint = nil
         let outcome = try #require(reason(sample.decision()))
         #expect(outcome.status == .failed && outcome.code == "validation_failed")
-        #expect(outcome.detail == "its type 'contact' is forwarded now, and it has no endpoint to be sent to")
+        #expect(outcome.detail == "its type 'contact' is forwarded now, but the mutation has no endpoint")
         #expect(outcome.lastError == outcome.detail && outcome.attemptCount == 0)
     }
 

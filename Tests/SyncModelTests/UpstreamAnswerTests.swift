@@ -26,7 +26,7 @@ import Testing
         let outcome = try outcome(202, json, location: location)
         #expect(outcome.status == .failed && outcome.code == "upstream_answer_unusable")
         #expect(outcome.serverID == nil && outcome.responseStatus == 202)
-        #expect(outcome.detail?.contains("202 only says that the create was accepted") == true)
+        #expect(outcome.detail?.contains("202 means that the create was accepted") == true)
     }
 
     @Test func `a 202 to an update does not change the document and the ETag`() throws {
@@ -71,7 +71,7 @@ import Testing
         let outcome = try outcome(location: location)
         #expect(outcome.status == .failed && outcome.serverID == nil, "\(outcome.serverID?.text ?? "-")")
         #expect(outcome.code == "upstream_answer_unusable")
-        #expect(outcome.detail?.contains("Location leads to something else") == true, "\(outcome.detail ?? "-")")
+        #expect(outcome.detail?.contains("Location does not point to an entity") == true, "\(outcome.detail ?? "-")")
     }
 
     @Test(arguments: ["/v1/contacts", "/v1/contacts/", "/v1/contacts?id=77", "https://api.example/v1/contacts#77"])
@@ -164,14 +164,14 @@ import Testing
     func `the error names the defect of the id`(_ json: String, _ cause: String) throws {
         let outcome = try outcome(201, json.isEmpty ? nil : json)
         #expect(outcome.code == "upstream_answer_unusable" && outcome.detail?.contains("the body \(cause)") == true)
-        #expect(outcome.detail?.contains("there is no Location") == true)
+        #expect(outcome.detail?.contains("Location is missing") == true)
         #expect(outcome.detail?.contains("refused") == false, "\(outcome.detail ?? "-")")
     }
 
     @Test func `a duplicate id is named`() throws {
         let response = UpstreamResponse(status: 201, unkeptJSON: Array(#"{"id":7,"id":8}"#.utf8))
         let outcome = try #require(Sample().outcome(.response(response)))
-        #expect(outcome.detail?.contains("has a member of /id twice") == true)
+        #expect(outcome.detail?.contains("has a duplicate member or an invalid text at /id") == true)
     }
 
     @Test(

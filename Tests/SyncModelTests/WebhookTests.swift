@@ -55,7 +55,7 @@ import WebhooksFeature
             #expect(outcome.lastError != nil)
         }
         #expect(outcome(.status(302, retryAt: nil)).lastError?.contains("not followed") == true)
-        #expect(outcome(.none("no connection in time")).lastError == "no connection in time")
+        #expect(outcome(.none("connecting timed out")).lastError == "connecting timed out")
         let gone = outcome(.status(410, retryAt: nil))
         #expect(gone.status == .dead && gone.lastStatus == 410)
         var health = WebhookHealth()

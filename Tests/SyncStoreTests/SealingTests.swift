@@ -192,7 +192,7 @@ import Testing
         #expect(conflict.value(at: "/error/current/unreadable")?.text == #"["document"]"#)
         let patched = try #require(try await other.push([patch]).results.first)
         #expect(patched.status == "failed")
-        #expect(patched["error"]?["detail"]?.string?.contains("cannot be opened") == true)
+        #expect(patched["error"]?["detail"]?.string?.contains("cannot be decrypted") == true)
         #expect(try await fourth.push([replace]).results.map(\.status) == ["succeeded"])
         #expect(try await phone.pull().last?["document"]?.text == #"{"whole":1}"#)
 

@@ -288,7 +288,7 @@ import Testing
             let found = try await seal(number)
             #expect(found.unreadable == 4 && found.droppedKeys == 0 && found.keptKeys == (number == nil ? 0 : 1))
             #expect(
-                found.unreadableValues.allSatisfy { $0.contains("key of user \(one.user.lowercased), which is gone") }
+                found.unreadableValues.allSatisfy { $0.contains("of user \(one.user.lowercased), which was deleted") }
             )
             #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
             #expect(try await tables(Self.marker, gateway) == [:])

@@ -30,7 +30,7 @@ import Testing
             let base = server.baseURL.replacing("http:", with: "https:")
             return await $0.send(request(), to: UpstreamSettings(baseURL: base))
         }
-        #expect(answer.notSent == "no TLS connection could be made")
+        #expect(answer.notSent == "no TLS connection could be established")
     }
 
     @Test func `a TLS handshake that never ends sends nothing`() async throws {
@@ -42,7 +42,7 @@ import Testing
             let base = server.baseURL.replacing("http:", with: "https:")
             return await $0.send(request(), to: UpstreamSettings(baseURL: base))
         }
-        #expect(answer.notSent == "no connection in time")
+        #expect(answer.notSent == "connecting timed out")
     }
 
     /// A waiting request gets the connection as soon as an answer has ended. With small answers, a single read returns
@@ -194,7 +194,7 @@ import Testing
         let answer = try await withUpstream {
             await $0.send(request(timeout: .seconds(60)), to: UpstreamSettings(baseURL: server.baseURL))
         }
-        #expect(answer.unknown == "the answer was not HTTP, or broke off")
+        #expect(answer.unknown == "the response was not HTTP, or was incomplete")
     }
 
     @Test func `huge headers are unknown`() async throws {
@@ -203,7 +203,7 @@ import Testing
         let answer = try await withUpstream {
             await $0.send(request(timeout: .seconds(60)), to: UpstreamSettings(baseURL: server.baseURL))
         }
-        #expect(answer.unknown == "the answer was not HTTP, or broke off")
+        #expect(answer.unknown == "the response was not HTTP, or was incomplete")
     }
 
     @Test func `the client library repeats no request`() async throws {
@@ -214,9 +214,9 @@ import Testing
             let settings = UpstreamSettings(baseURL: server.baseURL)
             #expect(await upstream.send(request(), to: settings).response?.status == 201)
             let second = await upstream.send(request(), to: settings)
-            #expect(second.unknown == "the connection was closed before an answer", "\(second)")
+            #expect(second.unknown == "the connection was closed before a response", "\(second)")
             let third = await upstream.send(request(), to: settings)
-            #expect(third.unknown == "the connection was closed before an answer", "\(third)")
+            #expect(third.unknown == "the connection was closed before a response", "\(third)")
         }
         var connections: [Int] = []
         for await request in server.requests {
@@ -245,7 +245,7 @@ import Testing
         try await withUpstream { upstream in
             await upstream.shutdown()
             let answer = await upstream.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
-            #expect(answer.unready == "the gateway is ending")
+            #expect(answer.unready == "the gateway is shutting down")
         }
     }
 

@@ -52,7 +52,7 @@ import Testing
             [.send("HTTP/1.1 \(status) Elsewhere\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n")]
         }
         let answer = try await withReader { await $0.keySet(server.baseURL, nil) }
-        #expect(answer == .failed("a redirect (\(status)), which is not followed; name the final URL"))
+        #expect(answer == .failed("a redirect (\(status)), which is not followed; use the final URL"))
     }
 
     @Test func `other answers are failures`() async throws {

@@ -77,10 +77,10 @@ import WebhooksFeature
         let other = try await ScriptedServer.start { _, _ in [.send(endless)] }
         #expect(await send(other.baseURL) == .status(500, retryAt: nil))
         let low = try await ScriptedServer.start(answering: "HTTP/1.1 099 x\r\ncontent-length: 1\r\n\r\n1")
-        #expect(await send(low.baseURL) == .none("the answer was not HTTP, or broke off"))
+        #expect(await send(low.baseURL) == .none("the response was not HTTP, or was incomplete"))
         let cut = try await ScriptedServer.start { _, _ in [.close] }
         let answer = await send(cut.baseURL)
-        #expect(answer == .none("the connection was closed before an answer"))
+        #expect(answer == .none("the connection was closed before a response"))
     }
 
     /// The server exists and would answer; no connection arrives.

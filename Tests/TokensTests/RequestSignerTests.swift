@@ -79,8 +79,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", "holds no private key"), ("nonsense", "holds no private key"),
-        (Keys.ec.publicKey.pemRepresentation, "holds no private key"),
+        ("", "contains no private key"), ("nonsense", "contains no private key"),
+        (Keys.ec.publicKey.pemRepresentation, "contains no private key"),
         (Keys.ec.pemRepresentation + "\n" + Keys.ec.pemRepresentation, "holds 2 private keys"),
         ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "not a usable key"),
         ("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----", "encrypted"),

@@ -97,44 +97,45 @@ package struct IngestFeature: Feature {
         registry.describe(
             SourceMetrics.runs,
             kind: .counter,
-            help: "Runs of sources, and messages to them, by kind and outcome: succeeded, failed, lost, unauthorized."
+            help: "Runs of sources and messages to them, by kind and outcome: succeeded, failed, lost, unauthorized."
         )
         registry.describe(
             SourceMetrics.retries,
             kind: .counter,
-            help: "Batches of sources that were handed in again, by kind and reason: too_large, unavailable, parked."
+            help: "Resubmitted batches of sources, by kind and reason: too_large, unavailable, parked."
         )
         registry.describe(
             SourceMetrics.events,
             kind: .counter,
-            help: "Events that sources brought, by kind and what became of them; ignored where no rule is for them."
+            help: "Events of sources, by kind and outcome; ignored if no rule matches."
         )
     }
 
     package func addMetrics(to registry: PrometheusRegistry) {
         addSourceMetrics(to: registry)
         let (replication, poller) = (replication, poller)
-        registry.addGauge("sluice_replications_running", "Databases of organizations whose log this replica follows.") {
+        registry.addGauge("sluice_replications_running", "Databases of organizations that this replica replicates.") {
             Double(replication.current)
         }
         registry.addGauge(
             "sluice_replication_lag_bytes",
-            "How far the slot that is furthest behind is behind its server's log, of those this replica looked at lately."
+            "Maximum lag of the replication slots that this replica checked recently."
         ) { Double(replication.reports.map(\.lagBytes).max() ?? 0) }
         registry.addGauge(
             "sluice_replication_retained_bytes",
-            "The most log that a server keeps for a slot, of those this replica looked at lately."
+            "Maximum log retained for a replication slot that this replica checked recently."
         ) { Double(replication.reports.map(\.retainedBytes).max() ?? 0) }
         registry.addGauge(
             "sluice_replication_slots",
-            "Slots this replica looked at lately, by the server's wal_status: reserved, extended, unreserved, lost.",
+            "Replication slots that this replica checked recently, by wal_status: reserved, extended, unreserved, "
+                + "lost.",
             by: "wal_status"
         ) {
             let found = Dictionary(grouping: replication.reports, by: \.walStatus).mapValues { Double($0.count) }
             return Dictionary(uniqueKeysWithValues: SlotReport.walStatuses.map { ($0, found[$0] ?? 0) })
         }
         registry.addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller?.current ?? 0) }
-        registry.addGauge("sluice_polls_awaiting", "Sources that await an answer, and take no place.") {
+        registry.addGauge("sluice_polls_awaiting", "Sources waiting for a response, outside of the limit.") {
             Double(poller?.awaiting ?? 0)
         }
     }
@@ -143,7 +144,7 @@ package struct IngestFeature: Feature {
     private func addSourceMetrics(to registry: PrometheusRegistry) {
         let (census, now) = (census, gateway.configuration.now)
         let name = "sluice_sources"
-        let help = "Sources of all organizations that are served, by kind and state: ok, failing, disabled."
+        let help = "Sources of all active organizations, by kind and state: ok, failing, disabled."
         registry.describe(name, kind: .gauge, help: help)
         registry.onScrape { registry in
             guard let found = census.findings else { return }
@@ -156,7 +157,7 @@ package struct IngestFeature: Feature {
         }
         registry.addGauge(
             "sluice_source_last_success_seconds",
-            "How long ago the source's last success was that has had none for longest, by kind; 0 without any.",
+            "Maximum time since a source's last success, by kind; 0 without sources.",
             by: "kind"
         ) {
             guard let found = census.findings else { return [:] }

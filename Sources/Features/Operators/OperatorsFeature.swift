@@ -105,18 +105,18 @@ package struct OperatorsFeature: Feature {
         registry.describe(
             OperationMetrics.mutations,
             kind: .counter,
-            help: "Mutations that operators' operations looked at here, by what came of them."
+            help: "Mutations processed by bulk operations on this replica, by outcome."
         )
         registry.describe(
             OperationMetrics.ended,
             kind: .counter,
-            help: "Operators' operations that came to their end here, by how."
+            help: "Bulk operations that ended on this replica, by outcome."
         )
     }
 
     package func addMetrics(to registry: PrometheusRegistry) {
         let operating = operating
-        registry.addGauge("sluice_operations_running", "Operators' operations that this replica works on.") {
+        registry.addGauge("sluice_operations_running", "Bulk operations in progress on this replica.") {
             Double(operating.count)
         }
     }

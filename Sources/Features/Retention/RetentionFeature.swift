@@ -43,24 +43,24 @@ package struct RetentionFeature: Feature {
         registry.describe(
             RetentionMetrics.rows,
             kind: .counter,
-            help: "Rows that retention changed or deleted, by what they were."
+            help: "Rows that retention changed or deleted, by kind."
         )
-        let step = "Time of a step of retention, from its first statement to its commit."
+        let step = "Duration of a retention step, from its first statement to its commit."
         registry.describe(RetentionMetrics.stepDuration, kind: .histogram, help: step)
     }
 
     package func addMetrics(to registry: PrometheusRegistry) {
         let retention = retention
-        registry.addGauge("sluice_retention_running", "1 while this replica runs retention; at most one does.") {
+        registry.addGauge("sluice_retention_running", "1 while this replica runs retention. At most one does.") {
             retention.state.isRunning ? 1 : 0
         }
         registry.addGauge(
             "sluice_retention_due_since_seconds",
-            "How long the oldest row had been overdue when a run of this replica last left something; else 0."
+            "Overdue time of the oldest row that this replica's last run left; otherwise 0."
         ) { retention.state.overdue }
         registry.addGauge(
             "sluice_retention_last_success_timestamp_seconds",
-            "When retention last came to its end, on any replica; 0 before the first."
+            "End of the last completed retention run of any replica; 0 before the first."
         ) { Double(retention.state.finishedAt?.microseconds ?? 0) / 1_000_000 }
     }
 }

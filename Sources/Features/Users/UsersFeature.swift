@@ -70,9 +70,9 @@ package struct UsersFeature: Feature {
 
     package static func describeMetrics(in registry: PrometheusRegistry) {
         for (name, help) in [
-            (UserMetrics.erasedUsers, "Users whose data were erased, by this replica."),
-            (UserMetrics.untoldErasures, "Attempts to tell an upstream of an erasure that were in vain."),
-            (UserMetrics.joinedUsers, "Users that operators joined into others, through this replica."),
+            (UserMetrics.erasedUsers, "Users whose data this replica erased."),
+            (UserMetrics.untoldErasures, "Failed attempts to notify an upstream of an erasure."),
+            (UserMetrics.joinedUsers, "Users that operators merged into others through this replica."),
         ] { registry.describe(name, kind: .counter, help: help) }
     }
 
@@ -80,11 +80,11 @@ package struct UsersFeature: Feature {
         let erasures = erasures
         registry.addGauge(
             "sluice_erasures_open",
-            "Users who are being erased, on all replicas together; at most 1,000."
+            "Users being erased on all replicas; at most 1,000 are counted."
         ) { Double(erasures.state.count) }
         registry.addGauge(
             "sluice_erasures_open_since_timestamp_seconds",
-            "When the first of the erasures that are under way began; 0 where there is none."
+            "Start of the oldest erasure in progress; 0 without erasures."
         ) { Double(erasures.state.since?.microseconds ?? 0) / 1_000_000 }
     }
 }

@@ -74,17 +74,17 @@ package struct WebhooksFeature: Feature {
             WebhookMetrics.attempts,
             kind: .counter,
             help:
-                "Attempts to deliver webhooks, by what became of the delivery: delivered, waiting (tried again), dead."
+                "Attempts to deliver webhooks, by outcome: delivered, waiting (retried), dead."
         )
         registry.describe(
             WebhookMetrics.leasesLost,
             kind: .counter,
-            help: "Attempts thrown away because another worker had taken the webhook."
+            help: "Attempts discarded because another worker had leased the webhook."
         )
         registry.describe(
             WebhookMetrics.requestDuration,
             kind: .histogram,
-            help: "Time that requests to webhooks took, time-outs included."
+            help: "Duration of webhook requests, including time-outs."
         )
     }
 
@@ -92,21 +92,21 @@ package struct WebhooksFeature: Feature {
         let (courier, census, now) = (courier, census, gateway.configuration.now)
         registry.addGauge(
             "sluice_webhooks",
-            "Webhooks of all organizations, by state: enabled, failing (of these, paused), gone (answered 410).",
+            "Webhooks of all organizations, by state: enabled, failing (of these, paused), gone (responded 410).",
             by: "state"
         ) {
             guard let found = census.findings else { return [:] }
             return ["enabled": found.enabled, "failing": found.failing, "gone": found.gone].mapValues(Double.init)
         }
-        registry.addGauge("sluice_webhooks_running", "Webhooks that this replica sends to.") {
+        registry.addGauge("sluice_webhooks_running", "Webhooks to which this replica sends.") {
             Double(courier.current)
         }
-        registry.addGauge("sluice_webhooks_awaiting", "Webhooks that await an answer, and take no place.") {
+        registry.addGauge("sluice_webhooks_awaiting", "Webhooks waiting for a response, outside of the limit.") {
             Double(courier.awaiting)
         }
         registry.addGauge(
             "sluice_webhook_failing_seconds",
-            "How long the webhook has failed that has failed longest; 0 without any."
+            "Time for which the longest-failing webhook has failed; 0 without failing webhooks."
         ) {
             census.findings.map { $0.failingSince?.age(at: now()) ?? 0 }
         }

@@ -8,26 +8,26 @@ import SyncStore
 struct AfterRestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "after-restore",
-        abstract: "Set right a database that was restored from a backup, before gateways start on it.",
+        abstract: "Repair a database after restoring a backup, before gateways start.",
         discussion: """
-            Cursors of changes, events and mappings that were handed out after the backup was
-            made would name things that never were: from now on every older cursor is
-            answered 410, and clients start over. Lanes that somebody worked on when the
-            backup was made can be taken at once. Users who were erased since, as far as
-            the database still says so, are erased again once gateways run.
-            Lists the sources that follow a database's log: if a slot is ahead of the
-            restored position, its source stops until it is run from null.
+            Invalidates all cursors of changes, events and mappings, because cursors issued
+            after the backup may refer to data that the backup does not contain. Requests
+            with an older cursor receive 410, and clients start over. Releases the leases of
+            lanes. Repeats erasures of users that the restored database records; gateways
+            run them after they start. Lists the sources that follow a database's log: if a
+            replication slot is ahead of the restored position, its source stops until it is
+            run from the beginning.
 
             EXAMPLES
               sluice after-restore
               pg_restore -d sluice sluice.dump && sluice migrate && sluice after-restore
 
-            Refuses with 75 while gateways are connected. Can be run again: clients then
-            start over once more.
+            Exits with 75 while gateways are connected. The command can be run again, but
+            then all clients start over again.
             """
     )
 
-    @Flag(help: "Also while other programs that call themselves sluice are connected.")
+    @Flag(help: "Run even if other programs named sluice are connected.")
     var force = false
 
     @OptionGroup var options: AdministrationOptions
@@ -36,7 +36,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         let isForced = force
         let result = try await options.run(
             CommandAct("setRightAfterRestore"),
-            orElse: .notFound("there is nothing to set right"),
+            orElse: .notFound("there is nothing to repair"),
             result: { if case .others = $0 { .failed(.overloaded) } else { .whole } }
         ) { administration throws(Problem) -> Result? in
             let others = isForced ? 0 : try await Self.lastingSessions(administration)
@@ -46,7 +46,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         }
         switch result {
         case .others(let count):
-            let reason = "gateways are connected to the database (\(count) connections); end them first, or use --force"
+            let reason = "gateways are connected to the database (\(count) connections); stop them or use --force"
             throw Terminal.failure(reason, Terminal.tryAgain)
         case .done(let report, let sources):
             options.say(Self.words(report, sources)) {
@@ -71,11 +71,11 @@ struct AfterRestoreCommand: AsyncParsableCommand {
 
     private static func words(_ report: RestoreReport, _ sources: [RestoredSource]) -> String {
         var lines = [
-            "\(report.feeds) organizations: cursors from before are answered 410 from now on",
-            "\(report.lanes) lanes were being worked on, and can be taken at once",
+            "\(report.feeds) organizations: older cursors now receive 410",
+            "\(report.lanes) leases of lanes released",
         ]
-        if report.erasures > 0 { lines.append("\(report.erasures) users had been erased; gateways erase them again") }
-        if report.hadRetention { lines.append("retention's turn is free") }
+        if report.erasures > 0 { lines.append("\(report.erasures) erased users: gateways will erase them again") }
+        if report.hadRetention { lines.append("retention lease released") }
         for source in sources {
             let position = source.confirmed.map { "position \($0)" } ?? "without a position"
             lines.append(

@@ -6,7 +6,7 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("config"),
         help: ArgumentHelp(
-            "A JSON file of settings; the environment goes before it. Also SLUICE_CONFIG_FILE.",
+            "JSON file of settings. The environment takes precedence. Also SLUICE_CONFIG_FILE.",
             valueName: "file"
         ),
         completion: .file(extensions: ["json"])

@@ -7,7 +7,7 @@ import SyncStore
 struct DevCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dev",
-        abstract: "Try it: the gateway with a private database, ready to be used.",
+        abstract: "Start a gateway with a private database and a demo organization.",
         usage: "sluice dev [<options>]",
         discussion: """
             EXAMPLES
@@ -15,40 +15,40 @@ struct DevCommand: AsyncParsableCommand {
               sluice dev --demo-upstream
               sluice dev --port 9080 --operations-port 9081 --directory /tmp/trial
 
-            Makes a PostgreSQL cluster of its own in .sluice (on a Unix socket, so it
-            is in nobody's way), migrates it, makes an organization "Demo" with a user,
-            starts the gateway, and prints a token and commands to paste. Needs
-            PostgreSQL's server programs, and nothing else. Started as root, it runs
-            PostgreSQL as the user postgres, or nobody.
+            Creates a private PostgreSQL cluster in .sluice (on a Unix socket, so that it
+            does not conflict with other servers), migrates it, creates an organization
+            "Demo" with a user, starts the gateway, and prints a token and commands to
+            paste. Requires only PostgreSQL's server programs. If started as root, it runs
+            PostgreSQL as the user postgres or nobody.
 
-            With --demo-upstream there is also an organization "Demo upstream", whose
-            mutations are replayed against a small REST API in this process, with
-            commands that show a replay, a retry, a conflict and a colleague's edit. What reaches the API is
-            shown, a line a request. A second user of it has a failure and a conflict
-            from the start, for the console, whose address and token are printed. Both
-            begin afresh with each start.
+            --demo-upstream adds an organization "Demo upstream", whose mutations are
+            replayed to a small REST API in this process. Printed commands demonstrate a
+            replay, a retry, a conflict and a colleague's edit. Each request to the API is
+            shown on one line. A second user has a failure and a conflict from the start,
+            to be settled in the console; its address and token are printed. Both start
+            over with each start.
 
-            SLUICE_ variables that limit or log have effect as with serve; database,
-            addresses, keys and operator token are its own.
+            SLUICE_ variables of limits and logging take effect as with serve. The database,
+            addresses, keys and operator token are private.
 
-            Ctrl-C ends both; the next start finds the data. To begin afresh, remove
-            the folder.
+            Press Ctrl-C to stop the gateway and the database. The next start uses the same
+            data. Delete the folder to start over.
             """
     )
 
-    @Option(help: ArgumentHelp("Where secrets and data are kept.", valueName: "folder"), completion: .directory)
+    @Option(help: ArgumentHelp("Folder of secrets and data.", valueName: "folder"), completion: .directory)
     var directory = ".sluice"
 
-    @Option(help: "The port of the API, on 127.0.0.1; 0 takes any.")
+    @Option(help: "Port of the API on 127.0.0.1; 0 selects a free port.")
     var port = 8_080
 
-    @Option(help: "The port of health, metrics and /admin, on 127.0.0.1; 0 takes any.")
+    @Option(help: "Port of health, metrics and /admin on 127.0.0.1; 0 selects a free port.")
     var operationsPort = 8_081
 
-    @Flag(help: "Also run a small REST API that mutations are replayed against.")
+    @Flag(help: "Also run a small REST API to which mutations are replayed.")
     var demoUpstream = false
 
-    @Option(help: "The port of that REST API, on 127.0.0.1; 0 takes any.")
+    @Option(help: "Port of that REST API on 127.0.0.1; 0 selects a free port.")
     var demoUpstreamPort = 0
 
     func validate() throws {
@@ -61,7 +61,7 @@ struct DevCommand: AsyncParsableCommand {
         if port == operationsPort, port != 0 { throw ValidationError("--port and --operations-port must differ.") }
         if demoUpstreamPort != 0 {
             guard demoUpstream else {
-                throw ValidationError("--demo-upstream-port is of use with --demo-upstream only.")
+                throw ValidationError("--demo-upstream-port requires --demo-upstream.")
             }
             guard ![port, operationsPort].contains(demoUpstreamPort) else {
                 throw ValidationError("--demo-upstream-port must differ from the other ports.")
@@ -90,7 +90,7 @@ struct DevCommand: AsyncParsableCommand {
         let cluster = try await DevelopmentCluster.settle(in: directory, environment: environment)
         let layout = cluster.layout
         if !layout.base.hasPrefix(directory.path), let user = layout.user {
-            Terminal.say("  the user \(user.name) cannot get to this folder, so data are in \(layout.base)")
+            Terminal.say("  the user \(user.name) cannot access this folder; data is stored in \(layout.base)")
         }
         let settings = try await DevelopmentSettings.load(
             environment: environment,
@@ -100,7 +100,7 @@ struct DevCommand: AsyncParsableCommand {
         )
         try FileLimit.require(for: settings)
         if !cluster.isInitialized {
-            try await ProgressLine.during("making a database cluster", cluster.initialize)
+            try await ProgressLine.during("creating a database cluster", cluster.initialize)
         }
         let start = ProgressLine("starting PostgreSQL")
         var ending: ProgressLine?
@@ -127,7 +127,7 @@ struct DevCommand: AsyncParsableCommand {
             case .taken:
                 let owner = PortOwner.words(of: port) ?? "another program"
                 throw DevelopmentError(
-                    "\(owner) listens at \(address); end it, or choose another port with \(option) "
+                    "\(owner) listens at \(address). Stop it, or choose another port with \(option) "
                         + "(make run PORT=9080 OPERATIONS_PORT=9081)."
                 )
             case .unusable(let reason): throw DevelopmentError("\(address) cannot be used: \(reason).")

@@ -11,11 +11,11 @@ struct DoctorCommand: AsyncParsableCommand {
               sluice doctor
               sluice doctor --json | jq '.checks[] | select(.status != "ok")'
 
-            Each line is ok, a warning (it works, but deserves a look) or failed (it does
-            not work), with what to do about it. Exits with 1 if something failed. Changes
-            nothing. Key sets and upstreams are asked over the network, 5 seconds each at
-            most, without credentials. Databases that sources follow are connected to with
-            their own.
+            Each line is ok, a warning (it works, but should be reviewed) or failed (it does
+            not work), with advice. Exits with 1 if a check failed. Changes nothing. Key sets
+            and upstreams are requested over the network without credentials, for at most 5
+            seconds each. Databases that sources follow are opened with their own
+            credentials.
             """
     )
 
@@ -45,7 +45,7 @@ struct DoctorCommand: AsyncParsableCommand {
             await reader.shutdown()
             return diagnoses
         } catch {
-            return error.problems.map { .failed("configuration", $0, "Correct it; serve --help lists all settings.") }
+            return error.problems.map { .failed("configuration", $0, "Correct it; see `sluice serve --help`.") }
         }
     }
 }

@@ -4,21 +4,21 @@ import ArgumentParser
 struct HealthCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "healthcheck",
-        abstract: "Ask the running gateway whether it lives, or is ready.",
+        abstract: "Check whether the running gateway is alive or ready.",
         discussion: """
             EXAMPLES
-              sluice healthcheck            asks /livez: does the process run?
-              sluice healthcheck --ready    asks /readyz: can it serve requests?
+              sluice healthcheck            requests /livez: is the process running?
+              sluice healthcheck --ready    requests /readyz: can it serve requests?
 
-            Asks at SLUICE_OPERATIONS_ADDRESS. Exits with 0 if the answer is 200, else
-            with 1, and says why.
+            Sends the request to SLUICE_OPERATIONS_ADDRESS. Exits with 0 if the response is
+            200; otherwise prints the reason and exits with 1.
             """
     )
 
-    @Flag(help: "Ask whether it can serve requests, and not only whether it runs.")
+    @Flag(help: "Check whether it can serve requests, not only whether it runs.")
     var ready = false
 
-    @Option(help: ArgumentHelp("How long to wait for the gateway, 1 to 60.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Maximum time to wait for the response, 1 to 60.", valueName: "seconds"))
     var timeout = 5
 
     @OptionGroup var options: ConfigurationOptions

@@ -9,7 +9,7 @@ import UsersFeature
 struct IssuerOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Whose word it is: the issuer's name as in `iss`, or its namespace. The one of the settings, if there is one.",
+            "Issuer of the subject or name: its `iss` or its namespace. Default: the only issuer of the settings.",
             valueName: "name"
         )
     )
@@ -59,17 +59,17 @@ struct IssuerOption: ParsableArguments {
         let known = (try? settings.tokenConfiguration().issuers.map(\.rememberedAs)) ?? []
         if let issuer {
             if !known.isEmpty, !known.contains(ExactText(issuer)) {
-                let names = known.map { $0 == "" ? "the one without a name" : ShownText.of($0) }
+                let names = known.map { $0 == "" ? "the issuer without a name" : ShownText.of($0) }
                 let list = names.prefix(5).joined(separator: ", ")
                 Terminal.complain(
-                    "no issuer of the settings is remembered as \(ShownText.of(issuer)); they have \(list)"
+                    "the settings contain no issuer \(ShownText.of(issuer)), only \(list)"
                 )
             }
             return ExactText(issuer)
         }
         if let only = known.first, Set(known).count == 1 { return only }
-        let reason = known.isEmpty ? "the settings name no issuer" : "the settings have \(Set(known).count) issuers"
-        throw Terminal.failure("say --issuer: \(reason)", ExitCode.validationFailure)
+        let reason = known.isEmpty ? "the settings have no issuer" : "the settings have \(Set(known).count) issuers"
+        throw Terminal.failure("--issuer is required: \(reason)", ExitCode.validationFailure)
     }
 }
 

@@ -5,7 +5,7 @@ import SyncStore
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "migrate",
-        abstract: "Bring the database's schema up to date.",
+        abstract: "Create or upgrade the database schema.",
         discussion: """
             EXAMPLES
               SLUICE_DATABASE_URL=postgresql://owner@db/sluice sluice migrate
@@ -13,39 +13,38 @@ struct MigrateCommand: AsyncParsableCommand {
               sluice migrate --roles
               sluice migrate --citus --shards 4
 
-            Each migration is a transaction: one that fails leaves nothing behind.
-            It can run while gateways do: it waits a second at most for a lock that
-            somebody holds, and tries again for ten minutes, so that nobody queues behind
-            it for long. Several runs at the same time take turns. A schema that a newer version
-            has migrated is left alone.
+            Each migration is one transaction; if it fails, it is rolled back. Migrations can
+            run while gateways serve requests: they wait for a lock for at most one second
+            and retry for ten minutes, so that other transactions are not blocked for long.
+            Concurrent runs take turns. A schema of a newer version is not changed.
 
-            --roles makes the roles sluice_gateway, for gateways that own nothing, and
-            sluice_reader, for tenants' analysts, with row-level security on every table.
-            It needs the right to create roles, unless they are there; later runs keep
-            up to date what they may do.
+            --roles creates the roles sluice_gateway, for gateways that own no tables, and
+            sluice_reader, for tenants' analysts, with row-level security on every table. If
+            the roles do not exist, the right to create roles is required. Later runs update
+            their privileges.
 
-            --citus spreads the tables of an empty database over the servers of a Citus
-            cluster, by organization: connect to its coordinator. Later runs spread the
-            tables that have come since, without the flag. A database that has rows is not
-            spread; docs/citus.md says how its organizations move.
+            --citus distributes the tables of an empty database over the servers of a Citus
+            cluster, by organization. Connect to its coordinator. Later runs distribute new
+            tables without the flag. A database with rows is not distributed; docs/citus.md
+            describes how to move its organizations.
             """
     )
 
-    @Option(help: "Partitions of each large table, 1 to 1024. Counts when the tables are made, not later.")
+    @Option(help: "Partitions of each large table, 1 to 1024. Only takes effect when the tables are created.")
     var partitions = Schema.defaultPartitions
 
-    @Flag(help: "Only say what would be applied.")
+    @Flag(help: "Only print what would be applied.")
     var dryRun = false
 
-    @Flag(help: "Also make the roles sluice_gateway and sluice_reader, and grant them what they need.")
+    @Flag(help: "Also create the roles sluice_gateway and sluice_reader, and grant their privileges.")
     var roles = false
 
-    @Flag(help: "Spread the tables over the servers of a Citus cluster.")
+    @Flag(help: "Distribute the tables over the servers of a Citus cluster.")
     var citus = false
 
     @Option(
         help: ArgumentHelp(
-            "With --citus: shards of each table, 2 to 4 a server. Counts when they are spread, not later. (default: 2 a server)",
+            "With --citus: shards of each table, 2 to 4 per server. Only for new tables. (default: 2 per server)",
             valueName: "shards"
         )
     )
@@ -91,7 +90,7 @@ struct MigrateCommand: AsyncParsableCommand {
         } catch let error as PostgresError where error.isOfConnection {
             throw Terminal.failure(ConnectionTrouble(error).words + settings.databaseHint, Terminal.unavailable)
         } catch let error as PostgresError {
-            throw Terminal.failure("the database refuses: \(error.words)\(settings.databaseHint)")
+            throw Terminal.failure("the database returned an error: \(error.words)\(settings.databaseHint)")
         } catch let error as MigratorError {
             throw Terminal.failure(error.words)
         }
@@ -106,8 +105,8 @@ struct MigrateCommand: AsyncParsableCommand {
         guard facts.isSpread || facts.isCoordinator else { throw Distribution.Refusal.worker }
         if !citus, !facts.isSpread, facts.workers > 0 {
             Terminal.complain(
-                "the database is a coordinator with \(facts.workers) workers, and its tables are to lie on it alone; "
-                    + "to spread them, while they are empty: sluice migrate --citus"
+                "the database is a coordinator with \(facts.workers) workers, but its tables would be only on it; "
+                    + "to distribute them while they are empty, run: sluice migrate --citus"
             )
         }
         guard citus, !facts.isSpread else { return (facts.isSpread, !facts.isCoordinator) }
@@ -126,8 +125,8 @@ struct MigrateCommand: AsyncParsableCommand {
             return (before, try await Distribution.facts(on: connection))
         }
         guard !before.isSpread else { return }
-        if dryRun { return Terminal.say("would spread the tables over \(before.servers) servers") }
-        Terminal.say("The tables are spread over \(after.servers) servers, in \(after.shards) shards each.")
+        if dryRun { return Terminal.say("would distribute the tables over \(before.servers) servers") }
+        Terminal.say("The tables are distributed over \(after.servers) servers, in \(after.shards) shards each.")
     }
 
     private static func words(_ refusal: Distribution.Refusal) -> String {
@@ -135,13 +134,13 @@ struct MigrateCommand: AsyncParsableCommand {
         case .noCluster:
             "this database is no Citus coordinator: run CREATE EXTENSION citus on every server, and register the servers"
         case .worker:
-            "this server is a worker of a Citus cluster: tables are made on the coordinator; set "
+            "this server is a worker of a Citus cluster, but tables are created on the coordinator; set "
                 + "\(Setting.databaseURL.variable) to it"
         case .tableElsewhere(let words):
-            "a server of the cluster has a table of its own: \(words); drop it there, in this database, and run this again"
-        case .noServer: "no server of the cluster takes shards: register one with citus_add_node"
+            "a server of the cluster has a local table: \(words); drop it there, in this database, and run this again"
+        case .noServer: "no server of the cluster accepts shards: register one with citus_add_node"
         case .inUse(let table):
-            "table \(table) has rows: a database in use is not spread; docs/citus.md says how to move to a cluster"
+            "table \(table) has rows: a database in use is not distributed; see docs/citus.md to move to a cluster"
         }
     }
 
@@ -169,7 +168,7 @@ struct MigrateCommand: AsyncParsableCommand {
     private func migrate(_ migrator: Migrator, _ connection: Connection) async throws -> [String] {
         try await migrator.migrate(on: connection) { failure in
             guard case .failed(let name, let error) = failure else { return }
-            Terminal.complain("\(name) meets locks of others (\(error.message)); it is tried again")
+            Terminal.complain("\(name) is blocked by another transaction's lock (\(error.message)); retrying")
         }
     }
 }

@@ -18,7 +18,7 @@ struct NothingDone: Sendable {
 
     static func notFound(_ words: String) -> NothingDone { NothingDone(.notFound, words) }
 
-    static func noOrganization(_ id: UUID) -> NothingDone { notFound("there is no organization \(id.lowercased)") }
+    static func noOrganization(_ id: UUID) -> NothingDone { notFound("no organization has the id \(id.lowercased)") }
 
     static func noUser(_ user: String, in organization: UUID) -> NothingDone {
         notFound("organization \(organization.lowercased) has no user \(user)")

@@ -8,24 +8,24 @@ import Synchronization
 struct RetentionCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retention",
-        abstract: "Do away with what is old, or say what that would be.",
+        abstract: "Delete expired data, or preview what would be deleted.",
         discussion: """
-            Payloads of final mutations go after SLUICE_RETENTION_SUCCEEDED_DAYS; after
-            SLUICE_RETENTION_DAYS go idempotency records, refused entries, tombstones with
-            their ids, ids without an entity, and what failed and nobody settled. Gateways
-            do this by themselves every SLUICE_RETENTION_INTERVAL_SECONDS.
+            Payloads of final mutations are deleted after SLUICE_RETENTION_SUCCEEDED_DAYS.
+            After SLUICE_RETENTION_DAYS, idempotency records, rejected entries, tombstones
+            with their ids, ids without an entity, and unsettled failures are deleted.
+            Gateways do this automatically every SLUICE_RETENTION_INTERVAL_SECONDS.
 
             EXAMPLES
-              sluice retention --dry-run            counts, and changes nothing
+              sluice retention --dry-run            count rows without changing anything
               sluice retention                      one run, with its progress
               sluice retention --json | jq .records
 
-            A run that was cut off goes on when it is run again. Exits with 75 while another
-            replica is at it.
+            If a run was interrupted, the next run continues. Exits with 75 while another
+            replica runs retention.
             """
     )
 
-    @Flag(help: "Count what would go, and change nothing.")
+    @Flag(help: "Count what would be deleted without changing anything.")
     var dryRun = false
 
     @OptionGroup var options: AdministrationOptions
@@ -33,7 +33,7 @@ struct RetentionCommand: AsyncParsableCommand {
     func run() async throws {
         let busy = NothingDone(
             .conflict,
-            "another replica is at it; its log and its metrics tell how far, and it can be asked again in a minute",
+            "another replica runs retention (see its log and metrics); try again in a minute",
             Terminal.tryAgain
         )
         let result = try await options.withStore(dryRun ? nil : CommandAct("runRetention"), orElse: busy) {
@@ -46,7 +46,7 @@ struct RetentionCommand: AsyncParsableCommand {
         options.say(result.report.json, lines.joined(separator: "\n"))
         if !result.isComplete {
             throw Terminal.failure(
-                "some rows were left, for they are locked or cannot be opened; the lines above and the gateways' logs say which"
+                "some rows were skipped: locked, or cannot be decrypted; see the lines above and the gateways' logs"
             )
         }
     }
@@ -106,15 +106,15 @@ extension RetentionKind {
     fileprivate func words(isDone: Bool) -> String {
         let (what, done, undone) =
             switch self {
-            case .payloads: ("mutations", "have lost their payload", "would lose their payload")
-            case .records: ("idempotency records", "are gone", "would go")
+            case .payloads: ("mutations", "lost their payload", "would lose their payload")
+            case .records: ("idempotency records", "were deleted", "would be deleted")
             case .unsettled:
-                ("mutations that nobody settled", "were discarded", "would be discarded, or stay if needed")
-            case .rejections: ("refused entries", "are gone", "would go")
-            case .tombstones: ("tombstones", "are gone", "would go")
-            case .mappings: ("ids without an entity", "are gone", "would go")
-            case .deliveries: ("deliveries of webhooks", "are gone", "would go")
-            case .audit: ("acts of operators", "are gone", "would go")
+                ("unsettled mutations", "were discarded", "would be discarded, or kept if needed")
+            case .rejections: ("rejected entries", "were deleted", "would be deleted")
+            case .tombstones: ("tombstones", "were deleted", "would be deleted")
+            case .mappings: ("ids without an entity", "were deleted", "would be deleted")
+            case .deliveries: ("webhook deliveries", "were deleted", "would be deleted")
+            case .audit: ("operator actions", "were deleted", "would be deleted")
             }
         return "\(what) \(isDone ? done : undone)"
     }

@@ -15,17 +15,17 @@ struct ServeCommand: AsyncParsableCommand {
               SLUICE_JWT_JWKS_URL=https://id.example/.well-known/jwks.json sluice serve
               sluice serve --config /etc/sluice.json
 
-            SIGTERM and SIGINT end it within 15 seconds: what is in hand is finished
-            first, unless Ctrl-C is pressed again. Without its database it starts all
-            the same, answers 503, and recovers by itself; with a schema that is
-            behind it does not start.
+            SIGTERM and SIGINT stop the gateway within 15 seconds, after the work in
+            progress; a second Ctrl-C stops it immediately. If the database cannot be
+            reached, the gateway starts, responds with 503, and recovers automatically. If
+            the schema is outdated, it does not start.
 
             SETTINGS
-            Each is an environment variable, or a member of the configuration file:
-            the same name in lower case without SLUICE_, {"max_mutations": 500}. The
-            environment goes before the file, the file before the default. A secret
-            can be read from a file that its twin …_FILE names (in a configuration
-            file: …_file). An empty variable is not set.
+              Set environment variables, or members of the configuration file with the same
+              name in lower case without SLUICE_: {"max_mutations": 500}. The environment
+              takes precedence over the file, and the file over the default. A secret can
+              also be read from a file whose path is in the variable with the suffix _FILE
+              (in a configuration file: _file). An empty variable counts as unset.
 
             \(Settings.help)
             """
@@ -72,7 +72,7 @@ struct ServeCommand: AsyncParsableCommand {
         case .unusable(let refusal): reason = refusal
         }
         logger.critical(
-            "Address cannot be listened on",
+            "Cannot listen on address",
             metadata: [
                 LogKeys.address: "\(address)", LogKeys.setting: "\(setting.variable)", LogKeys.reason: "\(reason)",
             ]
@@ -94,7 +94,7 @@ struct ServeCommand: AsyncParsableCommand {
             throw Terminal.badConfiguration
         case .unreachable(let trouble):
             logger.warning(
-                "Database cannot be reached; starting without it",
+                "Cannot reach the database; starting without it",
                 metadata: [LogKeys.error: "\(trouble.words)\(settings.databaseHint)"]
             )
             return DatabaseWatcher(databaseURL: settings.databaseURL, logger: logger)
@@ -104,7 +104,7 @@ struct ServeCommand: AsyncParsableCommand {
         case .behind(let pending):
             let names = pending.joined(separator: ", ")
             logger.critical(
-                "Database schema is behind; run: sluice migrate",
+                "Database schema is outdated; run: sluice migrate",
                 metadata: [LogKeys.reason: "\(names)"]
             )
             throw ExitCode.failure

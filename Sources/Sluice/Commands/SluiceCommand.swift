@@ -8,24 +8,24 @@ struct SluiceCommand: AsyncParsableCommand {
         abstract: "A sync gateway for offline-first apps, on PostgreSQL.",
         discussion: """
             EXAMPLES
-              sluice dev          try it: a database of its own and a push to paste
-              sluice migrate      bring the database's schema up to date
-              sluice serve        run the gateway
-              sluice retention    do away with what is old, or say what that would be
-              sluice users        list users, let them in, join two into one
-              sluice import       bring entities in from a file
-              sluice export       write an organization's entities to a file
-              sluice token        make a token, or explain one that is refused
-              sluice tokens       let programs bring edits that were made elsewhere
-              sluice sources      let such edits come in without a program between
-              sluice after-restore  set right a restored database, before gateways start
-              sluice webhooks     look at webhooks in a terminal
-              sluice audit        list what operators did, and why
-              sluice doctor       find out what is wrong with a set-up
+              sluice dev            start a gateway with a private database and a demo organization
+              sluice migrate        create or upgrade the database schema
+              sluice serve          run the gateway
+              sluice doctor         check configuration, database, keys, upstreams and clocks
+              sluice users          list, add, export, erase and join users
+              sluice import         import entities from a file
+              sluice export         export an organization's entities to a file
+              sluice token          create a token, or explain why a token is rejected
+              sluice tokens         manage tokens of programs that report external edits
+              sluice sources        receive external edits without a separate program
+              sluice webhooks       receive webhooks in a terminal
+              sluice retention      delete expired data, or preview what would be deleted
+              sluice after-restore  repair a database after restoring a backup
+              sluice audit          list the actions of operators
 
             EXIT CODES
-              0 done, 1 failed, 64 wrong usage, 69 database not reachable,
-              75 somebody else is at it just now, 78 wrong configuration
+              0 success, 1 failure, 64 usage error, 69 database unreachable,
+              75 already running, 78 configuration error
             """,
         version: Version.current,
         subcommands: [

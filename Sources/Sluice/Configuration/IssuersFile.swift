@@ -34,7 +34,7 @@ struct IssuersFile {
             throw problem("/issuers", "must be a list of issuers")
         }
         guard (1...Self.maximumIssuers).contains(elements.count) else {
-            throw problem("/issuers", "must hold 1 to \(Self.maximumIssuers) issuers")
+            throw problem("/issuers", "must contain 1 to \(Self.maximumIssuers) issuers")
         }
         var issuers: [TrustedIssuer?] = []
         var problems = ConfigurationProblems()
@@ -43,7 +43,7 @@ struct IssuersFile {
             let found = problems.gather { () throws(ConfigurationError) -> TrustedIssuer in
                 let issuer = try issuer(element, at: place)
                 if issuer.issuer == own.map({ ExactText($0) }) {
-                    throw problem(place + "/issuer", "is the issuer that \(Setting.jwtIssuer.variable) names already")
+                    throw problem(place + "/issuer", "is already configured by \(Setting.jwtIssuer.variable)")
                 }
                 if let other = issuers.firstIndex(where: { $0?.issuer == issuer.issuer }) {
                     throw problem(place + "/issuer", "is the same as /issuers/\(other)/issuer")
@@ -64,7 +64,7 @@ struct IssuersFile {
             throw ConfigurationError("\(Setting.jwtIssuersFile.variable) names \(path), which is too large.")
         }
         let tree = try JSONFile.object(data, "\(Setting.jwtIssuersFile.variable) names \(path), which")
-        if let defect = tree.defects.first { throw problem(defect.pointer, "cannot be taken: \(defect.explanation)") }
+        if let defect = tree.defects.first { throw problem(defect.pointer, "is invalid: \(defect.explanation)") }
         return tree.root
     }
 
@@ -100,8 +100,9 @@ struct IssuersFile {
         }
         let isExclusive = try flag("exclusive_keys", of: value, at: place) ?? hasExclusiveKeys
         guard issuer.secret != nil || issuer.audience != nil || isExclusive else {
-            let reason = "is missing: the issuer may sign for others with its keys, and any such token would be taken"
-            throw problem(place + "/audience", reason + #" (if it does not, say "exclusive_keys": true)"#)
+            let reason =
+                "is missing: if the issuer signs for others with the same keys, any of those tokens would be accepted"
+            throw problem(place + "/audience", reason + #" (if it does not, set "exclusive_keys": true)"#)
         }
         return issuer
     }
@@ -126,10 +127,10 @@ struct IssuersFile {
             guard let id = organization.uuid else { throw problem(place + "/organization", "must be a UUID") }
             places.organization = .fixed(id)
         default:
-            throw problem(place, "may have one of organization_claim, organization_keys and organization")
+            throw problem(place, "must have at most one of organization_claim, organization_keys and organization")
         }
         guard places.organization.place != places.user else {
-            throw problem(place, "has one claim for both the user and the organization")
+            throw problem(place, "uses the same claim for the user and the organization")
         }
         places.userForm = try choice("user_ids", of: value, at: place) ?? places.userForm
         places.organizationForm = try choice("organization_ids", of: value, at: place) ?? places.organizationForm
@@ -142,7 +143,7 @@ struct IssuersFile {
         do throws(SingularQueryError) {
             return try ClaimPlace(parsing: text)
         } catch {
-            throw problem("\(place)/\(name)", "is no name and no path of names and indices: it \(error)")
+            throw problem("\(place)/\(name)", "is neither a name nor a path of names and indices: it \(error)")
         }
     }
 
@@ -176,14 +177,14 @@ struct IssuersFile {
     ) throws(ConfigurationError) -> TrustedIssuer.Organizations {
         let place = place + "/organizations"
         guard let organizations = value["organizations"] else {
-            throw problem(place, #"is missing: list the organizations that it speaks for, or say "any""#)
+            throw problem(place, #"is missing: list the organizations for which it issues tokens, or set "any""#)
         }
         if organizations.stringEquals("any") { return .any }
         guard let elements = organizations.elements else {
             throw problem(place, #"must be a list of organizations' UUIDs, or "any""#)
         }
         guard (1...Self.maximumOrganizations).contains(elements.count) else {
-            throw problem(place, "must hold 1 to \(Self.maximumOrganizations) organizations")
+            throw problem(place, "must contain 1 to \(Self.maximumOrganizations) organizations")
         }
         var ids: Set<UUID> = []
         for (index, element) in elements.enumerated() {
@@ -217,7 +218,7 @@ struct IssuersFile {
         where !names.contains(where: { ExactText($0) == ExactText(member.name.string) }) {
             let place = JSONPointer(place).appending(member: member.name.string).text
             let nearest = NearestName.of(member.name.string, among: names)
-            throw problem(place, "means nothing here" + (nearest.map { "; is \($0) meant?" } ?? ""))
+            throw problem(place, "is unknown" + (nearest.map { "; did you mean \($0)?" } ?? ""))
         }
     }
 
@@ -227,7 +228,7 @@ struct IssuersFile {
         let text = try contents(of: file, at: place, isSecret: true)
         let secret = Array(String(text.reversed().drop(while: \.isNewline).reversed()).utf8)
         guard secret.count >= 16 else {
-            throw problem(place, "names a file with \(secret.count) bytes; a secret has at least 16, better 32 or more")
+            throw problem(place, "names a file with \(secret.count) bytes; at least 16 are required, 32 recommended")
         }
         return secret
     }

@@ -11,20 +11,22 @@ extension Setting.Form {
     /// The allowed values, as text after "must be".
     var allowed: String {
         switch self {
-        case .text: "a text that is not empty, without control characters"
-        case .path: "a text that is not empty"
+        case .text: "a non-empty text without control characters"
+        case .path: "a non-empty text"
         case .databaseURL:
-            "a libpq URI such as postgresql://user@host:5432/sluice, or libpq's key=value form; in a password, write @ "
+            "a libpq URI such as postgresql://user@host:5432/sluice, or libpq's key=value form; in a password, "
+                + "escape @ "
                 + "as %40, / as %2F"
-        case .address: "host:port such as 127.0.0.1:8080 or [::1]:8080, the port from 0 to 65535"
+        case .address: "host:port such as 127.0.0.1:8080 or [::1]:8080, with a port from 0 to 65535"
         case .number(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
         case .decimal(let range): "a number from \(Self.shown(range.lowerBound)) to \(Self.shown(range.upperBound))"
         case .choice(let choices): "one of \(choices.joined(separator: ", "))"
         case .secret(let bytes): "at least \(bytes) bytes long"
         case .operatorTokens:
             "at least \(OperatorTokens.minimumBytes) characters, of letters, digits and -._~+/=, or sha256: and 64 "
-                + "hexadecimal digits; before it a scope (read:, settle: or admin:) and a name (anna@), if any; or up to "
-                + "\(OperatorTokens.maximum) of these with spaces or line ends between"
+                + "hexadecimal digits; optionally with a name (anna@) and a scope (read:, settle: or admin:) before "
+                + "it; or up to "
+                + "\(OperatorTokens.maximum) of these, separated by spaces or line ends"
         case .keySetURL: "a URL such as https://id.example/.well-known/jwks.json, without user and password"
         case .claimPlace:
             "a claim's name, or a path to it such as $.o.id or $['https://acme.example/org'] (JSONPath, of names and "
@@ -32,8 +34,8 @@ extension Setting.Form {
         case .uuid: "a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab"
         case .origins:
             "up to \(AllowedOrigins.maximum) origins such as https://app.example.org, or https://*.example.org for its "
-                + "subdomains, with spaces between: in lower case, without a path and without the scheme's own port"
-        case .networks: "blocks of addresses such as 10.0.0.0/8 or fd00::/8, with spaces or commas between"
+                + "subdomains, separated by spaces, in lower case, without a path and without the scheme's default port"
+        case .networks: "networks such as 10.0.0.0/8 or fd00::/8, separated by spaces or commas"
         case .webhookKey: "whsk_ and the base64 of an Ed25519 key, as `sluice webhooks create-key` prints it"
         }
     }
@@ -53,8 +55,8 @@ extension Setting.Form {
         case .keySetURL: "URL"
         case .claimPlace: "name or path"
         case .uuid: "UUID"
-        case .origins: "origins with spaces between"
-        case .networks: "blocks with spaces between"
+        case .origins: "origins, separated by spaces"
+        case .networks: "networks, separated by spaces"
         case .webhookKey: "whsk_…"
         }
     }

@@ -10,7 +10,7 @@ extension Settings {
             return reader.note("\(variable) names \(masterKeyFile), which cannot be read.")
         }
         guard data.count <= MasterKeys.maximumBytes else {
-            return reader.note("\(variable) names \(masterKeyFile), which is no file of master keys.")
+            return reader.note("\(variable) names \(masterKeyFile), which is not a file of master keys.")
         }
         if let defect = FileForm.defect(data) {
             return reader.note("\(variable) names \(masterKeyFile), which \(defect).")
@@ -23,7 +23,7 @@ extension Settings {
         let attributes = try? FileManager.default.attributesOfItem(atPath: masterKeyFile)
         let mode = (attributes?[.posixPermissions] as? NSNumber)?.intValue ?? 0
         if mode & 0o007 != 0 {
-            warnings.append("\(variable) names \(masterKeyFile), which everybody can open; chmod 600 it.")
+            warnings.append("\(variable) names \(masterKeyFile), which every user can read; run chmod 600.")
         }
     }
 }

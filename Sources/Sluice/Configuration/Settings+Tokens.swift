@@ -10,7 +10,8 @@ extension Settings {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
             let problem =
-                "No key verifies tokens: set \(Setting.jwtSecret.variable) (or …_FILE), \(Setting.jwtKeysFile.variable), "
+                "No key verifies tokens: set \(Setting.jwtSecret.variable) (or …_FILE), "
+                + "\(Setting.jwtKeysFile.variable), "
                 + "\(Setting.jwtJWKSURL.variable) or \(Setting.jwtIssuersFile.variable)."
             throw ConfigurationError([problem] + unknownNames)
         }
@@ -68,9 +69,10 @@ extension Settings {
         )
         guard !names.isEmpty else { return }
         let problem =
-            "\(keys.variable) needs \(names.joined(separator: " and ")): whoever signs with these keys may sign for others "
-            + "as well, as identity providers do for all their customers, and any such token would be taken. If "
-            + "the keys sign for this gateway alone, say so with \(Setting.jwtExclusiveKeys.variable)=yes."
+            "\(keys.variable) needs \(names.joined(separator: " and ")): the issuer may sign for others with the "
+            + "same keys, "
+            + "as identity providers do for all their customers, and any of those tokens would be accepted. If "
+            + "the keys sign for this gateway only, set \(Setting.jwtExclusiveKeys.variable)=yes."
         throw ConfigurationError([problem] + unknownNames)
     }
 

@@ -51,9 +51,9 @@ struct Settings: Sendable {
     /// names that were set. Otherwise empty.
     var databaseHint: String {
         guard isDatabaseUnset, let fallback = Setting.databaseURL.fallback else { return "" }
-        let tried = "\(Setting.databaseURL.variable) is not set, so \(fallback) is tried"
+        let tried = "\(Setting.databaseURL.variable) is not set, so the default \(fallback) is used"
         let names = unknownNames.map { "; " + $0 }.joined()
-        return "; " + tried + ", on the host and as the user that libpq takes (PGHOST, PGUSER, …)" + names
+        return "; " + tried + ", with libpq's default host and user (PGHOST, PGUSER, …)" + names
     }
 
     /// Reads all settings, so that all problems are reported together; a value with a problem is never used.
@@ -81,7 +81,8 @@ struct Settings: Sendable {
         order(.maxPayloadBytes, .maxBodyBytes, maxPayloadBytes <= maxBodyBytes, value: ", \(maxBodyBytes)")
         reader.require(
             maxBodyBytes <= maxBodyBytesInFlight,
-            "\(Setting.maxBodyBytesInFlight.variable) must be at least \(Setting.maxBodyBytes.variable), \(maxBodyBytes)."
+            "\(Setting.maxBodyBytesInFlight.variable) must be at least \(Setting.maxBodyBytes.variable), "
+                + "\(maxBodyBytes)."
         )
         order(.retryBaseSeconds, .retryCapSeconds, retryBaseSeconds <= retryCapSeconds)
         order(.retentionSucceededDays, .retentionDays, retentionSucceededDays <= retentionDays)
@@ -90,7 +91,7 @@ struct Settings: Sendable {
         }
         reader.require(
             ways.count <= 1,
-            "\(ways.map(\.variable).joined(separator: " and ")) are all set; an organization stands in one place."
+            "\(ways.map(\.variable).joined(separator: " and ")) are all set; choose one of them."
         )
         differ(
             .jwtUserClaim,
@@ -100,15 +101,19 @@ struct Settings: Sendable {
         if let (first, second) = operatorTokens?.conflictingNames {
             reader.require(
                 false,
-                "\(Setting.operatorToken.variable) has one token under two names, \(first) and \(second): the audit could not "
-                    + "tell these operators apart. Make a token for each: sluice token make --operator --name \(second)."
+                "\(Setting.operatorToken.variable) has one token for two names, \(first) and \(second): the audit "
+                    + "log could not "
+                    + "distinguish these operators. Create a token for each: sluice token make --operator --name "
+                    + "\(second)."
             )
         }
         if let jwtSecret, jwtSecret.utf8.count < 32 {
-            warnings.append("\(Setting.jwtSecret.variable) has \(jwtSecret.utf8.count) bytes; 32 or more are good.")
+            warnings.append("\(Setting.jwtSecret.variable) has \(jwtSecret.utf8.count) bytes; use at least 32.")
         }
         if let jwtJWKSURL, KeySetURL.isOpenToForgery(jwtJWKSURL) {
-            warnings.append("\(Setting.jwtJWKSURL.variable) is http: whoever is on the way can put in keys; use https.")
+            warnings.append(
+                "\(Setting.jwtJWKSURL.variable) uses http, which allows attackers to inject keys; use https."
+            )
         }
     }
 }

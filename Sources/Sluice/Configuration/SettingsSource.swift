@@ -57,7 +57,7 @@ struct SettingsSource: Sendable {
             let label = label(name)
             guard let nearest else { return "\(label) is not a setting and has no effect." }
             let meant = path == nil ? Setting.variable(for: nearest) : "\"\(nearest)\""
-            return "\(label) is not a setting and has no effect; is \(meant) meant?"
+            return "\(label) is not a setting and has no effect; did you mean \(meant)?"
         }
     }
 }

@@ -43,7 +43,7 @@ struct DemoTenant: Sendable {
             return token
         } catch {
             await store.close()
-            throw DevelopmentError("The demo organizations cannot be made: \(error.detail)")
+            throw DevelopmentError("The demo organizations cannot be created: \(error.detail)")
         }
     }
 

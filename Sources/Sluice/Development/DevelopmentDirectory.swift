@@ -41,7 +41,7 @@ struct DevelopmentDirectory: Sendable {
         guard descriptor >= 0 else { throw DevelopmentError.system("\(file("lock")) cannot be opened") }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             close(descriptor)
-            throw DevelopmentError("Another sluice dev runs in \(path). End it, or choose another --directory.")
+            throw DevelopmentError("Another sluice dev runs in \(path). Stop it, or choose another --directory.")
         }
     }
 

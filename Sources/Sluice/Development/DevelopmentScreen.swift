@@ -13,26 +13,26 @@ enum DevelopmentScreen {
     ) -> String {
         """
 
-        Sluice \(Version.current) is up, with a database of its own. Ctrl-C ends both; the data stay.
+        Sluice \(Version.current) is running with a private database. Ctrl-C stops both; the data is kept.
 
           API         http://\(address)/v1
           Console     http://\(operations)/console  sign in with \(operatorToken)
           Operations  http://\(operations)/readyz  /metrics  /admin (token: \(directory.file("operator-token")))
           Database    psql \(quoted(databaseURI))
 
-        Paste this into another terminal. First, who you are: user \(DemoTenant.builtIn.user.lowercased)
-        of organization Demo, for \(DemoTenant.tokenSeconds / 86_400) days.
+        Paste this into another terminal. First, the token of user \(DemoTenant.builtIn.user.lowercased)
+        of organization Demo, valid for \(DemoTenant.tokenSeconds / 86_400) days:
 
         export TOKEN=\(quoted(token))
 
-        Then three mutations that a phone has gathered offline. The activity names its contact by the id that
-        the phone made up, the expense its activity; the answer has the server's ids. Paste it twice: the second
-        time nothing happens again, and the answer says "replayed":true.
+        Then three mutations that a phone collected offline. The activity refers to its contact by the phone's
+        client id, the expense to its activity; the response has the server's ids. Run it again: nothing is
+        applied twice, and the response contains "replayed":true.
 
         curl -sS -w '\\n' 'http://\(address)/v1/mutations' -H "Authorization: Bearer $TOKEN" \\
           -H 'Content-Type: application/json' --data \(quoted(DemoPush.text))
 
-        What other devices get to see:
+        The changes that other devices receive:
 
         curl -sS -w '\\n' 'http://\(address)/v1/changes' -H "Authorization: Bearer $TOKEN"
 

@@ -8,7 +8,7 @@ enum Folder {
         let parent = path.split(separator: "/").dropLast().joined(separator: "/")
         if !parent.isEmpty { try make("/" + parent) }
         guard mkdir(path, mode) == 0 || errno == EEXIST else {
-            throw DevelopmentError.system("The folder \(path) cannot be made")
+            throw DevelopmentError.system("The folder \(path) cannot be created")
         }
     }
 
@@ -16,15 +16,15 @@ enum Folder {
     /// owner's.
     static func makePrivate(_ path: String, owner: DatabaseUser?) throws {
         if mkdir(path, 0o700) != 0, errno != EEXIST {
-            throw DevelopmentError.system("The folder \(path) cannot be made")
+            throw DevelopmentError.system("The folder \(path) cannot be created")
         }
         let expected = owner?.userID ?? geteuid()
         var found = stat()
         guard lstat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR,
             found.st_uid == expected || found.st_uid == geteuid()
-        else { throw DevelopmentError("\(path) belongs to somebody else; remove it, or choose another --directory.") }
+        else { throw DevelopmentError("\(path) belongs to another user; remove it, or choose another --directory.") }
         if let owner, chown(path, owner.userID, owner.groupID) != 0 {
-            throw DevelopmentError.system("\(path) cannot be given to \(owner.name)")
+            throw DevelopmentError.system("the owner of \(path) cannot be changed to \(owner.name)")
         }
         chmod(path, 0o700)
     }

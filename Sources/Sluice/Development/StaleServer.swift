@@ -12,7 +12,7 @@ struct StaleServer {
             if attempt >= 50 { kill(pid, attempt < 100 ? SIGINT : SIGQUIT) }
             try await Task.sleep(for: .milliseconds(100))
         }
-        if isOurs(pid) { throw DevelopmentError("A PostgreSQL server of an earlier run does not end: process \(pid).") }
+        if isOurs(pid) { throw DevelopmentError("PostgreSQL of an earlier run does not stop: process \(pid).") }
         // Another program may have the process id already, which would make the server refuse to start.
         unlink(layout.pidFile)
         unlink("\(layout.socketFolder)/\(ClusterLayout.socketName).lock")

@@ -16,14 +16,15 @@ struct ClusterExamination {
                 return [spread(version, facts)] + diagnoses(of: health) + (await commits(to: health.homes))
             }
         } catch {
-            return [.failed("cluster", "cannot be asked: \(error.words)", "Look at its servers, and try again.")]
+            return [.failed("cluster", "cannot be queried: \(error.words)", "Check its servers, and try again.")]
         }
     }
 
     private func unspread(_ version: String, _ facts: Distribution.Facts) -> Diagnosis {
-        let finding = "Citus \(version) is installed; the tables lie on this server alone"
+        let finding = "Citus \(version) is installed, but the tables are on this server only"
         if facts.workers == 0 { return .ok("cluster", finding) }
-        let advice = "Its \(facts.workers) workers have none of them. While they are empty: sluice migrate --citus"
+        let advice =
+            "Its \(facts.workers) workers store no tables. While the tables are empty, run: sluice migrate --citus"
         return .warning("cluster", finding, advice)
     }
 
@@ -31,24 +32,25 @@ struct ClusterExamination {
         let finding = "Citus \(version), \(facts.servers) servers, \(facts.shards) shards of each table"
         // the first version whose texts were tried
         if let major = version.split(separator: ".").first.flatMap({ Int($0) }), major < 13 {
-            return .warning("cluster", finding, "Use Citus 13: earlier ones were not tried.")
+            return .warning("cluster", finding, "Use Citus 13; earlier versions are untested.")
         }
         guard facts.shards > 4 * max(1, facts.servers) else { return .ok("cluster", finding) }
         let advice =
-            "Each statement is planned for each shard: 2 to 4 a server are cheaper. Another number takes a new cluster."
+            "Statements are planned for each shard: use 2 to 4 per server. A different number requires a new cluster."
         return .warning("cluster", finding, advice)
     }
 
     private func diagnoses(of health: Distribution.Health) -> [Diagnosis] {
         if health.isDisowned {
             let advice =
-                "Let \(Setting.databaseURL.variable) name a server of it: this one goes by an old catalog, and gateways that "
-                + "connect to it refuse all requests."
-            return [.failed("cluster servers", "this one was taken out of the cluster", advice)]
+                "Set \(Setting.databaseURL.variable) to a server of the cluster: this one has an old catalog, and "
+                + "gateways that "
+                + "connect to it reject all requests."
+            return [.failed("cluster servers", "this one was removed from the cluster", advice)]
         }
         guard health.silent.isEmpty else {
-            let advice = "Start them: organizations that lie there are answered 503 until then; the others are served."
-            return [.failed("cluster servers", "no answer from \(health.silent.joined(separator: ", "))", advice)]
+            let advice = "Start them. Until then, requests of their organizations receive 503; the others are served."
+            return [.failed("cluster servers", "no response from \(health.silent.joined(separator: ", "))", advice)]
         }
         return [
             servers(health), owner(health), transactions(health), workers(health), moves(health), locks(health),
@@ -57,7 +59,7 @@ struct ClusterExamination {
     }
 
     private func servers(_ health: Distribution.Health) -> Diagnosis {
-        let finding = "\(health.servers) answer; \(health.fewestShards) to \(health.mostShards) shards on each"
+        let finding = "\(health.servers) respond; \(health.fewestShards) to \(health.mostShards) shards on each"
         guard health.mostShards > 2 * max(1, health.fewestShards) else { return .ok("cluster servers", finding) }
         return .warning("cluster servers", finding, "Spread them: SELECT citus_rebalance_start().")
     }
@@ -65,7 +67,7 @@ struct ClusterExamination {
     private func owner(_ health: Distribution.Health) -> Diagnosis {
         let names = health.owners.joined(separator: ", ")
         if health.owners.count < 2 { return .ok("cluster owner", names) }
-        let advice = "Give all tables one owner before any shard is moved: a move can lose rows of the others."
+        let advice = "Change all tables to one owner before moving a shard; a move can lose rows of the others."
         return .failed("cluster owner", "tables belong to \(names)", advice)
     }
 
@@ -73,7 +75,7 @@ struct ClusterExamination {
         let finding = "max_prepared_transactions is \(health.preparedTransactions) or more"
         if health.preparedTransactions > 0 { return .ok("cluster transactions", finding) }
         let advice =
-            "Set max_prepared_transactions to max_connections on every server: a change of all organizations takes them."
+            "Set max_prepared_transactions to max_connections on every server; changes of all organizations need them."
         return .failed("cluster transactions", finding, advice)
     }
 
@@ -82,7 +84,7 @@ struct ClusterExamination {
         let finding = "max_worker_processes is \(health.workerProcesses) or more"
         if health.workerProcesses >= 16 { return .ok("cluster workers", finding) }
         let advice =
-            "Set max_worker_processes to 16 or more on every server, and restart it: moves of shards need them."
+            "Set max_worker_processes to 16 or more on every server, and restart it. Moves of shards need them."
         return .warning("cluster workers", finding, advice)
     }
 
@@ -90,8 +92,8 @@ struct ClusterExamination {
         let finding = "wal_retrieve_retry_interval is at most \(health.retryMilliseconds) ms"
         if health.retryMilliseconds <= 1_000 { return .ok("cluster moves", finding) }
         let advice =
-            "Set wal_retrieve_retry_interval to 100ms on every server and reload it: each table of a moved shard waits "
-            + "for so long before it is copied."
+            "Set wal_retrieve_retry_interval to 100ms on every server and reload it. Each table of a moved shard waits "
+            + "for this time before it is copied."
         return .warning("cluster moves", finding, advice)
     }
 
@@ -100,19 +102,19 @@ struct ClusterExamination {
         let seconds = settings.databasePatience.lock / .seconds(1)
         return .warning(
             "cluster locks",
-            "the role has no lock_timeout, and the gateway's does not reach the servers behind this one",
+            "the role has no lock_timeout, and the gateway's setting does not reach the servers behind this one",
             "ALTER ROLE … SET lock_timeout = '\(Int(seconds * 1_000))ms' on the coordinator, which tells the others."
         )
     }
 
     private func entrance(_ health: Distribution.Health) -> Diagnosis {
         if health.entrances > 1 { return hints("gateways are connected to \(health.entrances) servers") }
-        if !health.isCoordinator { return hints("this gateway connects to another server than the coordinator") }
+        if !health.isCoordinator { return hints("this gateway does not connect to the coordinator") }
         if health.servers < 3 || settings.directCommits { return .ok("cluster entrance", "the coordinator") }
         return .warning(
             "cluster entrance",
-            "all gateways are connected to one server, which plans everything",
-            "Set \(Setting.directCommits.variable)=yes, or let gateways connect to different servers, and set "
+            "all gateways are connected to one server, which plans all statements",
+            "Set \(Setting.directCommits.variable)=yes, or connect gateways to different servers and set "
                 + "\(Setting.hintsDatabaseURL.variable) to the coordinator."
         )
     }
@@ -132,26 +134,28 @@ struct ClusterExamination {
         switch (failures.isEmpty, settings.directCommits) {
         case (true, true):
             let finding =
-                "straight to \(homes.count) servers, with up to \(settings.committerConnections) connections to each"
+                "directly to \(homes.count) servers, with up to \(settings.committerConnections) connections to each"
             return [.ok("cluster commits", finding)]
         case (true, false):
-            let finding = "go by way of another server, though all can be reached from here"
-            return [.warning("cluster commits", finding, "Set \(setting)=yes: each push then costs the servers less.")]
+            let finding = "sent through another server, although all servers can be reached directly"
+            return [.warning("cluster commits", finding, "Set \(setting)=yes to reduce the cost of each push.")]
         case (false, true):
             let advice =
-                "Let the gateway's role and password in from here under the names in pg_dist_node, or leave out \(setting): "
-                + "what cannot be reached goes by way of another server, and each try takes time. Where another server answers, "
-                + "give each in pg_dist_node a name that means the same everywhere."
+                "Allow the gateway's role to connect from here with the host names in pg_dist_node, or unset "
+                + "\(setting): "
+                + "commits to unreachable servers are sent through another server, after a failed attempt. If a name "
+                + "leads to "
+                + "another server, use names in pg_dist_node that resolve to the same server everywhere."
             return [.failed("cluster commits", failures.joined(separator: "; "), advice)]
-        case (false, false): return [.ok("cluster commits", "go by way of the server that gateways connect to")]
+        case (false, false): return [.ok("cluster commits", "sent through the server that gateways connect to")]
         }
     }
 
     private func hints(_ finding: String) -> Diagnosis {
         if settings.hintsDatabaseURL != nil { return .ok("cluster entrance", finding) }
         let advice =
-            "Set \(Setting.hintsDatabaseURL.variable) to one of them, the same for all gateways: a notification stays on "
-            + "its server, and changes are noticed up to 15 seconds late."
+            "Set \(Setting.hintsDatabaseURL.variable) to the same server for all gateways. Notifications are local to "
+            + "a server; without this setting, changes are detected up to 15 seconds late."
         return .failed("cluster entrance", finding, advice)
     }
 }

@@ -27,13 +27,13 @@ struct DatabaseExamination {
         } catch let error as PostgresError where error.isOfConnection {
             let trouble = ConnectionTrouble(error)
             let cure = trouble.cure.prefix(1).uppercased() + trouble.cure.dropFirst()
-            let advice = "\(cure). serve starts without it and recovers."
+            let advice = "\(cure). `sluice serve` starts without it and recovers."
             return [.failed("database", trouble.finding + settings.databaseHint, advice)]
         } catch {
             return [
                 .failed(
                     "database",
-                    "cannot be asked: \(error.words)\(settings.databaseHint)",
+                    "cannot be queried: \(error.words)\(settings.databaseHint)",
                     "Correct \(Setting.databaseURL.variable)."
                 )
             ]
@@ -48,33 +48,33 @@ struct DatabaseExamination {
 
     private func pooler(_ pooling: Pooling) -> Diagnosis {
         switch pooling {
-        case .none: .ok("pooler", "none that shows itself")
-        case .session: .warning("pooler", PoolerAdvice.notice, "See that its limits leave room for every gateway.")
+        case .none: .ok("pooler", "no pooler detected")
+        case .session: .warning("pooler", PoolerAdvice.notice, "Ensure that its limits suffice for all gateways.")
         case .shared: .failed("pooler", "\(PoolerAdvice.refusal): \(PoolerAdvice.reason)", PoolerAdvice.remedy)
         }
     }
 
     private func encoding(_ facts: DatabaseFacts) -> Diagnosis {
         if facts.encoding == "UTF8" { return .ok("encoding", facts.encoding) }
-        return .failed("encoding", facts.encoding, "Make the database anew with ENCODING 'UTF8'.")
+        return .failed("encoding", facts.encoding, "Recreate the database with ENCODING 'UTF8'.")
     }
 
     private func durability(_ facts: DatabaseFacts) -> [Diagnosis] {
         var diagnoses: [Diagnosis] = []
         if facts.fsync != "on" {
-            let finding = "is \(facts.fsync): a crash can destroy the database"
+            let finding = "is \(facts.fsync): a crash can corrupt the database"
             diagnoses.append(.failed("fsync", finding, "Set fsync = on in postgresql.conf."))
         }
         if facts.fullPageWrites != "on" {
-            let finding = "is \(facts.fullPageWrites): a crash can tear pages"
-            let advice = "Set full_page_writes = on, unless the file system writes pages whole."
+            let finding = "is \(facts.fullPageWrites): a crash can leave torn pages"
+            let advice = "Set full_page_writes = on, unless the file system writes pages atomically."
             diagnoses.append(.warning("full_page_writes", finding, advice))
         }
         if facts.synchronousCommit == "off" {
-            let finding = "is off: a crash can lose pushes that were answered"
+            let finding = "is off: a crash can lose acknowledged pushes"
             diagnoses.append(.failed("synchronous_commit", finding, "Set synchronous_commit = on."))
         }
-        return diagnoses.isEmpty ? [.ok("durability", "what is committed stays")] : diagnoses
+        return diagnoses.isEmpty ? [.ok("durability", "committed data survives a crash")] : diagnoses
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
@@ -85,7 +85,7 @@ struct DatabaseExamination {
         let finding = "a gateway uses up to \(needed) of \(available)"
         if needed <= available { return .ok("connections", finding) }
         let advice =
-            "Raise max_connections or the CONNECTION LIMIT of role or database, or lower "
+            "Raise max_connections or the CONNECTION LIMIT of the role or database, or lower "
             + "\(Setting.databasePoolSize.variable)."
         return .failed("connections", finding, advice)
     }
@@ -93,7 +93,7 @@ struct DatabaseExamination {
     private func autovacuum(_ facts: DatabaseFacts) -> Diagnosis {
         if facts.autovacuum == "on", facts.trackCounts == "on" { return .ok("autovacuum", "on") }
         let setting = facts.autovacuum == "on" ? "track_counts" : "autovacuum"
-        let finding = "\(setting) is off: tables grow, and plans go stale"
+        let finding = "\(setting) is off: tables grow, and plans become outdated"
         return .failed("autovacuum", finding, "Set autovacuum = on and track_counts = on in postgresql.conf.")
     }
 
@@ -102,7 +102,8 @@ struct DatabaseExamination {
         let direction = milliseconds < 0 ? "behind" : "ahead of"
         let finding = "the database is \(abs(milliseconds)) ms \(direction) this host"
         if abs(milliseconds) <= 1_000 { return .ok("clock", finding) }
-        let advice = "Keep both clocks right (NTP): tokens expire, and times are shown, by this host's."
+        let advice =
+            "Synchronize both clocks (NTP): this host's clock determines the expiry of tokens and the times shown."
         return .warning("clock", finding, advice)
     }
 
@@ -111,9 +112,9 @@ struct DatabaseExamination {
         case .ready: .ok("schema", "up to date")
         case .shared: .failed("schema", "cannot be read through a pooler that shares sessions", PoolerAdvice.remedy)
         case .empty: .failed("schema", "the database is empty", "Run: sluice migrate")
-        case .behind(let pending): .failed("schema", "lacks \(SchemaCheck.list(pending))", "Run: sluice migrate")
+        case .behind(let pending): .failed("schema", "is missing \(SchemaCheck.list(pending))", "Run: sluice migrate")
         case .unfit(let reason):
-            .failed("schema", reason, "Use a database of the gateway's own, and the version that migrated it.")
+            .failed("schema", reason, "Use a separate database for Sluice, and the version that migrated it.")
         case .unreachable(let trouble): .failed("schema", trouble.words, "Try again.")
         }
     }
@@ -123,7 +124,7 @@ struct DatabaseExamination {
             let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) { try await RoleFacts(on: $0) }
             return facts.diagnosis
         } catch {
-            return .failed("role", "cannot be asked for: \(error.words)", "Try again.")
+            return .failed("role", "cannot be determined: \(error.words)", "Try again.")
         }
     }
 
@@ -142,11 +143,12 @@ struct DatabaseExamination {
         }
         guard found.missing.isEmpty else {
             let finding = found.missing.joined(separator: "; ")
-            let advice = "Put it back into \(variable), as any but the first line: what is under it is locked."
+            let advice =
+                "Add it to \(variable) again, but not as the first line. Data encrypted with it is unavailable."
             return found.isAnyKnown ? .warning(subject, finding, advice) : .failed(subject, finding, advice)
         }
-        if found.openable > 0 { return .ok(subject, "open all \(found.openable) data keys") }
-        return .ok(subject, settings.masterKeys == nil ? "none: nothing is sealed" : "no data key is made yet")
+        if found.openable > 0 { return .ok(subject, "unwrap all \(found.openable) data keys") }
+        return .ok(subject, settings.masterKeys == nil ? "not set; nothing is encrypted" : "no data key exists yet")
     }
 
     private func sources() async -> [Diagnosis] {

@@ -7,9 +7,9 @@ struct HostExamination {
     let reader: HTTPReader
 
     func diagnoses() async -> [Diagnosis] {
-        let warnings = settings.warnings.map { Diagnosis.warning("configuration", $0, "Correct it, or leave it out.") }
+        let warnings = settings.warnings.map { Diagnosis.warning("configuration", $0, "Correct it or remove it.") }
         let keys = await KeyExamination(settings: settings, reader: reader).diagnoses()
-        return [.ok("configuration", "can be read")] + warnings + keys + [
+        return [.ok("configuration", "valid")] + warnings + keys + [
             listener(settings.publicAddress, .publicAddress),
             listener(settings.operationsAddress, .operationsAddress),
             openFiles(), operatorToken(),
@@ -21,7 +21,8 @@ struct HostExamination {
         switch PortProbe.look(at: address) {
         case .free: return .ok(subject, "free")
         case .taken:
-            let advice = "Fine if it is this gateway that runs; otherwise set \(setting.variable) to another address."
+            let advice =
+                "If this gateway is running, ignore this; otherwise set \(setting.variable) to another address."
             return .warning(subject, "in use", advice)
         case .unusable(let reason):
             let advice = "Set \(setting.variable) to an address of this machine."

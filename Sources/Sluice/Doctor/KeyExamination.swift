@@ -23,9 +23,9 @@ struct KeyExamination {
         do throws(ConfigurationError) {
             _ = try await settings.tokenVerifier()
             let count = try settings.tokenConfiguration().issuers.count
-            return .ok("keys", "what is configured can be used" + (count == 1 ? "" : ", of \(count) issuers"))
+            return .ok("keys", "all configured keys are usable" + (count == 1 ? "" : ", of \(count) issuers"))
         } catch {
-            return .failed("keys", error.description, "Without a usable key, serve does not start.")
+            return .failed("keys", error.description, "Without a usable key, `sluice serve` does not start.")
         }
     }
 
@@ -40,11 +40,13 @@ struct KeyExamination {
         guard !open.isEmpty else { return [] }
         return [
             .warning(
-                "keys that sign for nobody else",
-                "tokens of any issuer or audience are taken under them: \(Setting.jwtExclusiveKeys.variable) or "
-                    + "exclusive_keys says so",
-                "Right for a key that you made for this gateway. An identity provider's keys sign for its other "
-                    + "customers, too: set \(Setting.jwtIssuer.variable) and \(Setting.jwtAudience.variable) for them."
+                "exclusive keys",
+                "tokens of any issuer or audience are accepted with these keys, as set by "
+                    + "\(Setting.jwtExclusiveKeys.variable) or "
+                    + "exclusive_keys",
+                "Only use it for a key that you created for this gateway. An identity provider's keys sign for its "
+                    + "other "
+                    + "customers too: set \(Setting.jwtIssuer.variable) and \(Setting.jwtAudience.variable) for them."
             )
         ]
     }
@@ -60,10 +62,11 @@ struct KeyExamination {
 
     private func keySet(at url: String) async -> [Diagnosis] {
         let subject = "keys of \(KeySetURL.shown(url))"
-        let advice = "Correct the URL, or see to the provider; serve starts without it, answers 503, and recovers."
+        let advice =
+            "Correct the URL, or check the provider. `sluice serve` starts without it, returns 503, and recovers."
         switch await reader.keySet(url, nil) {
         case .failed(let reason): return [.failed(subject, "cannot be fetched: \(reason)", advice)]
-        case .unchanged: return [.failed(subject, "cannot be fetched: it sends nothing", advice)]
+        case .unchanged: return [.failed(subject, "cannot be fetched: the response is empty", advice)]
         case .document(let text, _, _):
             let source = TokenKeySource(name: "the document", text: String(decoding: text, as: UTF8.self))
             do {
@@ -74,9 +77,9 @@ struct KeyExamination {
                 if usable > 0 {
                     return [.ok(subject, finding)]
                         + (isForgeable
-                            ? [.warning(subject + " (http)", "anybody on the way can forge them", "Use https.")] : [])
+                            ? [.warning(subject + " (http)", "attackers can replace them", "Use https.")] : [])
                 }
-                return [.failed(subject, finding, "RS256, ES256 (P-256) and EdDSA (Ed25519) keys are.")]
+                return [.failed(subject, finding, "Use RS256, ES256 (P-256) or EdDSA (Ed25519) keys.")]
             } catch {
                 return [.failed(subject, "cannot be used: \(error)", advice)]
             }
@@ -88,7 +91,7 @@ struct KeyExamination {
             guard try await settings.requestSigner() != nil else { return [] }
             return [.ok("signing key", "can be used")]
         } catch {
-            return [.failed("signing key", error.description, "serve does not start with it.")]
+            return [.failed("signing key", error.description, "`sluice serve` does not start with it.")]
         }
     }
 }

@@ -22,8 +22,8 @@ enum ProviderCautions {
             return [
                 .warning(
                     subject,
-                    "Entra ID's `sub` is pairwise: another app registration has another for the same person",
-                    "Set \(settings.userClaim) to oid, before its first user comes."
+                    "Entra ID's `sub` is pairwise: it differs between app registrations for the same person",
+                    "Set \(settings.userClaim) to oid before its first user signs in."
                 )
             ]
         }
@@ -32,9 +32,10 @@ enum ProviderCautions {
             return [
                 .warning(
                     subject,
-                    "Okta's `sub` is the log-in name in access tokens: who changes it is a new user, and who gets it later "
-                        + "is the old one",
-                    "Set \(settings.userClaim) to uid, before its first user comes."
+                    "Okta's `sub` is the log-in name in access tokens: a user who changes it becomes a new user, and "
+                        + "a person who "
+                        + "gets it later becomes the old user",
+                    "Set \(settings.userClaim) to uid before its first user signs in."
                 )
             ]
         }
@@ -50,9 +51,11 @@ enum ProviderCautions {
                 return [
                     .warning(
                         "issuers that share organizations",
-                        "\(names) speak for one organization, and a UUID is the same user whichever of them says it",
-                        "Right where both have the same users. Otherwise give one of them \"user_ids\": \"mapped\", before "
-                            + "its first user comes."
+                        "\(names) issue tokens for one organization, and a UUID identifies the same user in the "
+                            + "tokens of each",
+                        "Correct if both have the same users. Otherwise set \"user_ids\": \"mapped\" for one of them "
+                            + "before "
+                            + "its first user signs in."
                     )
                 ]
             }

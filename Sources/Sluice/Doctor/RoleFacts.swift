@@ -28,12 +28,12 @@ struct RoleFacts: Sendable {
 
     var diagnosis: Diagnosis {
         if !missing.isEmpty {
-            let finding = "\(name) lacks rights on \(missing.joined(separator: ", "))"
-            return .failed("role", finding, "GRANT them to it, as the owner of the tables.")
+            let finding = "\(name) has no rights on \(missing.joined(separator: ", "))"
+            return .failed("role", finding, "GRANT them to the role, as the owner of the tables.")
         }
         let advice =
             "Let the gateway connect as a role that owns nothing and may SELECT, INSERT, UPDATE and DELETE only."
-        if isSuperuser { return .warning("role", "\(name) is a superuser, who may do anything to the server", advice) }
+        if isSuperuser { return .warning("role", "\(name) is a superuser with unrestricted access", advice) }
         if ownedTables > 0 {
             return .warning(
                 "role",
@@ -44,7 +44,7 @@ struct RoleFacts: Sendable {
         if bypassesRowSecurity {
             return .warning("role", "\(name) has BYPASSRLS", "ALTER ROLE … NOBYPASSRLS; the gateway does not need it.")
         }
-        return .ok("role", "\(name), who owns nothing and has the rights that are needed")
+        return .ok("role", "\(name) owns no tables, and has all required rights")
     }
 
     private static let role = Statement(

@@ -14,7 +14,7 @@ struct SourceExamination {
     let inspector: SourceInspector
 
     func diagnoses(of sources: [SourceStore.Followed]) async -> [Diagnosis] {
-        if sources.isEmpty { return [.ok("sources", "none follows a database")] }
+        if sources.isEmpty { return [.ok("sources", "no source follows a database")] }
         let checked = Array(sources.prefix(Self.maximum))
         var found: [Int: Diagnosis] = [:]
         await withTaskGroup(of: (Int, Diagnosis).self) { group in
@@ -26,7 +26,7 @@ struct SourceExamination {
         }
         var diagnoses = checked.indices.compactMap { found[$0] }
         if sources.count > checked.count {
-            let finding = "there are more than \(Self.maximum) that follow databases; the others were not checked"
+            let finding = "more than \(Self.maximum) sources follow databases; the others were not checked"
             diagnoses.append(.warning("sources", finding, "See sluice_sources{kind,state} in /metrics."))
         }
         return diagnoses
@@ -36,7 +36,7 @@ struct SourceExamination {
         let subject = "source \(source.key.name) of \(source.key.organization.lowercased)"
         do throws(SourceTrouble) {
             guard let warning = try await inspector.inspect(source) else {
-                return .ok(subject, "its database is as the settings need it")
+                return .ok(subject, "its database fits the settings")
             }
             return .warning(subject, warning, "See docs/ingest.md, 'A database's own tables'.")
         } catch {

@@ -35,9 +35,9 @@ struct TokenExplanation {
     /// The last line.
     func verdict(after diagnoses: [Diagnosis]) -> Diagnosis {
         guard let refused = diagnoses.first(where: { $0.status == .failed }) else {
-            return .ok("verdict", "a request with this token is served")
+            return .ok("verdict", "requests with this token are served")
         }
-        return .failed("verdict", "a request with this token is refused", "See \(refused.subject) above.")
+        return .failed("verdict", "requests with this token are rejected", "See \(refused.subject) above.")
     }
 
     // MARK: - Findings before the verdict
@@ -54,9 +54,9 @@ struct TokenExplanation {
 
     private var key: Diagnosis {
         guard let key = examination.key else { return .ok("key", "-") }
-        let id = key.id.map { ShownText.of($0) } ?? "one without an id"
+        let id = key.id.map { ShownText.of($0) } ?? "a key without an id"
         let origin = key.isPublished ? "published by the issuer" : "configured"
-        return .ok("key", "\(id), \(key.algorithm), \(origin); the signature is good")
+        return .ok("key", "\(id), \(key.algorithm), \(origin); the signature is valid")
     }
 
     private var validity: Diagnosis {
@@ -69,32 +69,32 @@ struct TokenExplanation {
     private func refusal(_ error: TokenError) -> Diagnosis {
         let explanation = error.explanation
         switch error {
-        case .missing: return .failed("token", "there is none", "Give it as the argument, or - and on standard input.")
+        case .missing: return .failed("token", "no token", "Pass it as the argument, or on standard input with -.")
         case .malformed, .malformedHeader, .repeatedMember:
             return .failed(
                 "token",
                 explanation,
-                "Copy it whole; a token of the provider's own format is none that can be read."
+                "Copy the complete token. Opaque (non-JWT) tokens are not supported."
             )
         case .tooLong:
-            let advice = "Have the provider write less into it: groups, roles and pictures make tokens long."
+            let advice = "Configure the provider to omit claims; groups, roles and pictures make tokens long."
             return .failed("token", explanation, advice)
         case .wrongIssuer: return wrongIssuer
         case .missingClaim("iss"): return missingIssuer
         case .badSignature, .unknownKey, .algorithmNotAllowed, .keysUnavailable: return badKey(error)
         case .expired:
-            return .failed("claims", "it expired: exp is \(said("exp"))", "Get a new one, or see to the clock.")
+            return .failed("claims", "expired: exp is \(said("exp"))", "Get a new token, or check the clock.")
         case .notYetValid:
-            let advice = "See to the clocks; \(Setting.jwtLeewaySeconds.variable) allows for small differences."
-            return .failed("claims", "it is not valid yet: nbf is \(said("nbf"))", advice)
+            let advice = "Check the clocks; \(Setting.jwtLeewaySeconds.variable) tolerates small differences."
+            return .failed("claims", "not valid yet: nbf is \(said("nbf"))", advice)
         case .wrongAudience: return wrongAudience
         case .missingClaim(let place), .malformedClaim(let place, _): return badClaim(place, explanation)
         case .organizationNotCovered:
-            let place = settings?.issuer.places.organization.place.map { said($0) } ?? "another one"
+            let place = settings?.issuer.places.organization.place.map { said($0) } ?? "another organization"
             return .failed(
                 "organization",
-                "the issuer does not speak for \(place)",
-                "Add it to the issuer's `organizations` in \(Setting.jwtIssuersFile.variable), if it should."
+                "the issuer may not issue tokens for \(place)",
+                "If it should, add it to the issuer's `organizations` in \(Setting.jwtIssuersFile.variable)."
             )
         }
     }
@@ -103,15 +103,15 @@ struct TokenExplanation {
         let known = configuration.issuers.map { IssuerSettings($0, configuration).name }
         let finding = "iss is \(said("iss")); the settings have \(known.prefix(10).joined(separator: ", "))"
         let advice =
-            "Set \(Setting.jwtIssuer.variable), or an issuer of \(Setting.jwtIssuersFile.variable), to exactly that text, "
-            + "with its slash at the end if it has one: if you trust that issuer."
+            "If you trust this issuer, set \(Setting.jwtIssuer.variable) or an issuer of "
+            + "\(Setting.jwtIssuersFile.variable) to exactly this text, including a slash at its end."
         return .failed("issuer", finding, advice)
     }
 
     private var missingIssuer: Diagnosis {
         let advice =
-            "The issuer has to write it: without it nothing says whose token it is. Only where one issuer alone is "
-            + "configured, and without a name, such tokens are taken."
+            "Configure the issuer to add it. Tokens without it are only accepted if the settings have a single issuer "
+            + "without a name."
         return .failed("issuer", "iss is missing", advice)
     }
 
@@ -119,32 +119,33 @@ struct TokenExplanation {
         guard let settings else { return .failed("key", error.explanation, "Ask the issuer.") }
         if error != .badSignature, let unsupported = unsupportedAlgorithm(settings) { return unsupported }
         let id = examination.keyID.map { ShownText.of($0) } ?? "-"
-        let name = examination.keyID == nil ? "no key for a token without a key id" : "no key \(id)"
+        let name = examination.keyID == nil ? "the token has no key id, and no key fits" : "no key \(id)"
         switch error {
         case .keysUnavailable:
             let keySet = settings.issuer.jwksURL.map { KeySetURL.shown($0) } ?? "-"
             let reason = examination.fetchProblem.map { ": \($0)" } ?? ""
-            return .failed("key", "the keys of \(keySet) cannot be fetched\(reason)", "See to \(settings.jwksURL).")
+            return .failed("key", "the keys of \(keySet) cannot be fetched\(reason)", "Check \(settings.jwksURL).")
         case .unknownKey: return .failed("key", "\(name); \(keys)", advice(forUnknownKey: id, settings))
         case .algorithmNotAllowed:
             let algorithm = examination.algorithm ?? "-"
-            let finding = "\(ShownText.of(algorithm)) is not the algorithm of a key of the issuer; \(keys)"
+            let finding = "the issuer has no key for \(ShownText.of(algorithm)); \(keys)"
             return .failed("key", finding, advice(forAlgorithm: algorithm, settings))
         default:
-            let other = "The token was changed, cut off, or signed by another: by another environment of the provider?"
+            let other =
+                "The token was changed or truncated, or signed by another issuer or environment of the provider."
             let isSecrets = settings.issuer.secret != nil && examination.algorithm == "HS256"
-            let advice = isSecrets ? "Is \(settings.secret) the secret that signs? \(other)" : other
-            return .failed("key", "the signature is not that of key \(id)", advice)
+            let advice = isSecrets ? "Check that \(settings.secret) is the signing secret. \(other)" : other
+            return .failed("key", "the signature does not match key \(id)", advice)
         }
     }
 
     /// The available keys, for a finding.
     private var keys: String {
         let known = examination.knownKeys.prefix(10).map { ShownText.of($0) }.joined(separator: ", ")
-        if !known.isEmpty { return "the keys at hand are \(known)" }
+        if !known.isEmpty { return "the available keys are \(known)" }
         let algorithms = examination.knownAlgorithms
-        if algorithms.isEmpty { return "there is no key at hand" }
-        return "the keys at hand have no ids, and are for \(algorithms.joined(separator: ", "))"
+        if algorithms.isEmpty { return "no key is available" }
+        return "the available keys have no ids and are for \(algorithms.joined(separator: ", "))"
     }
 
     /// Returns the defect of a token whose algorithm no key from the issuer's settings can verify, with any key id; nil
@@ -155,14 +156,14 @@ struct TokenExplanation {
         switch algorithm {
         case "HS256":
             guard issuer.secret == nil else { return nil }
-            return .failed("key", "HS256 is verified by a shared secret, and the issuer's settings have none", advice)
+            return .failed("key", "HS256 requires a shared secret, and the issuer's settings have none", advice)
         case "RS256", "ES256", "EdDSA":
             guard issuer.jwksURL == nil else { return nil }
             if examination.knownAlgorithms.contains(algorithm) { return nil }
             let finding =
-                "\(algorithm) is verified by a public key, and the issuer's settings have none for it; \(keys)"
+                "\(algorithm) requires a public key, and the issuer's settings have none for it; \(keys)"
             return .failed("key", finding, advice)
-        default: return .failed("key", "\(ShownText.of(algorithm)) is not an algorithm that is accepted", advice)
+        default: return .failed("key", "the algorithm \(ShownText.of(algorithm)) is not supported", advice)
         }
     }
 
@@ -170,31 +171,31 @@ struct TokenExplanation {
         let issuer = settings.issuer
         if let url = issuer.jwksURL {
             return
-                "Is it a token of this issuer, and \(settings.jwksURL) its key set? \(KeySetURL.shown(url)) has no such "
-                + "key now."
+                "Check that the token is from this issuer and that \(settings.jwksURL) is its key set. "
+                + "\(KeySetURL.shown(url)) does not contain the key."
         }
-        if !issuer.keys.isEmpty { return "Is it a token of this issuer? Then add key \(id) to \(settings.keysFile)." }
-        return "Is it a token of this issuer? It has a secret alone: set \(settings.jwksURL) or \(settings.keysFile)."
+        if !issuer.keys.isEmpty { return "If the token is from this issuer, add key \(id) to \(settings.keysFile)." }
+        return "The issuer only has a secret. If the token is from it, set \(settings.jwksURL) or \(settings.keysFile)."
     }
 
     private func advice(forAlgorithm algorithm: String, _ settings: IssuerSettings) -> String {
         switch algorithm {
-        case "HS256": "HS256 needs the secret that signs: set \(settings.secret), if this gateway may have it."
+        case "HS256": "HS256 requires the signing secret: set \(settings.secret), if this gateway may have it."
         case "RS256", "ES256", "EdDSA":
-            "\(algorithm) needs a public key of its kind: see to \(settings.jwksURL) or \(settings.keysFile)."
-        default: "Have the issuer sign by RS256, ES256 or EdDSA (or HS256, with a secret): no other is taken."
+            "\(algorithm) requires a public key of its kind: check \(settings.jwksURL) or \(settings.keysFile)."
+        default: "Configure the issuer to sign with RS256, ES256 or EdDSA, or with HS256 and a secret."
         }
     }
 
     private var wrongAudience: Diagnosis {
-        guard let settings else { return .failed("audience", "it is meant for another audience", "Ask the issuer.") }
+        guard let settings else { return .failed("audience", "the token is for another audience", "Ask the issuer.") }
         let place = settings.issuer.audienceClaim
         let wanted = settings.issuer.audience.map { ShownText.of($0) } ?? "-"
         return .failed(
             "audience",
             "\(place) is \(said(place)), not \(wanted)",
-            "Set \(settings.audience) to what the provider writes there for this API, or have the app ask for a token of "
-                + "this one."
+            "Set \(settings.audience) to the provider's value for this API, or request a token for this audience in "
+                + "the app."
         )
     }
 
@@ -204,7 +205,7 @@ struct TokenExplanation {
         let names = members.prefix(Self.shownNames).map { ShownText.of($0.name.string) }.joined(separator: ", ")
         let more = members.count > Self.shownNames ? " and \(members.count - Self.shownNames) more" : ""
         let finding = explanation + (names.isEmpty ? " The token has no claims." : " The token has \(names)\(more).")
-        guard let settings else { return .failed("claims", finding, "The issuer has to write it.") }
+        guard let settings else { return .failed("claims", finding, "Configure the issuer to add it.") }
         let issuer = settings.issuer
         switch place {
         case issuer.audienceClaim.description where issuer.audience != nil && place != "exp":
@@ -214,18 +215,18 @@ struct TokenExplanation {
             return .failed("user", finding, advice(forUserOf: settings))
         case issuer.places.organization.place?.description:
             return .failed("organization", finding, advice(forOrganizationOf: settings))
-        default: return .failed("claims", finding, "The issuer has to write it.")
+        default: return .failed("claims", finding, "Configure the issuer to add it.")
         }
     }
 
     private func advice(forUserOf settings: IssuerSettings) -> String {
         let places = settings.issuer.places
-        let advice = "Set \(settings.userClaim) to the claim that says who the user is."
+        let advice = "Set \(settings.userClaim) to the claim that identifies the user."
         guard places.userForm == .uuid, Self.isName(examination.payload?.value(at: places.user.query)) else {
             return advice
         }
         return
-            "Set \(settings.userIDs) to either, which lets in users who are no UUIDs. Or is it another claim? \(advice)"
+            "Set \(settings.userIDs) to either, to accept users without UUIDs. If another claim is the user: \(advice)"
     }
 
     private static func isName(_ value: JSONValue?) -> Bool { value?.string.map { ExternalName.isValid($0) } ?? false }
@@ -236,19 +237,19 @@ struct TokenExplanation {
             Self.isName(examination.payload?.value(at: place.query))
         {
             return
-                "Set \(settings.organizationIDs) to either, where it is a name that the issuer has for an organization; "
-                + "sluice organizations external-ids add gives it to one."
+                "If it is the issuer's name for an organization, set \(settings.organizationIDs) to either, and add "
+                + "the name with sluice organizations external-ids add."
         }
         let found = Self.organizationPlaces.first { place in
             examination.payload?.value(at: place.query)?.string?.isEmpty == false
         }
-        if let found { return "Is it \(found)? Then set \(settings.organizationClaim) to that." }
+        if let found { return "If it is \(found), set \(settings.organizationClaim) to \(found)." }
         let keys = ClaimPlace(named: "organization")
         if let value = examination.payload?.value(at: keys.query), value.members != nil || value.elements != nil {
-            return "Are its names the keys of \(keys)? Then set \(settings.organizationKeys) to that."
+            return "If the names are the keys of \(keys), set \(settings.organizationKeys) to \(keys)."
         }
-        let fixed = "\(Setting.jwtOrganization.variable), or `organization` of the issuer, where all tokens are for one"
-        return "Set \(settings.organizationClaim) to the claim that says which organization it is, or \(fixed)."
+        let fixed = "if all tokens are for one, set \(Setting.jwtOrganization.variable) or `organization` of the issuer"
+        return "Set \(settings.organizationClaim) to the claim that identifies the organization, or, \(fixed)."
     }
 
     /// The claims that providers use, as listed in docs/identity.md.
@@ -273,7 +274,7 @@ struct TokenExplanation {
         case .user(let user):
             return [whose, .ok("user", "\(words(for: claims.user)) is user \(user.lowercased)")].compactMap(\.self)
         case .newcomer:
-            let finding = "\(words(for: claims.user)) comes for the first time, and is given an id then"
+            let finding = "\(words(for: claims.user)) is new and will get an id with the first request"
             return [whose, .ok("user", finding)].compactMap(\.self)
         case .refused(let problem):
             guard let organization, let whose else { return [refusedOrganization(claims, chosen, problem)] }
@@ -294,13 +295,13 @@ struct TokenExplanation {
         case (.organizationUnknown, .id(let id)):
             advice =
                 chosen.map { UUID(parsing: $0) == id } ?? true
-                ? "Is it made? sluice organizations create NAME --id \(id.lowercased)"
-                : "--organization, as X-Sluice-Organization, must be the token's, \(id.lowercased), or be left out."
+                ? "If it does not exist, run: sluice organizations create NAME --id \(id.lowercased)"
+                : "--organization (X-Sluice-Organization) must be the token's, \(id.lowercased), or be omitted."
         case (.organizationUnknown, .names(let names)): advice = self.advice(forNames: names, claims, chosen)
         case (.organizationSuspended, .id(let id)): advice = "sluice organizations activate \(id.lowercased)"
         case (.organizationSuspended, .names):
-            advice = "sluice organizations list says which are suspended; sluice organizations activate UUID"
-        default: advice = "Try again; sluice doctor says what is wrong if it stays so."
+            advice = "sluice organizations list shows which are suspended; sluice organizations activate UUID"
+        default: advice = "Try again. If it fails again, run sluice doctor."
         }
         return .failed("organization", problem.detail, advice)
     }
@@ -309,14 +310,14 @@ struct TokenExplanation {
         let shown = names.prefix(5).map { ShownText.of($0) }.joined(separator: ", ")
         let list = names.count > 5 ? "\(shown) and \(names.count - 5) more" : shown
         if chosen == nil, names.count > 1 {
-            return "The token says \(list): --organization chooses, as X-Sluice-Organization does in a request."
+            return "The token contains \(list). Choose one with --organization, in requests with X-Sluice-Organization."
         }
         if let chosen, ExactText(percentEncoded: chosen).map({ !names.contains($0) }) ?? true {
-            return "--organization, as X-Sluice-Organization, must be one that the token says: \(list)."
+            return "--organization (X-Sluice-Organization) must be one that the token contains: \(list)."
         }
         return
-            "The token says \(list): a name is given by sluice organizations external-ids add UUID NAME --issuer "
-            + "\(Self.word(claims.namespace)). An issuer speaks for its `organizations` alone."
+            "The token contains \(list). Add the name: sluice organizations external-ids add UUID NAME --issuer "
+            + "\(Self.word(claims.namespace)). An issuer may only issue tokens for its `organizations`."
     }
 
     /// An issuer's name as an argument of a command.
@@ -327,19 +328,19 @@ struct TokenExplanation {
         let advice: String
         switch (problem.code, claims.user) {
         case (.userErased, _):
-            advice = "It is for good. The same person may come under another account of the provider."
+            advice = "Erasure is permanent. The same person can use another account of the provider."
         case (.userUnknown, .subject):
             advice =
-                "An operator lets users in: sluice users add SUBJECT --organization \(organization.id.lowercased) "
+                "An operator must add the user: sluice users add SUBJECT --organization \(organization.id.lowercased) "
                 + "--issuer \(Self.word(claims.namespace))"
         case (.userUnknown, .id(let user)) where organization.settings.provisioning == .explicit:
             advice =
-                "An operator lets users in: PUT /admin/organizations/\(organization.id.lowercased)/users/"
-                + "\(user.lowercased). An id that was made for a subject lets in nobody who says it."
+                "An operator must add the user: PUT /admin/organizations/\(organization.id.lowercased)/users/"
+                + "\(user.lowercased). An id that was assigned to a subject is not accepted in a token."
         case (.userUnknown, .id):
             advice =
-                "The gateway gave this UUID to somebody whom an issuer knows by a text: nobody else is let in by saying "
-                + "it. Let the issuer say another."
+                "The gateway assigned this UUID to a subject of an issuer, so it is not accepted in a token. "
+                + "Configure the issuer to use another UUID."
         default: advice = "Try again in a few seconds."
         }
         return .failed("user", finding, advice)

@@ -37,7 +37,7 @@ struct UpstreamExamination {
         }
         var diagnoses = looked.indices.compactMap { found[$0] }
         if addresses.count > looked.count {
-            let finding = "there are more than \(Self.maximum); the others were not looked at"
+            let finding = "more than \(Self.maximum) upstreams exist; the others were not checked"
             let advice = "See sluice_upstream_attempts_total and sluice_upstream_circuits_open in /metrics."
             diagnoses.append(.warning("upstreams", finding, advice))
         }
@@ -49,10 +49,10 @@ struct UpstreamExamination {
         let whose = address.organizations == 1 ? "1 organization" : "\(address.organizations) organizations"
         switch await reader.probe(address.baseURL) {
         case .success(let status):
-            return .ok(subject, "answers (status \(status)); of \(whose)")
+            return .ok(subject, "responds (status \(status)); used by \(whose)")
         case .failure(let failure):
-            let advice = "Mutations wait for it, and are tried again. See to it, or correct it by /admin."
-            return .warning(subject, "does not answer: \(failure.text); of \(whose)", advice)
+            let advice = "Mutations wait and are retried. Check the upstream, or correct its settings with /admin."
+            return .warning(subject, "does not respond: \(failure.text); used by \(whose)", advice)
         }
     }
 

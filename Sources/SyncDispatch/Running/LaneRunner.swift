@@ -116,7 +116,7 @@ struct LaneRunner: Sendable {
             // the next write finds out who holds the lane
             circuits.giveBack(dispatch.lane.organization)
             logger.notice(
-                "Request was not sent: its lease is about to end",
+                "Request was not sent because its lease is about to expire",
                 metadata: metadata(dispatch.lane, dispatch.mutation)
             )
             return .settle(dispatch, Outcome(ofUnsent: dispatch))
@@ -161,7 +161,7 @@ struct LaneRunner: Sendable {
                 timeout: request.timeout
             )
         } catch {
-            logger.debug("Others' mutations cannot be looked at", metadata: ["reason": "\(error.detail)"])
+            logger.debug("Mutations of other users cannot be read", metadata: ["reason": "\(error.detail)"])
             return false
         }
     }
@@ -180,7 +180,7 @@ struct LaneRunner: Sendable {
             let isOpen = change == .opened
             logger.log(
                 level: isOpen ? .warning : .notice,
-                isOpen ? "Circuit opened: nothing is sent to this upstream for a while" : "Circuit closed",
+                isOpen ? "Circuit opened: requests to this upstream are paused" : "Circuit closed",
                 metadata: metadata(dispatch.lane, dispatch.mutation)
             )
         }
@@ -220,7 +220,7 @@ struct LaneRunner: Sendable {
         if case .claim = step { return }
         metrics.leaseLost()
         logger.warning(
-            "Lease was lost: what came of the last request is thrown away",
+            "Lease was lost: the outcome of the last request is discarded",
             metadata: metadata(lane, step.mutation)
         )
     }

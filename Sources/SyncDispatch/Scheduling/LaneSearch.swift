@@ -49,7 +49,7 @@ struct LaneSearch: Sendable {
             try await store.postpone(postponed, now: now)
             return (lanes, due.count < limit, !postponed.isEmpty)
         } catch {
-            logger.debug("Lanes cannot be looked for", metadata: ["reason": "\(error.detail)"])
+            logger.debug("Due lanes cannot be queried", metadata: ["reason": "\(error.detail)"])
             return nil
         }
     }

@@ -60,7 +60,7 @@ package struct Authenticator: Sendable {
         guard let organization = try await catalog.organization(id) else { throw Problem.unknownOrganization }
         switch organization.status {
         case .active: return organization
-        case .suspended: throw Problem(.organizationSuspended, "The organization is suspended; ask its operator.")
+        case .suspended: throw Problem(.organizationSuspended, "The organization is suspended; contact its operator.")
         case .purging: throw Problem.unknownOrganization
         }
     }

@@ -15,7 +15,7 @@ package enum BearerToken {
                 let detail = "The bearer token is empty: no text follows \"Bearer\" in the Authorization header."
                 throw refusal("invalid_request", detail)
             }
-            throw refusal("invalid_request", "The Authorization header must be one Bearer token.")
+            throw refusal("invalid_request", "The Authorization header must contain exactly one Bearer token.")
         }
         return token
     }

@@ -29,7 +29,7 @@ package enum OrganizationChoice: Equatable {
             } else {
                 throw Problem(
                     .organizationUnknown,
-                    "The token names several organizations; X-Sluice-Organization says which one is meant."
+                    "The token contains several organizations; choose one with X-Sluice-Organization."
                 )
             }
         }
@@ -39,6 +39,6 @@ package enum OrganizationChoice: Equatable {
 extension Problem {
     /// The same whether there is no such organization, or the token's issuer does not speak for it, or it is going.
     package static var unknownOrganization: Problem {
-        Problem(.organizationUnknown, "The organization of this token is not known here.")
+        Problem(.organizationUnknown, "The organization of this token is unknown.")
     }
 }

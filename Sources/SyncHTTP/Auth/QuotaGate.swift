@@ -45,7 +45,7 @@ package struct QuotaGate: Sendable {
         let isUsers = standing.quota.kind == .mutations
         (isUsers ? ofUsers : ofOrganizations).increment()
         logger.debug(
-            "Quota is used up",
+            "Quota is exhausted",
             metadata: [
                 LogKeys.requestID: .string(exchange.requestID),
                 LogKeys.organization: .string(caller.organization.id.lowercased),

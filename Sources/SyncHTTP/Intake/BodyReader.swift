@@ -97,10 +97,10 @@ package struct BodyReader: Sendable {
             throw Problem(.requestTimeout, "The body did not arrive in time.")
         } catch {
             // the client hung up, or broke the framing: it will hardly read this
-            throw Problem(.invalidRequest, "The body did not arrive in full.")
+            throw Problem(.invalidRequest, "The body is incomplete.")
         }
         if let announced, bytes.count < announced {
-            throw Problem(.invalidRequest, "The body did not arrive in full.")
+            throw Problem(.invalidRequest, "The body is incomplete.")
         }
         return bytes
     }
@@ -116,6 +116,6 @@ package struct BodyReader: Sendable {
     }
 
     private var tooLarge: Problem {
-        Problem(.payloadTooLarge, "At most \(limit) bytes are taken.")
+        Problem(.payloadTooLarge, "The body must not exceed \(limit) bytes.")
     }
 }

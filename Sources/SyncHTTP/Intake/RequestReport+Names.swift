@@ -27,7 +27,7 @@ extension RequestReport {
             if seen.insert(name).inserted {
                 names.append(name)
             } else {
-                refuse(pointer, Rule.duplicateMember, "the issuer's name stands in the list already")
+                refuse(pointer, Rule.duplicateMember, "the list contains this name of the issuer twice")
             }
         }
         return names

@@ -37,7 +37,7 @@ struct MappingLookup: Sendable {
         }
         guard isGiven else { throw Self.problem("/client_ids", Rule.required, "client_ids is required") }
         guard !numbers.isEmpty else { return }
-        let detail = "a number is an id of one device and one type, so it is needed"
+        let detail = "required because a number is an id of one device and one type"
         if deviceID == nil { throw Self.problem("/device_id", Rule.required, detail) }
         if entityType == nil { throw Self.problem("/entity_type", Rule.required, detail) }
     }
@@ -49,7 +49,7 @@ struct MappingLookup: Sendable {
             throw Self.problem("/client_ids", Rule.memberType, "client_ids must be an array")
         }
         guard elements.count <= Self.maximumIDs else {
-            throw Self.problem("/client_ids", Rule.range, "client_ids may hold \(Self.maximumIDs) ids")
+            throw Self.problem("/client_ids", Rule.range, "client_ids may contain at most \(Self.maximumIDs) ids")
         }
         for (index, element) in elements.enumerated() {
             if let id = element.uuid {
@@ -57,7 +57,7 @@ struct MappingLookup: Sendable {
             } else if let number = element.int64 {
                 numbers.append(number)
             } else {
-                let detail = "a client id must be a UUID, or a 64-bit integer that the device counted"
+                let detail = "a client id must be a UUID or a 64-bit integer assigned by the device"
                 throw Self.problem("/client_ids/\(index)", Rule.clientID, detail)
             }
         }

@@ -61,8 +61,9 @@ extension JSONWriter {
                 writer.member("code", "client_id_was_data" as StaticString)
                 writer.member("pointer", "/mutations/\(index)/local_id")
                 let detail =
-                    "an earlier mutation of this device names this id: nobody had created it then, so there it is data"
-                    + " and no server id takes its place; send creates before what names them, or correct that entity"
+                    "an earlier mutation of this device contains this id. It did not exist then, so it was stored as "
+                    + "data and is not replaced by a server id. Send creates before mutations that refer to "
+                    + "them, or correct that entity"
                 writer.member("detail", detail)
             }
             writer.endObject()

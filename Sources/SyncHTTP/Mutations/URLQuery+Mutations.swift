@@ -23,7 +23,7 @@ extension URLQuery {
         for word in list(name) {
             guard let status = known.first(where: { $0.rawValue == word }) else {
                 let names = known.map(\.rawValue).joined(separator: ", ")
-                throw URLQuery.invalid(name, "must name statuses: \(names)")
+                throw URLQuery.invalid(name, "must be statuses of: \(names)")
             }
             statuses.append(status)
         }
@@ -36,7 +36,7 @@ extension URLQuery {
         for word in list(name) {
             guard let status = IDMapping.Status(rawValue: word) else {
                 let names = IDMapping.Status.allCases.map(\.rawValue).joined(separator: ", ")
-                throw URLQuery.invalid(name, "must name statuses: \(names)")
+                throw URLQuery.invalid(name, "must be statuses of: \(names)")
             }
             if !statuses.contains(status) { statuses.append(status) }
         }

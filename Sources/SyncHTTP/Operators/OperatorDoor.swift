@@ -23,7 +23,7 @@ package struct OperatorDoor: Sendable {
                 throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
             }
             guard RequestOrigin(request).isOwn else {
-                let detail = "A session is good for requests of the console itself; Sec-Fetch-Site says otherwise."
+                let detail = "A session can only be used by the console itself; Sec-Fetch-Site is a different site."
                 throw Refusal(Problem(.forbidden, detail))
             }
             guard await !ended.contains(OperatorSession.digest(of: cookie)) else {
@@ -32,7 +32,7 @@ package struct OperatorDoor: Sendable {
             return Guest(token: session.token, end: session.end)
         }
         guard let token = tokens.token(try BearerToken.of(request.headerFields)) else {
-            throw BearerToken.refusal("invalid_token", "The token is not the operator's.")
+            throw BearerToken.refusal("invalid_token", "The token is not an operator's token.")
         }
         return Guest(token: token)
     }
@@ -49,7 +49,7 @@ package struct OperatorDoor: Sendable {
         guard token.scope >= scope else {
             let own = token.scope.rawValue
             throw Refusal(
-                Problem(.forbidden, "This needs a token with the scope '\(scope.rawValue)'; yours has '\(own)'.")
+                Problem(.forbidden, "This requires a token with the scope '\(scope.rawValue)'; yours has '\(own)'.")
             )
         }
     }

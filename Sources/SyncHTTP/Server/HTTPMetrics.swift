@@ -23,37 +23,37 @@ package enum HTTPMetrics {
     static let ready = "sluice_ready"
 
     private static let counters = [
-        (requests, "Requests answered, by route, method and class of the status."),
-        (limited, "Requests answered 429, by whose quota was used up: the organization's or the user's."),
-        (pushes, "Pushes: accepted (each entry judged), refused (as a whole) or ended by an error of ours."),
-        (mutations, "Mutations pushed, by the status they were answered with."),
+        (requests, "Requests, by route, method and status class."),
+        (limited, "Requests that received 429, by exhausted quota: the organization's or the user's."),
+        (pushes, "Pushes: accepted (each entry evaluated), refused (as a whole) or failed with an internal error."),
+        (mutations, "Pushed mutations, by the status in the response."),
         (
             settled,
-            "Mutations that a person or an operator retried, discarded (with dependants) or resolved, by action."
+            "Mutations that a user or an operator retried, discarded (with dependants) or resolved, by action."
         ),
         (
             eventStreamEnds,
-            "Streams of events that ended: closed (by either side), expired, refused, slow (cut off), superseded or"
+            "Event streams that ended, by reason: closed (by either side), expired, refused, slow, superseded or"
                 + " failed."
         ),
         (
             overloads,
-            "Requests answered 503 as their organization held its part of a budget: bodies, decoding, answers, waits"
-                + " or listeners; or before it was known whose they were: unverified, verifying."
+            "Requests that received 503 because the organization used its share of a budget: bodies, decoding, "
+                + "answers, waits or listeners; or before authentication: unverified, verifying."
         ),
-        (cutOff, "Connections ended as the client was too slow: it did not take an answer, or send a body."),
+        (cutOff, "Connections closed because the client was too slow to read a response or to send a body."),
     ]
 
     private static let gauges = [
-        (inFlight, "Requests of the public server that are not answered yet."),
-        (eventStreams, "Listeners to events that are connected now."),
-        (operatorStreams, "Operators that look on: streams of /admin/events."),
-        (heldEventBytes, "Bytes of events that wait for slow listeners now."),
-        (ready, "1 if this replica can serve requests, as /readyz says; else 0."),
-        (heldBodyBytes, "Bytes of request bodies that are held now."),
-        (heldUnverifiedBytes, "Bytes of request bodies that are held now and whose senders are not authenticated yet."),
-        (heldAnswerBytes, "Bytes of answers that are being made, or that clients have not taken yet."),
-        (waits, "Requests that are held until something happens."),
+        (inFlight, "Requests in progress on the public server."),
+        (eventStreams, "Connected event streams."),
+        (operatorStreams, "Connected streams of /admin/events."),
+        (heldEventBytes, "Bytes of events buffered for slow listeners."),
+        (ready, "1 if this replica can serve requests, as /readyz reports; otherwise 0."),
+        (heldBodyBytes, "Bytes of request bodies in memory."),
+        (heldUnverifiedBytes, "Bytes of request bodies in memory whose senders are not authenticated yet."),
+        (heldAnswerBytes, "Bytes of responses in memory, until clients have read them."),
+        (waits, "Waiting requests (long polls)."),
     ]
 
     /// Describes the metrics to the registry. To be called before a server is made.
@@ -64,7 +64,7 @@ package enum HTTPMetrics {
             duration,
             kind: .histogram,
             help:
-                "Time from a request's head to its answer, by route and method; what a client asked to wait counts too.",
+                "Time from a request's head to its response, by route and method, including requested waits.",
             // as long as a wait may take
             buckets: MetricBuckets.seconds + [30, 60]
         )

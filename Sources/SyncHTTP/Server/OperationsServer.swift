@@ -63,7 +63,7 @@ package struct OperationsServer: Service {
                 now: configuration.now,
                 isForOperators: true,
                 signpost: configuration.operatorTokens == nil
-                    ? "; /console and /admin need an operator's token: set SLUICE_OPERATOR_TOKEN"
+                    ? "; /console and /admin require an operator token: set SLUICE_OPERATOR_TOKEN"
                     : "; the console is at /console"
             ),
             onRunning: onRunning

@@ -103,7 +103,7 @@ struct Responder: Sendable {
             let (route, parameters) = try route(of: request)
             matched = route
             if let mediaType = route.mediaType, !route.mayAnswer(request.headers) {
-                throw Problem(.notAcceptable, "Answers are \(mediaType); the Accept header excludes that.")
+                throw Problem(.notAcceptable, "The response is \(mediaType), which the Accept header excludes.")
             }
             let exchange = Exchange(
                 request: request,
@@ -122,9 +122,9 @@ struct Responder: Sendable {
     private func route(of request: Request) throws(Refusal) -> (Route, parameters: [Substring]) {
         switch routes.match(request.method, request.uri.path) {
         case .route(let route, let parameters): return (route, parameters)
-        case .nothing: throw Refusal(Problem(.notFound, "There is nothing at this path" + signpost + "."))
+        case .nothing: throw Refusal(Problem(.notFound, "No resource exists at this path" + signpost + "."))
         case .otherMethods(let allow):
-            let problem = Problem(.methodNotAllowed, "Methods of this path: \(allow).")
+            let problem = Problem(.methodNotAllowed, "This path supports: \(allow).")
             throw Refusal(problem, headers: [.allow: allow])
         }
     }

@@ -48,17 +48,17 @@ extension ContentRules {
                 // the type may be registered with device ids later: this number would mean another entity on each
                 // device
                 guard place.value.int64 != nil else { continue }
-                let detail = "leads to '\(name)', which is not a registered entity type of this organization"
+                let detail = "refers to '\(name)', which is not a registered entity type of this organization"
                 throw Violation(rule: Rule.entityType, detail: detail, pointer: place.pointer)
             case .device:
                 count += 1
                 guard count <= LocalReference.limit else {
-                    let detail = "at most \(LocalReference.limit) ids may stand in the relations of a mutation"
+                    let detail = "the relations of a mutation may contain at most \(LocalReference.limit) ids"
                     throw Violation(rule: Rule.range, detail: detail, pointer: place.pointer)
                 }
                 guard place.value.int64 == nil, place.value.string == nil else { continue }
                 let detail =
-                    "leads to '\(name)', so a 64-bit integer of this device belongs here, an array of them, or null"
+                    "refers to '\(name)', so it must be a 64-bit integer of this device, an array of them, or null"
                 throw Violation(rule: Rule.clientID, detail: detail, pointer: place.pointer)
             }
         }

@@ -193,8 +193,8 @@ public struct PullPlanner: Sendable {
 
     private static func isFull(_ type: NamedType) -> Problem {
         let detail =
-            "'\(type.name)' has not enough numbers left for what changed: \(type.wanted.count) are needed, and "
-            + "64-bit integers end at \(Int64.max); count on from a lower one that is free"
+            "'\(type.name)' has too few numbers left for the changed entities: \(type.wanted.count) are needed, and "
+            + "64-bit integers end at \(Int64.max); continue from a lower free number"
         let pointer = PullRequest.pointer(toCounterOf: type.name)
         return Problem(.validationFailed, pointer: pointer, rule: Rule.range, detail)
     }

@@ -53,7 +53,7 @@ public struct PullRequest: Sendable {
     private static func since(_ value: JSONValue) throws(Problem) -> String? {
         if value.isNull { return nil }
         guard let text = value.string else {
-            throw problem("since", Rule.memberType, "since must be a cursor, that is a string, or null")
+            throw problem("since", Rule.memberType, "since must be a cursor (a string) or null")
         }
         return text
     }
@@ -81,11 +81,11 @@ public struct PullRequest: Sendable {
                 throw counter(type, Rule.entityType, "an entity type's name matches [a-z][a-z0-9_-]{0,63}")
             }
             guard let number = value.int64 ?? (value.isNull ? .some(0) : nil) else {
-                let detail = "the next local id of a type is a 64-bit integer, or null where there is none"
+                let detail = "the next local id of a type must be a 64-bit integer, or null without one"
                 throw counter(type, Rule.range, detail)
             }
             guard counters.count < typeLimit else {
-                let detail = "next_local_ids may name \(typeLimit) types"
+                let detail = "next_local_ids may contain at most \(typeLimit) types"
                 throw problem("next_local_ids", Rule.range, detail)
             }
             counters[type] = .some(value.isNull ? nil : number)

@@ -63,23 +63,23 @@ struct Attempt {
     /// (``SettleSubject/mayHaveTakenEffect``).
     private func unnamed(_ response: UpstreamResponse) -> Outcome {
         if response.isCutOff {
-            var outcome = again(.unreachable, response.words + ", but the answer broke off", nil)
+            var outcome = again(.unreachable, response.words + ", but the response is incomplete", nil)
             outcome.isOutcomeUnknown = true
             return outcome
         }
-        var detail = response.words + ", but the answer does not name the new entity: "
+        var detail = response.words + ", but the response does not identify the new entity: "
         if response.status == 202 {
-            detail += "202 only says that the create was accepted (RFC 9110, 15.3.3), and may come to nothing."
+            detail += "202 means that the create was accepted, but may not be performed (RFC 9110, 15.3.3)."
         } else {
             let place =
                 switch finding(response) {
-                case nil: "there is no Location"
+                case nil: "Location is missing"
                 case .withoutID: "Location has no id"
-                case .elsewhere, .entity: "Location leads to something else than an entity of the request's collection"
+                case .elsewhere, .entity: "Location does not point to an entity of the request's collection"
                 }
             detail += "the body \(UpstreamEntity.problem(in: response, idPointer: upstream.idPointer)), and \(place)."
         }
-        detail += " The create may have taken effect: a retry repeats it under the same Idempotency-Key."
+        detail += " The create may have been performed. A retry repeats it with the same Idempotency-Key."
         if let excerpt = response.unusableBody?.excerpt, !excerpt.isEmpty {
             detail += UpstreamResponse.excerptMark + excerpt
         }
@@ -169,7 +169,7 @@ struct Attempt {
     private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
         var outcome = failed(
             .upstreamRejected,
-            response.words + ", and has taken other requests since: this is about this request alone",
+            response.words + ", but has accepted other requests since, so only this request is rejected",
             response
         )
         outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
@@ -192,7 +192,7 @@ struct Attempt {
     ///
     /// The lane waits, as in an organization without an upstream, and no attempt is spent.
     func unready(_ reason: String) -> Outcome {
-        var outcome = unsent(.pending, "nothing can be sent to the upstream: \(reason)")
+        var outcome = unsent(.pending, "no request can be sent to the upstream: \(reason)")
         outcome.nextRetryAt = now.adding(seconds: TurnPlanner.pauseWithoutUpstream)
         return outcome
     }

@@ -74,7 +74,7 @@ public struct AttemptNote: Sendable, Hashable {
         switch answer {
         case .response(let response): (status, error) = (Int16(response.status), nil)
         case .notSent(let reason): (status, error) = (nil, "not reached: \(reason)")
-        case .unknown(let reason): (status, error) = (nil, "no answer: \(reason)")
+        case .unknown(let reason): (status, error) = (nil, "no response: \(reason)")
         case .refused, .unready: return nil
         }
         let mutation = dispatch.mutation
@@ -100,7 +100,7 @@ public struct AttemptNote: Sendable, Hashable {
             sentAt: nil,
             milliseconds: nil,
             status: nil,
-            error: "the worker that sent it was lost before it had an answer"
+            error: "the worker that sent it stopped before it received a response"
         )
     }
 }

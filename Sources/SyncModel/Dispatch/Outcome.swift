@@ -182,9 +182,9 @@ extension Outcome {
         }
         guard wasSent else { return }
         attempt = AttemptNote(ofLost: mutation, isExhausted: isExhausted)
-        lastError = "the worker that sent it was lost before it had an answer"
+        lastError = "the worker that sent it stopped before it received a response"
         if isExhausted {
-            error = Problem.exhausted(mutation.attemptCount, "the outcome of the last one is unknown").json
+            error = Problem.exhausted(mutation.attemptCount, "the outcome of the last attempt is unknown").json
         }
     }
 
@@ -213,7 +213,7 @@ extension Problem {
         let what = mutation.unreadable.joined(separator: ", ")
         return Problem(
             .validationFailed,
-            "what is stored of it cannot be opened (\(what)): retry it with another payload, or discard it"
+            "the stored content cannot be decrypted (\(what)): retry with another payload, or discard the mutation"
         )
     }
 }

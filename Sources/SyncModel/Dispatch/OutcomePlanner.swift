@@ -34,11 +34,11 @@ public struct OutcomePlanner: Sendable {
         switch answer {
         case .response(let response): return attempt.outcome(of: response)
         case .notSent(let reason):
-            return attempt.notAnswered("the upstream was not reached: \(reason)")
+            return attempt.notAnswered("the upstream could not be reached: \(reason)")
         case .refused(let reason): return attempt.refused(reason)
         case .unready(let reason): return attempt.unready(reason)
         case .unknown(let reason):
-            var outcome = attempt.notAnswered("the upstream did not answer: \(reason)")
+            var outcome = attempt.notAnswered("the upstream did not respond: \(reason)")
             outcome.isOutcomeUnknown = true
             return outcome
         }
@@ -51,10 +51,10 @@ public struct OutcomePlanner: Sendable {
         var outcome = Outcome(.pending, .abandoned, of: dispatch, isOpen: true)
         outcome.isOutcomeUnknown = true
         outcome.hold = dispatch.mutation.hold
-        outcome.lastError = "the gateway ended while the request was under way"
+        outcome.lastError = "the gateway stopped during the request"
         if dispatch.attempts >= dispatch.mutation.maxAttempts {
             outcome.status = .failed
-            outcome.error = Problem.exhausted(dispatch.attempts, "the outcome of the last one is unknown").json
+            outcome.error = Problem.exhausted(dispatch.attempts, "the outcome of the last attempt is unknown").json
         }
         return outcome
     }
@@ -62,6 +62,6 @@ public struct OutcomePlanner: Sendable {
 
 extension Problem {
     static func exhausted(_ attempts: Int16, _ reason: String) -> Problem {
-        Problem(.maxAttemptsReached, "given up after \(attempts) attempts; \(reason)")
+        Problem(.maxAttemptsReached, "failed after \(attempts) attempts; \(reason)")
     }
 }

@@ -51,8 +51,8 @@ extension Turn {
         }
         let pointer = "/payload" + reference.place.pointer
         let isOwn = reference.clientID == mutation.entity.clientID
-        let reason = isOwn ? "which this mutation creates: it has no server id before that" : "which has no server id"
-        let detail = "\(pointer) holds \(reference.id.words), \(reason)"
+        let reason = isOwn ? "which this mutation creates, so it has no server id yet" : "which has no server id"
+        let detail = "\(pointer) contains \(reference.id.words), \(reason)"
         throw Problem(.dependencyRejected, pointer: pointer, rule: Rule.entityReference, detail)
     }
 }

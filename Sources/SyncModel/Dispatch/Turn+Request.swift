@@ -7,12 +7,12 @@ extension Turn {
     /// - Throws: the reason why no request can express the mutation.
     func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
         guard let endpoint = mutation.endpoint else {
-            let detail = "its type '\(mutation.entity.type)' is forwarded now, and it has no endpoint to be sent to"
+            let detail = "its type '\(mutation.entity.type)' is forwarded now, but the mutation has no endpoint"
             throw Problem(.validationFailed, detail)
         }
         let resolved = mutation.override?.endpoint ?? path(endpoint)
         if let problem = PathRules.problem(in: resolved) {
-            throw Problem(.validationFailed, "with ids in place its endpoint \(problem)")
+            throw Problem(.validationFailed, "after replacement of ids, its endpoint \(problem)")
         }
         let headers = headers(upstream)
         return UpstreamRequest(

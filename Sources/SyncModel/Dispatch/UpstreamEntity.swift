@@ -34,9 +34,9 @@ struct UpstreamEntity {
         }
         guard let value = root.value(at: idPointer) else {
             let kind = root.kind == .array ? "is an array that" : "is JSON that"
-            return "\(kind) has nothing at \(idPointer)"
+            return "\(kind) has no value at \(idPointer)"
         }
-        if isDefective(idPointer, in: root) { return "has a member of \(idPointer) twice, or an invalid text there" }
+        if isDefective(idPointer, in: root) { return "has a duplicate member or an invalid text at \(idPointer)" }
         switch value.kind {
         case .null: return "has null at \(idPointer)"
         case .bool: return "has a boolean at \(idPointer)"

@@ -12,17 +12,17 @@ public enum EraseEndpoint {
     /// It completes "erase_endpoint".
     public static func problem(_ text: String) -> String? {
         guard text.utf8.first == UInt8(ascii: "/") else {
-            return "must begin with a slash: it is a path below base_url"
+            return "must begin with a slash, as a path below base_url"
         }
-        guard text.utf8.count <= maximumBytes else { return "may have \(maximumBytes) bytes at most" }
-        guard text.contains(placeholder) else { return "must say \(placeholder) where the user's id belongs" }
+        guard text.utf8.count <= maximumBytes else { return "may have at most \(maximumBytes) bytes" }
+        guard text.contains(placeholder) else { return "must contain \(placeholder) in place of the user's id" }
         let rest = text.replacing(placeholder, with: "")
         guard rest.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "#") }) else {
-            return "may have no spaces, control characters, fragments, nor anything but ASCII"
+            return "must be ASCII without spaces, control characters and fragments"
         }
         let path = rest.before("?")
         guard !path.split(separator: "/").contains(where: { [".", ".."].contains(String($0)) }) else {
-            return "may have no . and .. segments"
+            return "must not contain . and .. segments"
         }
         return nil
     }

@@ -25,7 +25,7 @@ public enum IngestBounds {
     public static func tooLarge(_ bytes: Int) -> Problem {
         Problem(
             .payloadTooLarge,
-            "the documents that this batch changes have \(bytes) bytes, and may have \(most) together;"
+            "the documents that this batch changes have \(bytes) bytes; at most \(most) are allowed;"
                 + " send its events in several batches"
         )
     }

@@ -96,7 +96,7 @@ package struct IngestDecoder {
         }
         if form == .line { readDeletion() }
         if form == .event, !seen.contains("version"), !seen.contains("occurred_at") {
-            report("/version", Rule.required, "version or occurred_at is required: how new is it?")
+            report("/version", Rule.required, "version or occurred_at is required")
         }
         switch operation {
         case .upsert?, .patch?:
@@ -104,12 +104,12 @@ package struct IngestDecoder {
                 report(
                     "/document",
                     Rule.required,
-                    "document is required: it is what the entity became, or what changed"
+                    "document is required: the new document, or the changed members"
                 )
             }
         case .delete?:
             if seen.contains("document") {
-                report("/document", Rule.memberType, "a delete has no document")
+                report("/document", Rule.memberType, "a delete must not have a document")
             }
         case nil: break
         }

@@ -22,11 +22,12 @@ struct IngestJudgement {
             throw Problem(.validationFailed, pointer: pointer + "/entity_type", rule: Rule.entityType, detail)
         }
         if type.idSpace == .shared, !event.entityID.isInteger, event.entityID.uuid == nil {
-            let detail = "a shared global id is a UUID or an integer"
+            let detail = "a shared global id must be a UUID or an integer"
             throw Problem(.validationFailed, pointer: pointer + "/id", rule: Rule.serverID, detail)
         }
         if event.isPrivate, type.visibility != .user {
-            let detail = "'\(type.name)' shows its entities to the whole organization: give it visibility user first"
+            let detail =
+                "entities of '\(type.name)' are visible to the whole organization: set its visibility to user first"
             throw Problem(.validationFailed, pointer: pointer + "/private", rule: Rule.entityType, detail)
         }
         self.type = type
@@ -170,7 +171,7 @@ struct IngestJudgement {
     }
 
     private var tooLong: Problem {
-        let detail = "the document would grow past \(BuiltInStore.maximumDocumentBytes) bytes"
+        let detail = "the document would exceed \(BuiltInStore.maximumDocumentBytes) bytes"
         return refused("/document", Rule.payload, detail)
     }
 
@@ -188,12 +189,12 @@ struct IngestJudgement {
                 let isOthers = stored == nil && event.originKey.map { state.entities[$0]?.isDeleted == false } ?? false
                 let what =
                     isOthers
-                    ? "was another user's under its old id" : stored == nil ? "is not known here" : "was deleted"
-                let detail = "the entity \(what), so there is nothing to patch: send the whole document as an upsert"
+                    ? "belonged to another user under its old id" : stored == nil ? "is unknown" : "was deleted"
+                let detail = "the entity \(what), so it cannot be patched: send the whole document as an upsert"
                 throw refused("/operation", Rule.entityReference, detail)
             }
             guard !base.isUnreadable else {
-                let detail = "what is stored of the entity cannot be opened: send the whole document as an upsert"
+                let detail = "the stored document cannot be decrypted: send the whole document as an upsert"
                 throw refused("/operation", Rule.entityReference, detail)
             }
             let merge = event.isShallow ? BuiltInStore.overlay : BuiltInStore.merge
@@ -215,20 +216,21 @@ struct IngestJudgement {
         guard let stored, !stored.isNobodysTombstone else {
             // a deletion of an entity that no user sees is not shown to any user
             guard owner != nil || event.operation == .delete else {
-                let detail = "owner is required: an entity of '\(type.name)' is shown to the user it belongs to alone"
+                let detail = "owner is required: an entity of '\(type.name)' is only visible to its owner"
                 throw refused("/owner", Rule.required, detail)
             }
             return
         }
         if let owner, owner != stored.owner {
             let detail =
-                "the entity belongs to another user, and did so if it is deleted: this user's has to have another id"
+                "the entity belongs, or belonged before its deletion, to another user: use another id for this "
+                + "user's entity"
             throw refused("/owner", Rule.entityReference, detail)
         }
     }
 
     private static func ownerErased(at pointer: String) -> Problem {
-        let detail = "the owner was erased here, for good: nobody could see what belongs to this user, nor erase it"
+        let detail = "the owner was permanently erased: no user could see the entity, and it could not be erased"
         return Problem(.userErased, pointer: pointer, rule: Rule.owner, detail)
     }
 

@@ -51,7 +51,7 @@ public struct IngestRequest: Sendable {
         }
         let events = try Self.events(in: tree.root)
         guard events.count <= limits.mutations else {
-            let detail = "a batch may hold \(limits.mutations) events, this one holds \(events.count)"
+            let detail = "a batch may contain \(limits.mutations) events; this one has \(events.count)"
             throw Problem(.payloadTooLarge, detail + "; send them in several batches")
         }
         let hasDefects = tree.root.hasDefects
@@ -96,7 +96,7 @@ public struct IngestRequest: Sendable {
                 throw Problem(.invalidRequest, pointer: pointer, rule: Rule.unknownMember, detail)
             }
             guard list == nil else {
-                let detail = "'events' is there twice"
+                let detail = "'events' occurs twice"
                 throw Problem(.invalidRequest, pointer: "/events", rule: Rule.duplicateMember, detail)
             }
             list = value

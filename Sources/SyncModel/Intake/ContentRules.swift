@@ -28,7 +28,7 @@ enum ContentRules {
     /// Seed 001, `payload_must_be_valid_json`.
     static func payload(_ value: JSONValue, limits: IntakeLimits) throws(Violation) -> JSONValue {
         if value.rawCount > limits.payloadBytes {
-            let detail = "payload has \(value.rawCount) bytes; at most \(limits.payloadBytes) are taken"
+            let detail = "payload has \(value.rawCount) bytes; at most \(limits.payloadBytes) are allowed"
             throw Violation(rule: Rule.payload, detail: detail)
         }
         if value.depth > limits.payloadDepth {

@@ -26,9 +26,9 @@ enum HeaderRules {
             if !HeaderField.isName(name) {
                 report(place, Rule.header, "is not a header name (RFC 9110 token)")
             } else if refused.contains(name.lowercased()) {
-                report(place, Rule.header, "\(name) is set by the gateway; leave it out")
+                report(place, Rule.header, "\(name) is set by the gateway; omit it")
             } else if !names.insert(name.lowercased()).inserted {
-                report(place, Rule.header, "\(name) is there already; case makes no other header of it")
+                report(place, Rule.header, "\(name) occurs twice; names of headers are case-insensitive")
             }
             guard let text = value.string else {
                 report(place, Rule.memberType, "a header's value must be a string")
@@ -39,7 +39,7 @@ enum HeaderRules {
                 report(
                     place,
                     Rule.header,
-                    "a header's value may have no control characters and at most \(bytes) bytes"
+                    "a header's value must have at most \(bytes) bytes and no control characters"
                 )
             }
         }
@@ -58,8 +58,8 @@ enum HeaderRules {
             if let upstream, upstream.allows(name) { return nil }
             let detail =
                 HeaderField.isReserved(name)
-                ? "\(name) is never a mutation's to set; leave it out"
-                : "\(name) is not among the headers that mutations of this organization may carry"
+                ? "\(name) cannot be set by mutations; omit it"
+                : "\(name) is not an allowed header of this organization's mutations"
             return ProblemDetail(pointer: pointer + JSONPointer.member(name), rule: Rule.header, detail: detail)
         }
     }

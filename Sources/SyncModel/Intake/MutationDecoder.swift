@@ -70,13 +70,13 @@ struct MutationDecoder {
     private static func unknown(_ name: String, isSuggesting: Bool) -> String {
         let hint = isSuggesting ? UnknownMember.hint(name, known: MutationMember.names) : ""
         let sentence = UnknownMember.detail(name, of: "a mutation")
-        return sentence + (hint.isEmpty ? "; see the contract for those that are" : hint)
+        return sentence + (hint.isEmpty ? "; see the contract for the known members" : hint)
     }
 
     private mutating func read(_ member: MutationMember, _ value: JSONValue) {
         let isNull = value.isNull
         if isNull, MutationMember.required.contains(member) {
-            return report("/" + member.name, Rule.required, "\(member.name) may not be null")
+            return report("/" + member.name, Rule.required, "\(member.name) must not be null")
         }
         if isNull { return }
         switch member {
@@ -101,7 +101,7 @@ struct MutationDecoder {
                 report(
                     "/local_id",
                     Rule.clientID,
-                    "local_id must not be the nil UUID: payloads use it for \"no reference\", and it would be replaced"
+                    "local_id must not be the nil UUID, which payloads use for \"no reference\""
                 )
             } else if value.uuid == nil, value.int64 == nil {
                 reportUnread(
@@ -167,7 +167,7 @@ struct MutationDecoder {
         }
         for (place, element) in elements.enumerated() {
             guard place < limits.dependencies else {
-                let detail = "at most \(limits.dependencies) dependency_ids are taken"
+                let detail = "at most \(limits.dependencies) dependency_ids are allowed"
                 return report("/dependency_ids", Rule.range, detail)
             }
             guard let uuid = element.uuid else {

@@ -25,7 +25,7 @@ public struct PushRequest: Sendable {
         }
         let envelope = try Envelope(tree.root)
         guard envelope.mutations.count <= limits.mutations else {
-            let detail = "a push may hold \(limits.mutations) mutations, this one holds \(envelope.mutations.count)"
+            let detail = "a push may contain \(limits.mutations) mutations; this one has \(envelope.mutations.count)"
             throw Problem(.payloadTooLarge, detail + "; send them in several pushes")
         }
         let hasDefects = tree.root.hasDefects
@@ -102,7 +102,7 @@ private struct Envelope {
 
     private static func take(_ value: JSONValue, as member: inout JSONValue?, _ name: String) throws(Problem) {
         guard member == nil else {
-            let detail = "'\(name)' is there twice"
+            let detail = "'\(name)' occurs twice"
             throw Problem(.invalidRequest, pointer: "/\(name)", rule: Rule.duplicateMember, detail)
         }
         member = value
@@ -114,7 +114,7 @@ extension Problem {
     public init(jsonError error: JSONParseError, limit: Int) {
         switch error.kind {
         case .tooLong, .tooManyNodes:
-            self.init(.payloadTooLarge, "\(error.explanation); at most \(limit) bytes are taken")
+            self.init(.payloadTooLarge, "\(error.explanation); at most \(limit) bytes are allowed")
         default:
             self.init(.invalidJSON, error.explanation)
         }

@@ -7,11 +7,11 @@ public enum KeySetURL {
     public static func problem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBytes else { return "is longer than \(maximumBytes) bytes" }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-            return "may hold no spaces, control characters or other letters than ASCII's"
+            return "must be ASCII without spaces and control characters"
         }
         guard let url = URLParts(withoutQuery(text)) else { return "must start with http:// or https://" }
-        if text.contains("#") { return "may have no fragment" }
-        if url.authority.contains("@") { return "may hold no user or password" }
+        if text.contains("#") { return "must not have a fragment" }
+        if url.authority.contains("@") { return "must not contain a user or" }
         return url.problem
     }
 

@@ -166,10 +166,10 @@ public struct LaneState: Sendable, Hashable {
     mutating func mend() -> String {
         if headPosition > 0 {
             defer { headPosition = 0 }
-            return "nothing pending from position \(headPosition) on; looking at all of it"
+            return "no pending mutation from position \(headPosition) on; scanning the whole lane"
         }
         defer { queuedCount = 0 }
-        return "\(queuedCount) mutations were counted as queued, and none is"
+        return "\(queuedCount) mutations were counted as queued, but the queue is empty"
     }
 
     /// Whether the next poll searches all of the lane for pending mutations.

@@ -116,11 +116,11 @@ enum BuiltInStore {
             guard !state.isUnreadable else {
                 return .refused(
                     status: 422,
-                    "what is stored of the entity cannot be opened: replace it whole, or delete it"
+                    "the stored document cannot be decrypted: replace the whole entity, or delete it"
                 )
             }
             guard let merged = merge(write.payload, into: state.document) else {
-                return .refused(status: 413, "the document would grow past \(maximumDocumentBytes) bytes")
+                return .refused(status: 413, "the document would exceed \(maximumDocumentBytes) bytes")
             }
             let next = state.written(merged, isDeleted: false, by: write.writer)
             return .applied(next, resolution: resolution, current: current)

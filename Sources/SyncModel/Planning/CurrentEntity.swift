@@ -72,7 +72,7 @@ extension Problem {
         id: ServerID,
         isOutline: Bool = false
     ) -> [UInt8] {
-        let detail = "it was discarded before anything was known to have come of it"
+        let detail = "it was discarded before its outcome was known"
         let current = current.json(type: type, id: id, isOutline: isOutline)
         return json(error ?? Problem(.discarded, detail).json, current: current, isOutline: isOutline)
     }

@@ -42,14 +42,14 @@ extension PushJudge {
 
     private func judgeSharedID(of mutation: Mutation, index: Int) throws(Problem) {
         if mutation.entity.client != nil {
-            let detail = "'\(mutation.entity.type)' has shared global ids: give server_id and no local_id"
+            let detail = "'\(mutation.entity.type)' has shared global ids: use server_id and omit local_id"
             throw at(index, "/local_id", Rule.clientID, detail)
         }
         guard let id = mutation.entity.serverID else {
             throw at(index, "/server_id", Rule.required, "server_id is required: the entity's global id")
         }
         guard id.isInteger || id.uuid != nil else {
-            throw at(index, "/server_id", Rule.serverID, "a shared global id is a UUID or an integer")
+            throw at(index, "/server_id", Rule.serverID, "a shared global id must be a UUID or an integer")
         }
     }
 
@@ -61,16 +61,16 @@ extension PushJudge {
         guard mutation.operation == .create else {
             guard let client = entity.client else {
                 guard entity.serverID == nil else { return }
-                let detail = "local_id or server_id is required: which entity is meant?"
+                let detail = "local_id or server_id is required"
                 throw at(index, "/local_id", Rule.required, detail)
             }
             return try judgeTarget(client, of: mutation, in: &judged)
         }
         guard let client = entity.client, let created = entity.reference else {
-            throw at(index, "/local_id", Rule.clientID, "local_id is required: the client id of what is created")
+            throw at(index, "/local_id", Rule.clientID, "local_id is required: the client id of the new entity")
         }
         guard entity.serverID == nil else {
-            throw at(index, "/server_id", Rule.serverID, "server_id must be null on a create: the server gives the id")
+            throw at(index, "/server_id", Rule.serverID, "server_id must be null on a create: the server assigns it")
         }
         guard snapshot.usableMapping(created) == nil, createdBy[created] == nil else {
             let name =
@@ -78,7 +78,7 @@ extension PushJudge {
                 case .id: "this client id"
                 case .number(let number, _): "local id \(number)"
                 }
-            let detail = "\(name) was created before in '\(entity.type)'; make a new one"
+            let detail = "\(name) was created before in '\(entity.type)'; use a new one"
             throw at(index, "/local_id", Rule.uniqueClientID, detail)
         }
     }
@@ -88,7 +88,7 @@ extension PushJudge {
         switch (judged.type.idSpace, client) {
         case (.device, .number), (.mapped, .id), (.shared, _): return
         case (.device, .id):
-            let detail = "'\(entity.type)' has device ids: local_id is a 64-bit integer that this device counts"
+            let detail = "'\(entity.type)' has device ids: local_id must be a 64-bit integer assigned by this device"
             throw at(judged.index, "/local_id", Rule.clientID, detail)
         case (.mapped, .number):
             let detail = "local_id must be a UUID: '\(entity.type)' has no device ids"
@@ -122,7 +122,7 @@ extension PushJudge {
         } else {
             let detail =
                 switch client {
-                case .id: "nobody created this client id in '\(type)'"
+                case .id: "no mutation created this client id in '\(type)'"
                 case .number(let number, _): Self.unknown(LocalID(entityType: type, number: number))
                 }
             throw at(judged.index, "/local_id", Rule.entityReference, detail)

@@ -21,7 +21,7 @@ extension PushJudge {
                     ProblemDetail(
                         pointer: "/mutations/\(index)",
                         rule: "rejected_before",
-                        detail: "this entry was rejected before; send it corrected with a new sequence number"
+                        detail: "this entry was rejected before; correct it and send it with a new sequence number"
                     )
                 ]
             }
@@ -29,7 +29,7 @@ extension PushJudge {
         guard !problems.isEmpty else { return nil }
         var problem = Problem(
             .validationFailed,
-            "\(problems.count) of the mutations cannot be taken, and handling=strict takes all or none",
+            "\(problems.count) of the mutations are rejected, and handling=strict accepts all or none",
             errors: problems.flatMap { $0 }
         )
         for case .rejected(let refusal)? in verdicts { problem.omittedErrors += refusal.omittedErrors }
@@ -43,7 +43,7 @@ extension Problem {
             .idempotencyKeyReused,
             pointer: "/mutations/\(index)/idempotency_key",
             rule: "idempotency_key_unique_per_mutation",
-            "this key came before with other content; a changed mutation needs a new key"
+            "this key was used with other content; a changed mutation needs a new key"
         )
     }
 
@@ -52,8 +52,8 @@ extension Problem {
     /// It is not compared.
     static func tooManyToCompare(index: Int) -> Problem {
         let detail =
-            "this key came before, and the repetitions of a push may name \(ComparedIDs.limit) ids that are to be compared;"
-            + " send this one again in another push"
+            "this key was used before, and the repeated entries of a push may contain \(ComparedIDs.limit) ids to "
+            + "compare; send this one again in another push"
         return Problem(.validationFailed, pointer: "/mutations/\(index)", rule: Rule.range, detail)
     }
 
@@ -62,7 +62,7 @@ extension Problem {
             .sequenceAlreadyUsed,
             pointer: "/mutations/\(index)/sequence_number",
             rule: Rule.sequence,
-            "numbers up to \(watermark) were judged before; use a higher one"
+            "numbers up to \(watermark) were used before; use a higher one"
         )
     }
 }

@@ -21,11 +21,11 @@ extension PushJudge {
             } else if rejectedIDs.contains(id) {
                 throw dependencyRejected(judged.index, pointer)
             } else if let later = rankOfMutation[id], later > rank {
-                throw at(judged.index, pointer, Rule.dependencies, "names a mutation that runs later in this push")
+                throw at(judged.index, pointer, Rule.dependencies, "refers to a mutation that runs later in this push")
             } else if try refer(to: id, pointer, rank: rank, in: &judged) == nil {
                 let isOwn = id == judged.mutation.created?.clientID
                 let detail =
-                    isOwn ? "a create cannot depend on itself" : "names no mutation or client id that is known here"
+                    isOwn ? "a create cannot depend on itself" : "is not a known mutation or client id"
                 throw at(judged.index, pointer, Rule.dependencies, detail)
             }
         }
@@ -40,14 +40,16 @@ extension PushJudge {
         let index = judged.index
         if snapshot.localIDs.crowded.contains(index) {
             let detail =
-                "the relations of a push may hold \(PushLocalIDs.limit) ids; send this in another push, under a higher number"
+                "the relations of a push may contain \(PushLocalIDs.limit) ids; send this in another push, with a "
+                + "higher number"
             throw at(index, "/payload", Rule.range, detail)
         }
         for reference in snapshot.localIDs.references(of: index) where judged.references[reference.clientID] == nil {
             let pointer = "/payload" + reference.place.pointer
             if reference.clientID == judged.mutation.entity.clientID {
                 guard judged.type.isForwarded, judged.mutation.operation == .create else { continue }
-                let detail = "leads to the entity that this creates: the organization's API has not given its id yet"
+                let detail =
+                    "refers to the entity that this mutation creates, to which the API has not assigned an id yet"
                 throw at(index, pointer, Rule.dependencies, detail)
             }
             guard try refer(to: reference.clientID, pointer, rank: rank, in: &judged) == nil else { continue }
@@ -59,8 +61,8 @@ extension PushJudge {
     ///
     /// It has no meaning on other devices, unlike a UUID, which may be data.
     static func unknown(_ id: LocalID) -> String {
-        "local id \(id.number) stands for nothing in '\(id.entityType)' on this device: it was neither created by it nor"
-            + " assigned by a pull"
+        "unknown local id \(id.number) of type '\(id.entityType)': this device neither created it nor"
+            + " received it in a pull"
     }
 
     /// A client id's name for its client.
@@ -99,7 +101,7 @@ extension PushJudge {
             // a create before this entry that was not accepted is a repetition of a discarded create
             throw dependencyRejected(judged.index, pointer)
         } else {
-            let detail = "\(name(of: id)) is created later in this push; put the create before its use"
+            let detail = "\(name(of: id)) is created later in this push; move the create before its first use"
             throw at(judged.index, pointer, Rule.dependencies, detail)
         }
         judged.refer(to: id, of: type, target)
@@ -123,7 +125,7 @@ extension PushJudge {
             .dependencyRejected,
             pointer: "/mutations/\(index)" + pointer,
             rule: Rule.dependencies,
-            "depends on a mutation that was rejected or discarded; correct that one and send both again"
+            "depends on a mutation that was rejected or discarded; correct that mutation and send both again"
         )
     }
 }

@@ -184,7 +184,7 @@ struct PushJudge {
                 .idAlreadyUsed,
                 pointer: "/mutations/\(index)/id",
                 rule: Rule.uuid,
-                "this id belongs to a mutation with another idempotency_key; make a new id"
+                "this id belongs to a mutation with another idempotency_key; use a new id"
             )
             reject(problem, mutation, index: index)
             return .rejected(problem)

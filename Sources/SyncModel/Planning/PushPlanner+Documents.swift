@@ -42,15 +42,15 @@ extension PushPlanner {
         }
         if context.isAmongOthers, cost.merged > DocumentBounds.light { throw .isHeavy }
         try check(cost.written, "that this push patches", DocumentBounds.most)
-        try check(cost.read, "that this push names", context.documentBytes)
-        try check(cost.merged, "that this preview merges, each as often as it is patched,", context.mergedBytes)
+        try check(cost.read, "to which this push refers", context.documentBytes)
+        try check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
         // its documents fit once it is read without the others
         if isCrowded { throw cost.read > DocumentBounds.light ? .isHeavy : .isCrowded }
     }
 
     private static func check(_ bytes: Int, _ which: String, _ most: Int) throws(PushRefusal) {
         guard bytes > most else { return }
-        let detail = "the documents \(which) have \(bytes) bytes, and may have \(most) together"
+        let detail = "the documents \(which) have \(bytes) bytes; at most \(most) are allowed"
         throw .problem(Problem(.payloadTooLarge, detail + "; send its mutations in several pushes"))
     }
 }

@@ -11,7 +11,7 @@ extension PushPlanner {
             if let record = records[entry.index] { return .accepted(record) }
             // a repetition within the push shows the result of the first
             if let first = judge.repeated[entry.index], let record = records[first] { return .replayed(record) }
-            return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not judged"))
+            return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not evaluated"))
         }
         plan.touchedMappings = touchedMappings()
         plan.warnings = warnings()

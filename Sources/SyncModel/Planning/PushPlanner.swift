@@ -45,8 +45,8 @@ public struct PushPlanner {
         if let after = push.afterSequence, after > snapshot.watermark {
             var problem = Problem(
                 .sequenceGap,
-                "after_sequence is \(after), but this device's mutations are known up to \(snapshot.watermark) only;"
-                    + " send those after \(snapshot.watermark) first"
+                "after_sequence is \(after), but the gateway has this device's mutations only up to "
+                    + "\(snapshot.watermark); send the mutations after \(snapshot.watermark) first"
             )
             problem.expected = snapshot.watermark
             throw .problem(problem)

@@ -31,6 +31,6 @@ struct VersionRun: Sendable, Hashable {
     func words(on baseVersion: Int64) -> String {
         baseVersion > version
             ? "base_version is \(baseVersion), but the entity is at version \(version) only"
-            : "base_version is \(baseVersion), but another writer wrote since, and it is at version \(version)"
+            : "base_version is \(baseVersion), but another writer changed the entity, which is at version \(version)"
     }
 }

@@ -27,11 +27,11 @@ enum MutationAllowance {
     private static func refusal(_ count: Int, _ standing: QuotaStanding, _ milliseconds: Int64) -> Problem {
         let limit = standing.quota.limit
         let much = count == 1 ? "one new mutation" : "\(count) new mutations"
-        let most = "a user may push \(limit) a day, and \(standing.left) are left"
+        let most = "a user may push \(limit) per day, and \(standing.left) are left"
         let hint =
             Int64(count) > limit
-            ? "; as it is more than a day's, it is taken once nothing of the quota is in use" : ""
-        var problem = Problem(.rateLimited, "the push has \(much), \(most); nothing of it was taken" + hint)
+            ? "; because it exceeds the quota of a day, it is only accepted when no part of the quota is in use" : ""
+        var problem = Problem(.rateLimited, "the push has \(much), \(most); no mutation was accepted" + hint)
         problem.retryAfter = Int(max(1, (milliseconds + 999) / 1_000))
         problem.standing = standing
         return problem

@@ -34,7 +34,7 @@ public struct MasterKeys: Sendable {
             }
             list.append(key)
         }
-        guard let first = list.first else { throw MasterKeyError(description: "there is no key in it") }
+        guard let first = list.first else { throw MasterKeyError(description: "it contains no key") }
         wrapping = wraps ? first : nil
         keys = Dictionary(list.map { (ExactText($0.label), $0) }) { first, _ in first }
     }
@@ -55,7 +55,7 @@ public struct MasterKeys: Sendable {
             throw MasterKeyError(description: "the key on line \(number) (\(parts[0])) is not 64 hex digits")
         }
         guard Set(bytes).count > 8 else {
-            throw MasterKeyError(description: "the key on line \(number) (\(parts[0])) is not a random one")
+            throw MasterKeyError(description: "the key on line \(number) (\(parts[0])) is not random")
         }
         return MasterKey(name: String(parts[0]), key: SymmetricKey(data: bytes))
     }

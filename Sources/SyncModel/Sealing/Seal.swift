@@ -84,7 +84,7 @@ public struct Seal: Sendable {
             return
         }
         guard let masters else {
-            state = .locked("the organization's data are sealed, and no master key is configured")
+            state = .locked("the organization's data is encrypted, but no master key is configured")
             return
         }
         do throws(SealError) {

@@ -31,12 +31,12 @@ public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .locked(let reason): reason
-        case .unknownKey(let number): "a value is sealed under data key \(number), which is not known"
+        case .unknownKey(let number): "a value is encrypted with data key \(number), which is unknown"
         case .unknownUserKeys(let users), .noUserKeys(let users): "\(users.count) users' keys are not in memory"
         case .destroyedUserKey(let name):
-            "a value is sealed with the key of user \(name.user.lowercased), which is gone"
+            "a value is encrypted with the key of user \(name.user.lowercased), which was deleted"
         case .closedUserKey(let reason): reason
-        case .damaged(let place): "a sealed \(place) does not open: it was changed, or belongs elsewhere"
+        case .damaged(let place): "an encrypted \(place) cannot be decrypted: it was changed, or belongs to another row"
         }
     }
 

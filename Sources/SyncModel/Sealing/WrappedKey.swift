@@ -43,11 +43,11 @@ public struct WrappedKey: Sendable, Hashable {
 
     func unwrapped(of organization: UUID, _ masters: MasterKeys) throws(SealError) -> SymmetricKey {
         guard let master = masters[masterKey] else {
-            throw .locked("the organization's data are sealed, and master key \(masterKey) is not configured")
+            throw .locked("the organization's data is encrypted, but master key \(masterKey) is not configured")
         }
         let place = Self.authenticated(number, organization)
         guard let key = KeyWrap.unwrap(bytes, by: master, authenticating: place) else {
-            throw .locked("master key \(masterKey) does not open the organization's data key \(number)")
+            throw .locked("master key \(masterKey) does not unwrap the organization's data key \(number)")
         }
         return key
     }

@@ -36,7 +36,7 @@ public struct WrappedUserKey: Sendable, Hashable {
             throw .locked("a user's key is wrapped by master key \(masterKey), which is not configured")
         }
         guard let key = KeyWrap.unwrap(bytes, by: master, authenticating: Self.authenticated(name)) else {
-            throw .locked("master key \(masterKey) does not open a user's key")
+            throw .locked("master key \(masterKey) does not unwrap a user's key")
         }
         return key
     }

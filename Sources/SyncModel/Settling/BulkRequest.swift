@@ -35,7 +35,7 @@ public struct BulkRequest: Sendable {
         let names = ["ids", "filter"] + (move == .discard ? ["dependents"] : [])
         let body = try SettleBody(body, limit: limit, names: names, isOptional: false)
         guard body["ids"] != nil || body["filter"] != nil else {
-            let detail = "ids or filter is required; {\"filter\": {}} means all that failed or is in conflict"
+            let detail = "ids or filter is required; {\"filter\": {}} selects all failed and conflicting mutations"
             throw SettleBody.problem("", Rule.required, detail)
         }
         if let value = body["ids"] { ids = try Self.ids(value) }
@@ -75,7 +75,7 @@ public struct BulkRequest: Sendable {
             throw SettleBody.problem("/ids", Rule.memberType, "ids must be an array")
         }
         guard (1...maximumIDs).contains(elements.count) else {
-            throw SettleBody.problem("/ids", Rule.range, "ids must hold 1 to \(maximumIDs) ids")
+            throw SettleBody.problem("/ids", Rule.range, "ids must contain 1 to \(maximumIDs) ids")
         }
         var ids: [UUID] = []
         for (index, element) in elements.enumerated() {

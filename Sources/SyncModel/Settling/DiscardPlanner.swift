@@ -47,7 +47,7 @@ public struct DiscardPlanner {
         direct = choice == .keep ? graph.direct(of: ids) : []
         guard choice == nil, !all.isEmpty else { return }
         let mutations = all.count == 1 ? "1 mutation depends" : "\(all.count) mutations depend"
-        let detail = "\(mutations) on this one; say what becomes of them: dependents must be discard or keep"
+        let detail = "\(mutations) on this one; dependents is required: discard or keep"
         throw Problem(.validationFailed, pointer: "/dependents", rule: Rule.required, detail)
     }
 

@@ -28,7 +28,7 @@ public struct ResolveRequest: Sendable {
             throw SettleBody.problem("/strategy", Rule.required, detail)
         }
         if strategy == .serverWins, body["payload"] != nil {
-            let detail = "payload has no effect when the server wins; leave it out, or let the client win"
+            let detail = "payload has no effect with server_wins; omit it, or use client_wins"
             throw Problem(.validationFailed, pointer: "/payload", rule: Rule.unknownMember, detail)
         }
         self.strategy = strategy

@@ -48,8 +48,8 @@ public struct RestartPlanner {
             let last = subject.hasTakenEffect ? "took effect upstream" : "is of unknown outcome"
             throw Problem(
                 .statusTransitionMustBeValid,
-                "the last attempt \(last), so an edited retry could take effect beside it;"
-                    + " retry it unchanged, or accept that with \"force\": true"
+                "the last attempt \(last), so an edited retry could take effect in addition to it;"
+                    + " retry it unchanged, or accept this with \"force\": true"
             )
         }
         return try RestartPlanner(
@@ -86,8 +86,8 @@ public struct RestartPlanner {
                 .validationFailed,
                 pointer: "/payload",
                 rule: Rule.required,
-                "another writer deleted the entity, and a patch would bring back only what it changes;"
-                    + " send the whole document as the payload, discard the mutation, or let the server win"
+                "another writer deleted the entity, and a patch would only restore the changed members;"
+                    + " send the whole document as the payload, discard the mutation, or use server_wins"
             )
         }
         return planner
@@ -96,8 +96,8 @@ public struct RestartPlanner {
     private static var staysManual: Problem {
         Problem(
             .statusTransitionMustBeValid,
-            "the client cannot win this conflict: nothing could be sent that would surely write over the same entity;"
-                + " retry, discard, or let the server win"
+            "client_wins is not possible: no request would reliably overwrite the same entity;"
+                + " retry, discard, or use server_wins"
         )
     }
 
@@ -120,7 +120,7 @@ public struct RestartPlanner {
         )
         if edit.payload == nil, subject.record.unreadable.contains("payload") {
             let detail =
-                "what is stored of the payload cannot be opened: send another one with the retry, or discard it"
+                "the stored payload cannot be decrypted: send another one with the retry, or discard the mutation"
             throw Problem(.validationFailed, pointer: "/payload", rule: Rule.payload, detail)
         }
         do throws(ContentRules.Violation) {
@@ -190,7 +190,7 @@ public struct RestartPlanner {
             // a write of an entity whose permanent id is known needs no mapping
             if isOwn(id), subject.record.entity.serverID != nil { return nil }
             let name = content.localReferences.first { $0.clientID == id }?.id.words ?? "client id \(id.lowercased)"
-            let detail = "\(name) stands for nothing: the mutation that created it was discarded"
+            let detail = "\(name) does not exist: the mutation that created it was discarded"
             throw Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.dependencies, detail)
         }
         guard Set<ExactText>(usable.map(\.entityType)).count == 1 else {
@@ -207,7 +207,7 @@ public struct RestartPlanner {
         if isOwn(id), entity.serverID != nil || entity.localID == nil { return nil }
         let place = content.localReferences.first { $0.clientID == id }
         guard let name = place?.id ?? (isOwn(id) ? entity.localID : nil) else { return nil }
-        let detail = "nobody created \(name.words) on this device, and no pull gave it"
+        let detail = "unknown \(name.words): this device neither created it nor received it in a pull"
         return Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.entityReference, detail)
     }
 

@@ -21,7 +21,7 @@ public struct ServerWinsPlanner {
         if serverID == nil {
             throw Problem(
                 .statusTransitionMustBeValid,
-                "the upstream's answer named no entity that could be adopted; retry or discard the mutation"
+                "the upstream's response contains no usable entity; retry or discard the mutation"
             )
         }
         if !subject.type.isForwarded, current == nil {

@@ -26,7 +26,7 @@ package struct SettleBody {
             guard names.contains(name) else {
                 let known = names.joined(separator: ", ")
                 let detail =
-                    "'\(UnknownMember.shown(name))' is not a member here; known: \(known)"
+                    "'\(UnknownMember.shown(name))' is an unknown member; known: \(known)"
                     + UnknownMember.hint(name, known: names)
                 throw Self.problem(JSONPointer.member(name), Rule.unknownMember, detail)
             }

@@ -34,9 +34,9 @@ public struct AddressPolicy: Sendable, Hashable {
         ("198.51.100.0/24", "for documentation"), ("203.0.113.0/24", "for documentation"),
         ("224.0.0.0/4", "multicast"), ("240.0.0.0/4", "reserved"),
         ("::/128", "unspecified"), ("::1/128", "the gateway's own machine"), ("fe80::/10", "link-local"),
-        ("fc00::/7", "private"), ("ff00::/8", "multicast"), ("64:ff9b::/96", "another address in disguise"),
+        ("fc00::/7", "private"), ("ff00::/8", "multicast"), ("64:ff9b::/96", "an embedded address"),
         ("2001::/23", "reserved"), ("2001:db8::/32", "for documentation"),
-        ("2002::/16", "another address in disguise"), ("3fff::/20", "for documentation"),
+        ("2002::/16", "an embedded address"), ("3fff::/20", "for documentation"),
         // public by its number, but answered by the host of a virtual machine in Azure
         ("168.63.129.16/32", "a cloud's own"),
     ].compactMap { text, kind in IPNetwork(text).map { ($0, kind) } }

@@ -21,7 +21,7 @@ public struct BaseURL: Sendable, Hashable {
             throw Malformed(reason: "is longer than \(Self.maximumBytes) bytes")
         }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
-            throw Malformed(reason: "may hold only ASCII, without spaces and control characters")
+            throw Malformed(reason: "must be ASCII without spaces and control characters")
         }
         guard let parts = URLParts(text) else { throw Malformed(reason: "must start with http:// or https://") }
         if let problem = parts.problem { throw Malformed(reason: problem) }

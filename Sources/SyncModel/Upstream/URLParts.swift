@@ -22,9 +22,9 @@ struct URLParts {
     /// The error in the URL; nil for none.
     var problem: String? {
         guard ["http", "https"].contains(scheme.lowercased()) else { return "must start with http:// or https://" }
-        if path.contains("?") || authority.contains("?") { return "may have no query" }
-        if path.contains("#") || authority.contains("#") { return "may have no fragment" }
-        if authority.contains("@") { return "may hold no user or password; use credential" }
+        if path.contains("?") || authority.contains("?") { return "must not have a query" }
+        if path.contains("#") || authority.contains("#") { return "must not have a fragment" }
+        if authority.contains("@") { return "must not contain a user or password; use credential" }
         return authorityProblem ?? pathProblem
     }
 

@@ -23,12 +23,12 @@ extension UpstreamSettings {
     ///
     /// It completes "header …".
     public static func allowedHeaderProblem(_ name: String) -> String? {
-        guard HeaderField.isName(name) else { return "has a name that is none (RFC 9110 token)" }
+        guard HeaderField.isName(name) else { return "is not a valid header name (RFC 9110 token)" }
         guard name.utf8.count <= 100 else { return "has a name of more than 100 bytes" }
-        if HeaderField.isReserved(name) { return "is never a mutation's to set" }
+        if HeaderField.isReserved(name) { return "cannot be set by mutations" }
         let folded = HeaderField.folded(name)
         if folded != name.lowercased(), alwaysAllowedHeaders.contains(folded) {
-            return "is another spelling of \(folded), which mutations may carry"
+            return "is another spelling of \(folded), which is already allowed"
         }
         return nil
     }

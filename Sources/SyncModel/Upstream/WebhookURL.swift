@@ -59,7 +59,7 @@ public struct WebhookURL: Sendable, Hashable {
         if let address = IPAddress(host) {
             return policy.problem(address, isTLS: isTLS).map { "cannot be used: \($0)" }
         }
-        if isOddNumber { return "names an address in an unusual form: write four decimal numbers" }
+        if isOddNumber { return "contains an address in an unusual form: use four decimal numbers" }
         // whether a name leads to an address that is allowed is found out when it is connected to
         if !isTLS, policy.allowed.isEmpty { return "must be https" }
         return nil

@@ -2,7 +2,7 @@
 extension Problem {
     /// The database cannot be reached: worth a retry in two seconds.
     public static var storeUnavailable: Problem {
-        var problem = Problem(.storeUnavailable, "the database cannot be reached; nothing was lost, try again")
+        var problem = Problem(.storeUnavailable, "the database cannot be reached; no data was lost, try again")
         problem.retryAfter = 2
         return problem
     }

@@ -83,7 +83,7 @@ extension Problem {
     ///
     /// - Parameter pointer: to the device's id.
     public static func oneDeviceTooMany(limit: Int, pointer: String = "/device_id") -> Problem {
-        let detail = "the user has \(limit) devices, and no more are taken in"
+        let detail = "the user already has \(limit) devices, the maximum"
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
@@ -94,7 +94,7 @@ extension Problem {
     ///   - pointer: its place in the request; nil if it is not in the request.
     static func ambiguous(_ name: String, _ types: some Sequence<String>, at pointer: String? = nil) -> Problem {
         let types = Set(types).sorted().joined(separator: "' and '")
-        let detail = "\(name) names entities in '\(types)'; use the server id instead"
+        let detail = "\(name) exists in '\(types)'; use the server id instead"
         guard let pointer else { return Problem(.referenceAmbiguous, detail) }
         return Problem(.referenceAmbiguous, pointer: pointer, rule: Rule.entityReference, detail)
     }

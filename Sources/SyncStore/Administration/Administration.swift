@@ -124,7 +124,7 @@ package struct Administration: Sendable {
         let found = try await connection.run(Query(Self.oldGatewayStatement, parameters))
         guard try !found.bool(0, 0) else {
             throw Problem.overloaded(
-                "a gateway of an older version is running, which knows of no users' keys: update all of them first"
+                "a gateway of an older version without support for user keys is running: update all gateways first"
             )
         }
     }
@@ -254,7 +254,7 @@ extension Problem {
             .validationFailed,
             pointer: "/settings/user_keys",
             rule: Rule.needsMasterKey,
-            "users have keys of their own only where data are sealed: set SLUICE_MASTER_KEY_FILE, with a key that wraps"
+            "user keys require encryption at rest: set SLUICE_MASTER_KEY_FILE, with a key that wraps"
         )
     }
 }

@@ -86,7 +86,7 @@ package struct AuditLog: Sendable {
 
     private static var unwritable: Problem {
         var problem = Problem.storeUnavailable
-        problem.detail = "the audit cannot be written, so nothing was done; try again"
+        problem.detail = "the audit log cannot be written, so the request was not executed; try again"
         return problem
     }
 

@@ -199,7 +199,7 @@ package final class Catalog: Sendable {
         do throws(Problem) {
             // under the user's new identity, the same request is accepted
             if try await owner(of: lane.user, in: lane.organization) != lane.user { return .userIsJoining }
-            return Problem(.organizationUnknown, "the organization takes no \(what)")
+            return Problem(.organizationUnknown, "the organization does not accept \(what)")
         } catch {
             return error
         }

@@ -68,7 +68,7 @@ final class CatalogReader: Sendable {
     ///   would hold the connections that all share.
     func read(_ id: UUID) async throws -> Found {
         if !cluster.servers.silent.isEmpty, let shard = try await shard(of: id), cluster.servers.isSilent(shard) {
-            throw PostgresError(.unavailable, "the server that has the organization does not answer")
+            throw PostgresError(.unavailable, "the server that stores the organization does not respond")
         }
         return try await withCheckedContinuation { waiter in
             let (mustBegin, isLarge) = state.withLock { state in
@@ -189,7 +189,8 @@ final class CatalogReader: Sendable {
 
     private static let shard = Statement(
         "cluster_shard",
-        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest($1::uuid[]) AS k (id)"
+        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest($1::uuid[]) "
+            + "AS k (id)"
     )
 
     private static let organizations = Statement(

@@ -78,7 +78,7 @@ extension Problem {
     package static var userErased: Problem {
         Problem(
             .userErased,
-            "What was stored of this user has been erased, for good: delete what this device has of it, and sign out."
+            "This user's data has been permanently erased. Delete the local data and sign out."
         )
     }
 }

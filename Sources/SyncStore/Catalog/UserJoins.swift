@@ -75,7 +75,7 @@ package struct UserJoins: Sendable {
 extension Problem {
     /// Neither user of a join is served while it is made: for seconds.
     package static var userIsJoining: Problem {
-        var problem = Problem.overloaded("the user is being joined with another")
+        var problem = Problem.overloaded("the user is being merged with another user")
         problem.retryAfter = 2
         return problem
     }

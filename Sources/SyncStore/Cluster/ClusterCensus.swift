@@ -39,7 +39,7 @@ package final class ClusterCensus: Service {
             let wasDisowned = cluster.servers.isDisowned
             cluster.servers.learn(try await ClusterServers.servers(on: connection), homes: homes)
             if cluster.servers.isDisowned, !wasDisowned {
-                logger.critical("\(ClusterServers.disowned): all requests are refused until it connects to one of it")
+                logger.critical("\(ClusterServers.disowned): requests are rejected until it connects to another server")
             }
         } catch {
             cluster.servers.forget()

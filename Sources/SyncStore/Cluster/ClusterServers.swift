@@ -66,7 +66,7 @@ package final class ClusterServers: Sendable {
     /// It uses the catalog that it had then: its writes may be left in a shard's former place.
     package var isDisowned: Bool { state.withLock { $0.disownings >= Self.patience } }
 
-    static let disowned = "the server that the gateway connects to was taken out of its cluster"
+    static let disowned = "the server to which the gateway connects was removed from its cluster"
 
     /// Refuses statements on a server that was removed from its cluster.
     ///
@@ -81,7 +81,7 @@ package final class ClusterServers: Sendable {
     /// Refuses statements that ask all servers while one of them is unavailable.
     func requireAll(for statement: Statement) throws(PostgresError) {
         guard let server = silent.first, ClusterText.ofAllServers[statement.name] != nil else { return }
-        let message = "\(server) does not answer, and all servers would be asked"
+        let message = "\(server) does not respond, but the statement requires all servers"
         throw PostgresError(.unavailable, message, statement: statement.name)
     }
 
@@ -141,7 +141,7 @@ package final class ClusterServers: Sendable {
     func routes(_ logger: Logger) -> Routes {
         Routes(to: address(of:)) { server, error in
             logger.warning(
-                "commits by way of another server",
+                "commits through another server",
                 metadata: ["server": "\(server)", "error": "\(error.message)"]
             )
         }

@@ -76,7 +76,7 @@ package struct DeviceRegistry: Sendable {
     /// A device that was not inserted: it exists already, or must not.
     private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
         guard var row = rows.first, try row.string("status") == OrganizationStatus.active.rawValue else {
-            throw Problem(.organizationUnknown, "the organization takes no devices")
+            throw Problem(.organizationUnknown, "the organization does not accept devices")
         }
         let isUserKnown = try row.bool("is_user_known")
         if !row.isNextNull { return try DeviceRow(device, next, &row) }

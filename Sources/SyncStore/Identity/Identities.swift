@@ -130,7 +130,7 @@ package final class Identities: Sendable {
         let what: StaticString = "give a user an id"
         let rows = try await run(Self.make(subject, ids.make(), in: organization.id, at: now()), what)[1]
         guard rows.count > 0 else {
-            throw Problem(.organizationUnknown, "The organization of this token is not known here.")
+            throw Problem(.organizationUnknown, "The organization of this token is unknown.")
         }
         let user = try read(rows, what)
         made.increment()

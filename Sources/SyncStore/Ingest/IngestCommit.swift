@@ -73,7 +73,7 @@ package final class IngestCommit: Service {
             answer.feed = part.feed
             // another batch may have used up the reads of a transaction
             idleTurns = part.verdicts.isEmpty ? idleTurns + 1 : 0
-            guard idleTurns < Self.maximumIdleTurns else { throw .overloaded("too much is waiting to be written") }
+            guard idleTurns < Self.maximumIdleTurns else { throw .overloaded("too many writes are waiting") }
         }
         return answer
     }
@@ -167,7 +167,7 @@ package final class IngestCommit: Service {
     package func examine(_ request: IngestRequest, of organization: UUID) async throws(Problem) -> [IngestVerdict] {
         let entry = try await catalog.entry(organization)
         guard let known = entry.organization else {
-            throw Problem(.organizationUnknown, "the organization takes no events")
+            throw Problem(.organizationUnknown, "the organization does not accept events")
         }
         let events = request.entries.compactMap { try? $0.event.get() }
         let owners = Set(events.compactMap(\.owner).map { LaneKey(organization: organization, user: $0) })

@@ -78,7 +78,7 @@ struct IngestWork: GroupWork {
             }
             guard let plan else {
                 catalog.invalidate(job.organization)
-                job.refuse(Problem(.organizationUnknown, "the organization takes no events"))
+                job.refuse(Problem(.organizationUnknown, "the organization does not accept events"))
                 continue
             }
             metrics.note(plan.verdicts, isRelease: job.source == nil)
@@ -99,7 +99,7 @@ struct IngestWork: GroupWork {
     private func log(_ plan: IngestPlan, _ job: IngestJob) {
         for verdict in plan.verdicts where verdict.result == .refused {
             failure.logger.notice(
-                "an event that had waited was refused; it may be sent again under its id",
+                "A parked event was rejected; it can be sent again with the same id",
                 metadata: [
                     "organization": "\(job.organization.lowercased)", "event": "\(verdict.eventID ?? "")",
                     "reason": "\(verdict.problem?.detail ?? "")",

@@ -32,7 +32,7 @@ struct LaneWork: GroupWork {
         do {
             try await run(group, entries, certainty, moment, on: connection)
         } catch let error as SealError where !error.lacksUserKeys && Self.isDamaged(group, entries, error, moment) {
-            failure.logger.error("lane waits: what was in flight cannot be opened", metadata: ["reason": "\(error)"])
+            failure.logger.error("Lane waits: mutation in flight cannot be decrypted", metadata: ["reason": "\(error)"])
             _ = try await connection.run([.rollback])
             try await leaveAlone(group, moment, on: connection)
         }
@@ -80,11 +80,11 @@ struct LaneWork: GroupWork {
         steps.choose()
         _ = try await connection.run(try steps.finalQueries)
         for reason in steps.sealed {
-            failure.logger.error("lane waits: its head cannot be opened", metadata: ["reason": "\(reason)"])
+            failure.logger.error("Lane waits: first mutation cannot be decrypted", metadata: ["reason": "\(reason)"])
         }
         for note in steps.notes {
             failure.logger.error(
-                "lane was inconsistent",
+                "Lane was inconsistent",
                 metadata: [
                     "organization": "\(note.lane.organization.lowercased)", "user": "\(note.lane.user.lowercased)",
                     "reason": "\(note.text)",

@@ -36,7 +36,7 @@ struct GroupPlan {
             }
             guard snapshot.hasLane[index] else {
                 withoutLane.append(index)
-                outcomes.append(.failure(Problem(.organizationUnknown, "the organization takes no pushes")))
+                outcomes.append(.failure(Problem(.organizationUnknown, "the organization does not accept pushes")))
                 continue
             }
             do throws(PushRefusal) {

@@ -101,7 +101,7 @@ extension GroupReader {
     /// A recorded refusal whose problem cannot be opened stays a refusal.
     private static let lostRefusal = Problem(
         .validationFailed,
-        "the entry was refused before, and what it was told cannot be opened any more"
+        "the entry was rejected before, and its stored error cannot be decrypted"
     ).json
 
     private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {

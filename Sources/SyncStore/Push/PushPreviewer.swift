@@ -94,7 +94,7 @@ package struct PushPreviewer: Sendable {
             // a new user's push creates the lane, in an active organization only
             let status = try results[comparisons.count].read { try $0.string("status") }.first
             guard snapshot.hasLane[0] || status == OrganizationStatus.active.rawValue else {
-                throw Problem(.organizationUnknown, "the organization takes no pushes")
+                throw Problem(.organizationUnknown, "the organization does not accept pushes")
             }
             return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
         }

@@ -112,7 +112,7 @@ package final class RequestQuotas: Service {
     private static func refusal(_ standing: QuotaStanding) -> Problem {
         var problem = Problem(
             .rateLimited,
-            "the organization may make \(standing.quota.limit) requests a second, and they are used up"
+            "the organization's quota of \(standing.quota.limit) requests per second is exhausted"
         )
         problem.retryAfter = 1
         problem.standing = standing
@@ -120,7 +120,7 @@ package final class RequestQuotas: Service {
     }
 
     private static var unknown: Problem {
-        Problem(.organizationUnknown, "The organization of this token is not known here.")
+        Problem(.organizationUnknown, "The organization of this token is unknown.")
     }
 
     // MARK: - From the buckets

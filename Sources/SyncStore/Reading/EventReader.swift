@@ -52,7 +52,7 @@ package struct EventReader: Sendable {
         if let lastEventID {
             cursor = EventCursor(lastEventID)
             if cursor == nil {
-                let detail = "Last-Event-ID is not the id of an event of this stream; leave it out to begin now"
+                let detail = "Last-Event-ID is not the id of an event of this stream; omit it to start now"
                 throw Problem(.invalidRequest, pointer: "", rule: "header_invalid", detail)
             }
         }
@@ -96,7 +96,7 @@ package struct EventReader: Sendable {
         if cursor.epoch == epoch, cursor.place.change <= head, cursor.feed <= feed { return }
         var problem = Problem(
             .cursorExpired,
-            "the organization's data is not what it was at this event; read /v1/backlog, and listen from snapshot"
+            "this event is older than a restore of the data; read /v1/backlog, and listen from snapshot"
         )
         problem.snapshot = "/v1/events"
         throw problem

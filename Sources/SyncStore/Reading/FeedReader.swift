@@ -85,7 +85,7 @@ struct FeedReader: Sendable {
     static func expired(snapshot: String) -> Problem {
         var problem = Problem(
             .cursorExpired,
-            "deletions since this cursor are no longer known; start over from snapshot"
+            "deletions since this cursor are no longer stored; start over from snapshot"
         )
         problem.snapshot = snapshot
         return problem

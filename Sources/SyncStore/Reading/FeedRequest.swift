@@ -24,7 +24,7 @@ struct FeedRequest: Sendable {
             throw .invalidParameter("since is not a cursor of this feed", pointer: pointer)
         }
         guard cursor.filter == FeedCursor.filter(entityTypes) else {
-            let detail = "since was made with another entity_type filter; start over without since"
+            let detail = "since was issued for another entity_type filter; start over without since"
             throw .invalidParameter(detail, pointer: pointer)
         }
         return cursor

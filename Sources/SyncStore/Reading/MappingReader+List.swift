@@ -56,7 +56,7 @@ extension MappingReader {
             throw .invalidParameter("since is not a cursor of this list")
         }
         guard cursor.filter == filter else {
-            throw .invalidParameter("since was made with another status filter; start over without since")
+            throw .invalidParameter("since was issued for another status filter; start over without since")
         }
         return cursor
     }

@@ -16,7 +16,7 @@ struct MutationCursor {
         let parts = cursor.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 3, parts[0] == "m1", let position = Int64(parts[1], radix: 36), position >= 0,
             let made = UInt64(parts[2], radix: 36)
-        else { throw .invalidParameter("cursor is not one of ours") }
+        else { throw .invalidParameter("cursor is invalid") }
         guard made == self.filter else { throw .cursorOfAnotherFilter }
         self.position = position
     }
@@ -53,8 +53,8 @@ struct OrganizationMutationCursor {
 
 extension Problem {
     package static var cursorOfAnotherFilter: Problem {
-        invalidParameter("cursor was made with another filter; start over without it")
+        invalidParameter("cursor was issued for another filter; start over without it")
     }
 
-    package static var foreignCursor: Problem { invalidParameter("the query parameter 'cursor' is not one of ours") }
+    package static var foreignCursor: Problem { invalidParameter("the query parameter 'cursor' is invalid") }
 }

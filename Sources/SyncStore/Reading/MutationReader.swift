@@ -137,7 +137,7 @@ package struct MutationReader: Sendable {
     func pause(_ watch: Watch, until deadline: ContinuousClock.Instant) async throws(Problem) {
         _ = await watch.news(within: deadline - .now)
         do { try await Task.sleep(for: Self.breath) } catch {
-            throw Problem.overloaded("the request was given up")
+            throw Problem.overloaded("the request was cancelled")
         }
     }
 

@@ -44,7 +44,7 @@ package enum OrganizationKeys {
     package static func misfit(of masterKeys: MasterKeys, _ pool: Pool) async throws -> String? {
         let fit = Query(fitStatement, Parameters(masterKeys.labels))
         if try await pool.run([fit])[0].bool(0, 0) { return nil }
-        return "other master keys than those that are configured wrap the data keys of this database"
+        return "the data keys of this database are wrapped by master keys that are not configured"
     }
 
     private static let fitStatement = Statement(

@@ -121,7 +121,7 @@ package struct Settlement: Sendable {
         var shown: MutationDetail?
         let discarded = try await discard([id], request.dependants, lane, showing: { shown = $0 }) {
             found throws(Problem) in
-            if found.isEmpty { throw Problem(.notFound, "there is no such mutation") }
+            if found.isEmpty { throw Problem(.notFound, "the mutation does not exist") }
             return found
         }
         return shown.map { DiscardedMutation(mutation: $0.seen(in: organization, at: now()), ids: discarded) }

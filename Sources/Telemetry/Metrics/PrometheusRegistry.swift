@@ -34,7 +34,7 @@ package final class PrometheusRegistry: Sendable {
     package init(seriesLimit: Int = 1_000) {
         self.seriesLimit = max(1, seriesLimit)
         let name = "sluice_metrics_dropped_series_total"
-        let help = "Requests for a series that were refused: too many label sets, or a name of another type."
+        let help = "Rejected requests for a series: too many label sets, or a name of a different type."
         var family = MetricFamily(name: name, kind: .counter, help: help)
         let dropped = CounterCell()
         family.adopt(dropped)

@@ -97,7 +97,7 @@ package final class KeyKeeper: Service, Sendable {
         if let reason = result.reason {
             logger.log(
                 level: result.isToBeWarnedOf ? .warning : .debug,
-                "Keys of tokens could not be fetched; those at hand stay in force",
+                "Token keys could not be fetched; the cached keys stay in use",
                 metadata: ["url": url, "reason": "\(reason)"]
             )
         }
@@ -110,11 +110,11 @@ package final class KeyKeeper: Service, Sendable {
         }
         if result.outcome == .changed, result.count == 0 {
             logger.warning(
-                "A provider publishes no usable key any more; all its tokens are refused",
+                "A provider no longer publishes a usable key; all its tokens are rejected",
                 metadata: ["url": url]
             )
         } else if result.outcome == .changed {
-            logger.info("Keys of tokens were fetched", metadata: ["url": url, "count": "\(result.count)"])
+            logger.info("Token keys were fetched", metadata: ["url": url, "count": "\(result.count)"])
         }
     }
 
@@ -133,7 +133,7 @@ package final class KeyKeeper: Service, Sendable {
             let read = try load()
             if read != verifier.configuration {
                 try await verifier.replace(read)
-                logger.notice("Files of keys or issuers have changed, and are in force")
+                logger.notice("Changed files of keys or issuers were loaded")
             }
             files.withLock { $0.complaint = nil }
         } catch {
@@ -144,7 +144,7 @@ package final class KeyKeeper: Service, Sendable {
             }
             guard isNew else { return }
             logger.error(
-                "Files of keys or issuers cannot be used; what was read before stays in force",
+                "Changed files of keys or issuers are invalid; the previous ones stay in use",
                 metadata: ["error": "\(complaint)"]
             )
         }

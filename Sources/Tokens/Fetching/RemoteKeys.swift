@@ -89,7 +89,7 @@ final class RemoteKeys: Sendable {
             return fail(reason, at: now)
         case .unchanged(let cacheControl):
             // without keys from an earlier answer, "unchanged" is an error
-            guard keys != nil else { return fail("nothing was sent, though nothing is known", at: now) }
+            guard keys != nil else { return fail("the response is empty, and no keys are cached", at: now) }
             return succeed(cacheControl, at: now) { _ in .unchanged }
         case .document(let document, let etag, let cacheControl):
             let text = document.withoutByteOrderMark
@@ -122,7 +122,7 @@ final class RemoteKeys: Sendable {
             return fail("\(error)", at: now)
         }
         guard !published.keys.isEmpty || published.withdrawsAll else {
-            return fail("the document holds no usable key", at: now)
+            return fail("the document contains no usable key", at: now)
         }
         // it may have been a mistake, so look again soon
         let age = published.keys.isEmpty ? "no-cache" : cacheControl

@@ -317,11 +317,11 @@ import Tokens
         let own = try await run("add", user)
         #expect(own.status == 0 && own.output == user + "\n", "\(own)")
         let nobody = try await run("add", "auth0|ada")
-        #expect(nobody.status == 64 && nobody.complaint.contains("UUIDs alone"), "\(nobody)")
+        #expect(nobody.status == 64 && nobody.complaint.contains("only UUIDs"), "\(nobody)")
         environment["SLUICE_JWT_USER_IDS"] = nil
         for subject in ["auth0|old", "auth0|new"] { #expect(try await run("add", subject).status == 0) }
         let joined = try await run("join", "--subject", "auth0|old", "--into-subject", "auth0|new")
-        #expect(joined.status == 0 && joined.output.contains(" is part of "), "\(joined)")
+        #expect(joined.status == 0 && joined.output.contains(" is merged into "), "\(joined)")
         #expect(try await run("join", "--subject", "auth0|old", "--into-subject", "auth0|new").status == 0)
         for words in [
             ["--subject", "auth0|nobody", "--into", user], ["--subject", "auth0|new", "--into-subject", "x"],

@@ -69,7 +69,7 @@ import Testing
         environment["SLUICE_DATABASE_URL"] = database.uri
         let explained = try await Program.run(["token", "explain", ada], environment: environment)
         #expect(explained.status == 0, "\(explained.output)\(explained.complaint)")
-        #expect(explained.output.contains("published by the issuer; the signature is good"), "\(explained.output)")
+        #expect(explained.output.contains("published by the issuer; the signature is valid"), "\(explained.output)")
         #expect(explained.output.contains("subject ada|ø 1 is user "), "\(explained.output)")
         #expect(explained.output.contains("RS256"), "\(explained.output)")
         let listed = try await Program.run(

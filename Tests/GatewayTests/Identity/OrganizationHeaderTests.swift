@@ -61,7 +61,7 @@ import Tokens
         let stage = try await Self.stage()
         let reply = try await stage.get("/v1/mutations", Self.token(stage, #""acme":{},"other":{}"#))
         expectProblem(reply, .organizationUnknown, errors: [])
-        #expect(reply.json?["detail"]?.string?.contains("X-Sluice-Organization says which one is meant") == true)
+        #expect(reply.json?["detail"]?.string?.contains("choose one with X-Sluice-Organization") == true)
     }
 
     /// The header only chooses: its organization must be in the token.

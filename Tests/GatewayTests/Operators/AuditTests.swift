@@ -283,7 +283,7 @@ import Testing
         let json = try await Program.run(["audit", "--json", "--actor", "cli:ida"], environment: environment)
         #expect(json.output == act.text + "\n")
         let none = try await Program.run(["audit", "--actor", "nobody"], environment: environment)
-        #expect(none.output == "" && none.complaint.contains("there are no such acts"))
+        #expect(none.output == "" && none.complaint.contains("no matching actions"))
         let failed = try await Program.run(
             ["organizations", "suspend", id, "--reason", "a\u{7}"],
             environment: environment

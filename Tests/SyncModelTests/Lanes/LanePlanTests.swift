@@ -262,9 +262,10 @@ import Testing
 
     @Test func `a lane that counts missing mutations scans itself once, and then resets its counts`() throws {
         let first = try Self.chosen(Self.plan(.goOn(token: 1, unblocking: []), Self.lane()))
-        #expect(first.turn.unblocking == [] && first.note == "nothing pending from position 1 on; looking at all of it")
+        #expect(first.turn.unblocking == [])
+        #expect(first.note == "no pending mutation from position 1 on; scanning the whole lane")
         let second = try Self.chosen(Self.plan(.goOn(token: 1, unblocking: []), first.lane))
-        #expect(second.turn.isReleased && second.note == "2 mutations were counted as queued, and none is")
+        #expect(second.turn.isReleased && second.note == "2 mutations were counted as queued, but the queue is empty")
         #expect(second.lane.queuedCount == 0 && second.lane.headPosition == 9)
         // a mutation released in between exists
         let third = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), first.lane))

@@ -20,8 +20,8 @@ import Testing
         let error = try #require(sample.outcome(301, location: location, othersSucceeded: true)?.error)
         #expect(String(decoding: error, as: UTF8.self).contains("ola"))
         let words =
-            "the upstream answered 301 (Location withheld), and has taken other requests since: "
-            + "this is about this request alone"
+            "the upstream answered 301 (Location withheld), but has accepted other requests since, "
+            + "so only this request is rejected"
         #expect(StoredProblem(error).detail == words)
         let withheld = try Self.withheld(error)
         #expect(withheld["detail"]?.string == words && withheld["code"]?.string == "upstream_rejected")
@@ -34,7 +34,7 @@ import Testing
     @Test(
         arguments: [
             "the upstream answered 301", "the upstream answered 401 (it asks for Bearer)",
-            "given up after 5 attempts; the upstream answered 503", "Location: a place", "",
+            "failed after 5 attempts; the upstream answered 503", "Location: a place", "",
         ]
     )
     func `other texts stay unchanged`(_ words: String) {
@@ -49,7 +49,7 @@ import Testing
     )
     func `omits members of the payload`(_ member: String) throws {
         let pointer = "/payload" + member
-        let words = "holds local id 7 in 'folder', which has no server id"
+        let words = "contains local id 7 in 'folder', which has no server id"
         let rule = Rule.entityReference
         let json = Problem(.dependencyRejected, pointer: pointer, rule: rule, "\(pointer) \(words)").json
         #expect(StoredProblem(json).detail == "/payload " + words)

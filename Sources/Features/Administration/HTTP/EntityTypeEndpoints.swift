@@ -14,7 +14,7 @@ struct EntityTypeEndpoints: Sendable {
         let query = try URLQuery(of: exchange, allowing: ["limit", "cursor"])
         let limit = try query.limit(default: 100)
         let cursor = try query.text("cursor").map { text throws(Problem) in
-            guard EntityType.isValidName(text) else { throw .invalidParameter("cursor is not one of ours") }
+            guard EntityType.isValidName(text) else { throw .invalidParameter("cursor is invalid") }
             return text
         }
         let page = try await store.administration.entityTypes(of: exchange.uuid(at: 0), limit: limit, after: cursor)

@@ -14,7 +14,7 @@ struct OrganizationEndpoints: Sendable {
         let query = try URLQuery(of: exchange, allowing: ["search", "counts", "limit", "cursor"])
         let limit = try query.limit(default: 100)
         let cursor = try query.text("cursor").map { text throws(Problem) in
-            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
+            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is invalid") }
             return id
         }
         let search = try query.plainText("search", atMost: Administration.longestSearch)

@@ -84,7 +84,7 @@ package struct MappingRule: Sendable, Hashable {
         guard let seen else { return nil }
         report.require(["entity_type", "operation", "id"], in: seen, at: pointer)
         if !seen.contains("version"), !seen.contains("occurred_at") {
-            let detail = "version or occurred_at is required: how new is it?"
+            let detail = "version or occurred_at is required"
             report.refuse(pointer + "/version", Rule.required, detail)
         }
         if let operation, operation.mayHaveDocument, !seen.contains("document") {

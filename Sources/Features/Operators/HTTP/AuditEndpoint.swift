@@ -22,7 +22,7 @@ struct AuditEndpoint: Sendable {
         filter.until = try query.moment("until")
         let limit = try query.limit(default: 100)
         let cursor = try query.text("cursor").map { text throws(Problem) in
-            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
+            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is invalid") }
             return id
         }
         let page = try await log.page(filter, limit: limit, after: cursor)

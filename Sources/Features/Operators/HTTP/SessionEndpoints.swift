@@ -35,7 +35,7 @@ struct SessionEndpoints: Sendable {
             return Self.answer(session, seconds: OperatorSession.seconds, to: exchange)
         case .wrong:
             logger.notice("A wrong token was tried at the console's sign-in")
-            throw BearerToken.refusal("invalid_token", "The token is not the operator's.")
+            throw BearerToken.refusal("invalid_token", "The token is not an operator's token.")
         case .tooMany(let seconds):
             var problem = Problem(.rateLimited, "Too many wrong tokens came from your address.")
             problem.retryAfter = Int(seconds)

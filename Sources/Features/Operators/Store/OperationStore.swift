@@ -226,7 +226,7 @@ private struct OperationPlace {
         let parts = cursor.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 4, parts[0] == "p1", let moment = Int64(parts[1], radix: 36),
             let organization = UUID(parsing: parts[2]), let id = UUID(parsing: parts[3])
-        else { throw .invalidParameter("the query parameter 'cursor' is not one of ours") }
+        else { throw .invalidParameter("the query parameter 'cursor' is invalid") }
         (at, self.organization, self.id) = (Timestamp(microseconds: moment), organization, id)
     }
 

@@ -21,7 +21,7 @@ struct UserEndpoints: Sendable {
         let query = try URLQuery(of: exchange, allowing: ["issuer", "subject", "limit", "cursor"])
         let limit = try query.limit(default: 100)
         let first = try query.text("cursor").map { text throws(Problem) in
-            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
+            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is invalid") }
             return id
         }
         let organization = try exchange.uuid(at: 0)

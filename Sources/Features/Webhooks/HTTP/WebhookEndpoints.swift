@@ -114,7 +114,7 @@ struct WebhookEndpoints: Sendable {
             return status
         }
         let cursor = try query.text("cursor").map { text throws(Problem) in
-            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
+            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is invalid") }
             return id
         }
         let page = try await administration.deliveries(of: endpoint(exchange), status, limit: limit, after: cursor)

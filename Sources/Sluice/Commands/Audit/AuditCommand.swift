@@ -8,37 +8,38 @@ import SyncStore
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
-        abstract: "List what operators did, and why: the newest first.",
+        abstract: "List the actions of operators and their reasons, newest first.",
         usage: "sluice audit [<options>]",
         discussion: """
             EXAMPLES
               sluice audit
               sluice audit --organization 0192f0c1-2345-7abc-8def-0123456789ab --limit 20
               sluice audit --actor anna --since 2026-11-20T00:00:00Z
-              sluice audit --action deleteOrganization --json      one act a line
+              sluice audit --action deleteOrganization --json      one action per line
 
-            An act has the name of its operation in the contract, whether it came through
-            /admin, the console or a command. What has no outcome was begun, and its end
-            is not known. SLUICE_RETENTION_AUDIT_DAYS says how long acts are kept.
+            Actions are named by their operationId in the API contract, regardless of whether
+            /admin, the console or a command performed them. An action without an outcome was
+            begun, but its end was not recorded. SLUICE_RETENTION_AUDIT_DAYS limits how long
+            actions are kept.
             """
     )
 
-    @Option(help: "Only of this organization, by its UUID.", transform: uuidArgument)
+    @Option(help: "Only actions on this organization (UUID).", transform: uuidArgument)
     var organization: UUID?
 
-    @Option(help: ArgumentHelp("Only of this operator; of commands: cli: and a user.", valueName: "name"))
+    @Option(help: ArgumentHelp("Only actions of this operator; commands have the name cli:USER.", valueName: "name"))
     var actor: String?
 
-    @Option(help: ArgumentHelp("Only of this name, such as putUpstream.", valueName: "name"))
+    @Option(help: ArgumentHelp("Only actions with this name, such as putUpstream.", valueName: "name"))
     var action: String?
 
-    @Option(help: ArgumentHelp("Only from this moment on.", valueName: "time"), transform: momentArgument)
+    @Option(help: ArgumentHelp("Only actions at or after this time.", valueName: "time"), transform: momentArgument)
     var since: Timestamp?
 
-    @Option(help: ArgumentHelp("Only before this moment.", valueName: "time"), transform: momentArgument)
+    @Option(help: ArgumentHelp("Only actions before this time.", valueName: "time"), transform: momentArgument)
     var until: Timestamp?
 
-    @Option(help: ArgumentHelp("How many, at most.", valueName: "number"))
+    @Option(help: ArgumentHelp("Maximum number of actions.", valueName: "number"))
     var limit = 100
 
     @OptionGroup var options: AdministrationOptions
@@ -66,7 +67,7 @@ struct AuditCommand: AsyncParsableCommand {
             } while left > 0 && cursor != nil
             return wanted - left
         }
-        if count == 0, !options.json { Terminal.complain("there are no such acts") }
+        if count == 0, !options.json { Terminal.complain("no matching actions") }
     }
 
     private func line(_ act: AuditRow) -> String {
@@ -75,7 +76,7 @@ struct AuditCommand: AsyncParsableCommand {
         if let user = act.user { parts.append("user \(user.text)") }
         if let into = act.into { parts.append("into \(into.text)") }
         if act.target != Array("{}".utf8) { parts.append(String(decoding: act.target, as: UTF8.self)) }
-        parts.append("→ " + (act.outcome.map { String(decoding: $0, as: UTF8.self) } ?? "no end is known"))
+        parts.append("→ " + (act.outcome.map { String(decoding: $0, as: UTF8.self) } ?? "no recorded outcome"))
         if let reason = act.reason { parts.append("because: \(reason)") }
         return ShownText.of(parts.joined(separator: "  "), upTo: 2_000)
     }

@@ -10,12 +10,12 @@ struct CreateMasterKeyCommand: AsyncParsableCommand {
               sluice keys create main > /etc/sluice/master-keys
               sluice keys create 2027-01
 
-            It is kept nowhere else. Whoever loses it loses everything that is sealed:
-            keep a copy apart from the database's backups.
+            The key is stored nowhere else. Without it, all encrypted data is lost: keep a
+            copy, separate from the backups of the database.
             """
     )
 
-    @Argument(help: "What to call it: a to z, digits, - and _; 32 characters at most.")
+    @Argument(help: "Name of the key: a to z, digits, - and _; at most 32 characters.")
     var name: String
 
     func validate() throws {

@@ -8,14 +8,14 @@ import SyncStore
 struct ListKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List data keys: organization, number, master key, when it was made.",
+        abstract: "List data keys: organization, number, master key, time of creation.",
         discussion: """
             EXAMPLES
               sluice keys list
-              sluice keys list --json                one data key a line
+              sluice keys list --json                one data key per line
 
-            An organization's highest number seals. A master key is shown by its name and
-            a check value; no key is ever shown.
+            An organization's highest number encrypts. A master key is shown by its name and
+            a check value; keys are never shown.
             """
     )
 
@@ -31,7 +31,7 @@ struct ListKeysCommand: AsyncParsableCommand {
             }
             return isEmpty
         }
-        if isEmpty, !options.json { Terminal.complain("there are no data keys; nothing is sealed") }
+        if isEmpty, !options.json { Terminal.complain("there are no data keys; nothing is encrypted") }
     }
 
     private static let first = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))

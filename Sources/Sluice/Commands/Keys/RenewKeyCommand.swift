@@ -8,15 +8,14 @@ import SyncStore
 struct RenewKeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "renew",
-        abstract: "Make a new data key for an organization.",
+        abstract: "Create a new data key for an organization.",
         discussion: """
             EXAMPLE
               sluice keys renew --organization 0192f0c1-2345-7abc-8def-0123456789ab
               sluice keys seal  --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            What is written from now on is sealed under it, by all gateways within 5
-            seconds. What is there is sealed anew by `sluice keys seal`, which then drops
-            the old key.
+            All gateways encrypt new data with it within 5 seconds. `sluice keys seal`
+            re-encrypts existing data, then drops the old key.
             """
     )
 

@@ -7,15 +7,15 @@ import SyncStore
 struct RewrapKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rewrap",
-        abstract: "Wrap every data key by the first master key, so that the others can go.",
+        abstract: "Wrap every data key with the first master key, so that the others can be removed.",
         discussion: """
             EXAMPLE
               sluice keys rewrap
 
-            To rotate the master key without downtime: add the new one as the LAST line and
+            To rotate the master key without downtime: add the new key as the LAST line and
             restart all gateways; move it to the first line and restart all gateways; run
-            this; take the old line out and restart all gateways. No row is written but
-            those of the data keys.
+            this command; remove the old line and restart all gateways. Only the rows of the
+            data keys are written.
             """
     )
 
@@ -34,15 +34,15 @@ struct RewrapKeysCommand: AsyncParsableCommand {
             }
         }
         if unknown == 0 || options.json {
-            options.say("\(rewrapped) data keys rewrapped; master keys other than the first can be removed now") {
+            options.say("\(rewrapped) data keys rewrapped; only the first master key is needed now") {
                 $0.member("rewrapped", rewrapped)
                 $0.member("unknown", unknown)
             }
         }
         if unknown > 0 {
             throw Terminal.failure(
-                "\(rewrapped) data keys rewrapped, \(unknown) left: their master keys are not in the file "
-                    + "(see: sluice keys list); remove none",
+                "\(rewrapped) data keys rewrapped, \(unknown) not: their master keys are not in the file "
+                    + "(see: sluice keys list); do not remove any key",
                 Terminal.badConfiguration
             )
         }

@@ -9,29 +9,29 @@ import SyncStore
 struct SealRowsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "seal",
-        abstract: "Seal what is stored in the plain or under an older data key.",
+        abstract: "Encrypt data that is stored as plaintext or with an older data key.",
         discussion: """
             EXAMPLES
               sluice keys seal                       all organizations
               sluice keys seal --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Opens everything that is sealed, then seals what is due, row by row while
-            gateways run, each row under the lock that every writer of it takes, and drops
-            older data keys at an organization's end. Begins a minute after the
-            organization's newest data key was made, when every gateway seals under it. Run
-            again, it only looks at what is sealed already.
+            Decrypts all encrypted values to check them, encrypts the remaining ones row by
+            row while gateways run, and drops an organization's older data keys at its end.
+            Each row is locked in the same way as by every other writer. The command starts
+            one minute after the organization's newest data key was created, when every
+            gateway encrypts with it. Another run only checks the values that are encrypted
+            already.
 
-            Says on standard error every few seconds how far it is. A value that cannot be
-            opened (it was damaged, or is under a key that is not there) is left as it is
-            and named (the first 20 of an organization, and how many there are), everything
-            else is sealed, a data key that such a value is under stays, and the command
-            ends with 1. A user whose key is gone and may be restored gets no new one:
-            what is to be sealed for that user is under the organization's key alone, until
-            this is run with the right one in place.
+            Progress is written to standard error every few seconds. A value that cannot be
+            decrypted (it is damaged, or its key is missing) is left unchanged, and its data
+            key is kept. The first 20 of an organization are listed, and all are counted.
+            Everything else is encrypted, and the command exits with 1. A user whose key is
+            missing but may be restored gets no new key: until a run with the right key, new
+            data of this user is encrypted with the organization's key only.
             """
     )
 
-    @Option(help: "Only this organization, by its UUID.", transform: uuidArgument)
+    @Option(help: "Only this organization (UUID).", transform: uuidArgument)
     var organization: UUID?
 
     @OptionGroup var options: AdministrationOptions
@@ -82,19 +82,19 @@ struct SealRowsCommand: AsyncParsableCommand {
         let rows = try await keyRotation.sealRows(
             of: organization,
             onWait: { seconds in
-                let words = "waits \(Int(seconds.rounded(.up))) s, until every gateway seals under its newest data key"
+                let words = "waiting \(Int(seconds.rounded(.up))) s, until every gateway uses its newest data key"
                 if !json { Terminal.complain("\(name)\(place): \(words)") }
             },
             { rows in
                 guard !json, progress.isDue() else { return }
-                Terminal.complain("\(name)\(place): \(rows.examined) rows looked at, \(rows.sealed) sealed so far")
+                Terminal.complain("\(name)\(place): \(rows.examined) rows examined, \(rows.sealed) encrypted so far")
             }
         )
         guard let rows else { return nil }
-        for value in rows.unreadableValues { Terminal.complain("\(name): left as it is: \(value)") }
-        let unreadable = rows.unreadable > 0 ? "\(rows.unreadable) values that cannot be opened left, " : ""
+        for value in rows.unreadableValues { Terminal.complain("\(name): cannot be decrypted: \(value)") }
+        let unreadable = rows.unreadable > 0 ? "\(rows.unreadable) values that cannot be decrypted, " : ""
         let words =
-            "\(name): \(rows.examined) rows looked at, \(rows.sealed) sealed, "
+            "\(name): \(rows.examined) rows examined, \(rows.sealed) encrypted, "
             + unreadable + "\(rows.droppedKeys) older data keys dropped"
             + (rows.keptKeys > 0 ? ", \(rows.keptKeys) kept for them" : "")
         options.say(words) {

@@ -7,10 +7,10 @@ import SyncStore
 
 /// Options of the commands that work on the database.
 struct AdministrationOptions: ParsableArguments {
-    @Flag(help: "Print JSON in place of words.")
+    @Flag(help: "Print JSON instead of text.")
     var json = false
 
-    @Option(help: ArgumentHelp("Why, for the audit: of commands that change something.", valueName: "text"))
+    @Option(help: ArgumentHelp("Reason recorded in the audit log, for commands that change data.", valueName: "text"))
     var reason: String?
 
     @OptionGroup var options: ConfigurationOptions
@@ -99,7 +99,7 @@ struct AdministrationOptions: ParsableArguments {
         } catch {
             await store.close()
             if error.isLocked {
-                let words = "the organization's data cannot be opened with the keys of"
+                let words = "the organization's data cannot be decrypted with the keys of"
                 let advice = "\(Setting.masterKeyFile.variable) (see: sluice doctor)"
                 throw Terminal.failure("\(words) \(advice)", Terminal.badConfiguration)
             }

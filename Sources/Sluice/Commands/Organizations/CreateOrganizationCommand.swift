@@ -16,18 +16,18 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
               sluice organizations create "Acme Ltd" --json \\
                 --id 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Two organizations may have one name, but seldom are they meant to: for a second
-            one of a name, say --force.
+            Names need not be unique, but a duplicate is usually a mistake. To create a second
+            organization with the same name, pass --force.
             """
     )
 
-    @Argument(help: "Its name, 1 to 200 characters.")
+    @Argument(help: "Name of the organization, 1 to 200 characters.")
     var name: String
 
-    @Option(help: "Its UUID, if it has one already; otherwise a new one.", transform: uuidArgument)
+    @Option(help: "UUID of the organization. Default: a new UUID.", transform: uuidArgument)
     var id: UUID?
 
-    @Flag(help: "Create it though there is one of that name.")
+    @Flag(help: "Create it even if an organization has the same name.")
     var force = false
 
     @OptionGroup var options: AdministrationOptions
@@ -36,13 +36,13 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
         let id = id ?? UUIDv7Generator().make(at: SystemClock.now())
         let (name, force) = (name, force)
         let act = CommandAct("putOrganization", of: id, ["members": "name"])
-        let known = NothingDone(.conflict, "there is an organization \(id.lowercased) already")
+        let known = NothingDone(.conflict, "organization \(id.lowercased) already exists")
         let organization = try await options.run(act, orElse: known) {
             administration throws(Problem) -> OrganizationRow? in
             guard try await administration.organization(id) == nil else { return nil }
             if !force, let other = try await administration.organization(named: name) {
-                let place = "there is an organization \"\(name)\" already, \(other.lowercased)"
-                throw Problem(.conflict, "\(place); for another of that name say --force")
+                let place = "an organization named \"\(name)\" already exists: \(other.lowercased)"
+                throw Problem(.conflict, "\(place); use --force to create another one")
             }
             let body = AdministrationOptions.body { $0.member("name", name) }
             return try await administration.put(id, OrganizationUpdate(body: body)).value

@@ -9,14 +9,15 @@ import SyncStore
 struct ExternalIDsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "external-ids",
-        abstract: "Say by which names identity providers know an organization.",
+        abstract: "Manage the names that identity providers use for an organization.",
         discussion: """
             EXAMPLES
               sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
               sluice organizations external-ids list 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations external-ids remove 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
 
-            A name of an issuer stands for one organization; an organization may have 100.
+            A name of an issuer identifies one organization. An organization has at most 100
+            names.
             """,
         subcommands: [AddExternalIDCommand.self, RemoveExternalIDCommand.self, ListExternalIDsCommand.self]
     )
@@ -27,7 +28,7 @@ struct ExternalIDArguments: ParsableArguments {
     @Argument(help: "The organization's UUID.", transform: uuidArgument)
     var id: UUID
 
-    @Argument(help: "What the issuer calls it, byte by byte.", transform: externalName)
+    @Argument(help: "The issuer's name for it, compared byte by byte.", transform: externalName)
     var name: ExactText
 
     @OptionGroup var issuer: IssuerOption
@@ -57,7 +58,7 @@ struct ExternalIDArguments: ParsableArguments {
 struct AddExternalIDCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Give an organization a name.",
+        abstract: "Add a name to an organization.",
         discussion: """
             EXAMPLE
               sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab \\
@@ -78,7 +79,7 @@ struct AddExternalIDCommand: AsyncParsableCommand {
 struct RemoveExternalIDCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Take a name from an organization.",
+        abstract: "Remove a name from an organization.",
         usage: "sluice organizations external-ids remove <id> <name> [<options>]",
         discussion: """
             EXAMPLE

@@ -3,7 +3,7 @@ import Foundation
 import SyncModel
 
 struct SuspendOrganizationCommand: AsyncParsableCommand {
-    static let configuration = statusCommand("suspend", "Refuse an organization's requests; its data stays.")
+    static let configuration = statusCommand("suspend", "Reject an organization's requests. Its data is kept.")
 
     @Argument(help: "The organization's UUID.", transform: uuidArgument)
     var id: UUID
@@ -14,7 +14,7 @@ struct SuspendOrganizationCommand: AsyncParsableCommand {
 }
 
 struct ActivateOrganizationCommand: AsyncParsableCommand {
-    static let configuration = statusCommand("activate", "Serve a suspended organization again.")
+    static let configuration = statusCommand("activate", "Resume a suspended organization.")
 
     @Argument(help: "The organization's UUID.", transform: uuidArgument)
     var id: UUID

@@ -4,7 +4,7 @@ struct OrganizationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "organizations",
         abstract:
-            "Create, list, suspend, activate and purge organizations; say what issuers call them and who reads their rows.",
+            "Create, list, suspend, activate and purge organizations; manage their external ids and readers.",
         discussion: """
             EXAMPLES
               sluice organizations create "Acme Ltd"
@@ -13,8 +13,8 @@ struct OrganizationsCommand: AsyncParsableCommand {
               sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_1
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
-            They work on the database that SLUICE_DATABASE_URL names; gateways take a
-            change over within 5 seconds.
+            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
+            within 5 seconds.
             """,
         subcommands: [
             CreateOrganizationCommand.self, ListOrganizationsCommand.self, SuspendOrganizationCommand.self,

@@ -8,21 +8,21 @@ import SyncStore
 struct PurgeOrganizationCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "purge",
-        abstract: "Delete an organization and everything of it, for good.",
+        abstract: "Permanently delete an organization and all of its data.",
         discussion: """
             EXAMPLES
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
-            Without --yes it counts what would go, deletes nothing, and ends with 1.
-            A purge that was cut off goes on when it is run again.
+            Without --yes, it counts what would be deleted, deletes nothing, and exits with
+            1. If a purge was interrupted, run the command again to continue.
             """
     )
 
     @Argument(help: "The organization's UUID.", transform: uuidArgument)
     var id: UUID
 
-    @Flag(help: "Do it. Without this, only what would be deleted is said.")
+    @Flag(help: "Delete. Without this option, only print what would be deleted.")
     var yes = false
 
     @OptionGroup var options: AdministrationOptions
@@ -70,7 +70,7 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
         }
         let data = counts.isEmpty ? "no data" : counts.joined(separator: ", ")
         return Terminal.failure(
-            "this deletes \"\(ShownText.of(name))\" (\(id.lowercased)) and all of its data for good: \(data); confirm with --yes"
+            "this deletes \"\(ShownText.of(name))\" (\(id.lowercased)) and all of its data: \(data); confirm with --yes"
         )
     }
 }

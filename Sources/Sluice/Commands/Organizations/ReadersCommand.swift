@@ -8,7 +8,7 @@ import SyncStore
 struct ReadersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "readers",
-        abstract: "Let database roles read one organization's rows by SQL.",
+        abstract: "Allow database roles to read one organization's rows with SQL.",
         discussion: """
             EXAMPLES
               psql -c "CREATE ROLE acme_analyst LOGIN PASSWORD '…'"
@@ -16,8 +16,8 @@ struct ReadersCommand: AsyncParsableCommand {
               sluice organizations readers list 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
 
-            The role sees the rows of that organization and no others, whatever it sets or
-            becomes, and writes nothing. Run `sluice migrate --roles` once before.
+            The role can only read the rows of that organization. SET and SET ROLE do not
+            extend its access. Run `sluice migrate --roles` once before.
             """,
         subcommands: [AddReaderCommand.self, RemoveReaderCommand.self, ListReadersCommand.self]
     )
@@ -37,13 +37,14 @@ struct ReaderArguments: ParsableArguments {
 struct AddReaderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Let a login role read an organization's rows.",
+        abstract: "Allow a login role to read an organization's rows.",
         discussion: """
             EXAMPLE
               sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
 
-            The role must exist, and reads one organization at most. Superusers, roles that
-            bypass row-level security, the tables' owner and gateways are refused.
+            The role must exist. It can read one organization only. Superusers, roles that
+            bypass row-level security, the owner of the tables and roles of gateways are
+            rejected.
             """
     )
 
@@ -66,7 +67,7 @@ struct AddReaderCommand: AsyncParsableCommand {
 struct RemoveReaderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Take the right to read from a role; at once, also for its open connections.",
+        abstract: "Revoke a role's access immediately, including its open connections.",
         discussion: """
             EXAMPLE
               sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
@@ -82,7 +83,7 @@ struct RemoveReaderCommand: AsyncParsableCommand {
             administration throws(Problem) -> Void? in
             try await administration.removeReader(role, from: id) ? () : nil
         }
-        reader.options.say("\(role) reads \(id.lowercased) no more") {
+        reader.options.say("\(role) no longer reads \(id.lowercased)") {
             $0.member("role", role)
             $0.member("organization_id", id)
             $0.member("removed", true)
@@ -112,7 +113,7 @@ struct ListReadersCommand: AsyncParsableCommand {
         for reader in readers { Terminal.say(ShownText.of(reader.role)) }
         for reader in readers where !reader.isEffective {
             Terminal.complain(
-                "\(ShownText.of(reader.role)) sees no rows: it lacks a membership on this server. "
+                "\(ShownText.of(reader.role)) sees no rows: a membership is missing on this server. "
                     + "Repair it: sluice organizations readers add \(id.lowercased) \(ShownText.of(reader.role))"
             )
         }

@@ -9,14 +9,14 @@ import SyncStore
 struct ListSourcesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List an organization's sources, and how they do.",
+        abstract: "List an organization's sources and their state.",
         discussion: """
             EXAMPLE
               sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
 
-            A line a source: its name, its kind, what it does now (receiving, running,
-            waiting, retrying, disabled), its last success and, where it fails, since when
-            and why.
+            Each line shows a source: its name, its kind, its state (receiving, running,
+            waiting, retrying, disabled), its last success and, if it fails, the time of the
+            first failure and the reason.
             """
     )
 
@@ -47,7 +47,7 @@ struct ListSourcesCommand: AsyncParsableCommand {
 struct ShowSourceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show a source: its settings, how far it is, and why it fails.",
+        abstract: "Show a source: its settings, its progress, and its last failure.",
         discussion: """
             EXAMPLE
               sluice sources show 0192f0c1-2345-7abc-8def-0123456789ab crm
@@ -73,7 +73,7 @@ struct ShowSourceCommand: AsyncParsableCommand {
 struct RemoveSourceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Remove a source. What it brought stays.",
+        abstract: "Remove a source. Data that it delivered is kept.",
         discussion: """
             EXAMPLE
               sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm

@@ -9,7 +9,7 @@ import SyncStore
 struct PutSourceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "put",
-        abstract: "Make a source, or put other settings in place of its present ones.",
+        abstract: "Create a source, or replace its settings.",
         discussion: """
             EXAMPLES
               sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
@@ -19,15 +19,15 @@ struct PutSourceCommand: AsyncParsableCommand {
                  "version": "/data/revision", "document": "/data"}]}}}
               END
 
-            The file is what PUT /admin/organizations/{id}/sources/{name} takes: kind,
-            settings, secret, status. Without a secret a new webhook source is given one,
-            which is shown once; one that is there keeps its own.
+            The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind,
+            settings, secret, status. If a new webhook source has no secret, one is generated
+            and shown once. An existing source keeps its secret.
             """
     )
 
     @OptionGroup var source: SourceArguments
 
-    @Argument(help: "A file with JSON, or - for standard input.", completion: .file())
+    @Argument(help: "JSON file, or - for standard input.", completion: .file())
     var file: String
 
     @OptionGroup var options: AdministrationOptions
@@ -47,7 +47,7 @@ struct PutSourceCommand: AsyncParsableCommand {
             return (written: written, usual: usual)
         }
         let secret = written.isNew ? usual : nil
-        let words = "\(key.name) is \(written.isNew ? "made" : "changed"): \(written.row.line)"
+        let words = "\(key.name) is \(written.isNew ? "created" : "changed"): \(written.row.line)"
         options.say(words + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
             written.row.writeMembers(to: &writer)
             writer.member("secret", secret)

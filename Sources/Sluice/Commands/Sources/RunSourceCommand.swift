@@ -8,7 +8,7 @@ import SyncStore
 struct RunSourceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Have what a source has fetched at once, or all of it again.",
+        abstract: "Trigger an immediate fetch, or fetch everything again.",
         usage: "sluice sources run <organization> <name> [<options>]",
         discussion: """
             EXAMPLES
@@ -16,9 +16,9 @@ struct RunSourceCommand: AsyncParsableCommand {
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from 2026-11-20T07:00:00Z
 
-            It is for sources of kind poller and postgres. A gateway begins within a
-            second or two, whatever pause the last failure made. What was taken before
-            takes effect no second time.
+            For sources of kind poller and postgres. A gateway begins within two seconds,
+            even during the pause after a failure. Data that was applied before is not
+            applied again.
             """
     )
 
@@ -27,13 +27,13 @@ struct RunSourceCommand: AsyncParsableCommand {
     @Flag(help: "Fetch everything again.")
     var fromBeginning = false
 
-    @Option(help: ArgumentHelp("Where a poller is to begin, in the form of its updated_since.", valueName: "since"))
+    @Option(help: ArgumentHelp("Start of a poller, in the form of its updated_since.", valueName: "since"))
     var from: String?
 
     @OptionGroup var options: AdministrationOptions
 
     func validate() throws {
-        if fromBeginning, from != nil { throw ValidationError("--from goes without --from-beginning.") }
+        if fromBeginning, from != nil { throw ValidationError("--from and --from-beginning exclude each other.") }
     }
 
     func run() async throws {

@@ -7,7 +7,7 @@ import SyncModel
 struct SourcesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sources",
-        abstract: "Let edits come in by webhooks, by asking an API, or from a database.",
+        abstract: "Receive external edits by webhook, by polling an API, or from a database.",
         discussion: """
             EXAMPLES
               sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
@@ -16,11 +16,12 @@ struct SourcesCommand: AsyncParsableCommand {
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
               sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
 
-            A source brings an organization's edits without a program between its API and
-            the gateway. docs/ingest.md has the settings of each kind.
+            A source receives an organization's external edits without a separate program
+            between its API and the gateway. docs/ingest.md describes the settings of each
+            kind.
 
-            They work on the database that SLUICE_DATABASE_URL names; gateways take a
-            change over within 5 seconds.
+            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
+            within 5 seconds.
             """,
         subcommands: [
             ListSourcesCommand.self, ShowSourceCommand.self, PutSourceCommand.self, TestSourceCommand.self,
@@ -74,11 +75,11 @@ extension SourceRow {
     /// A complete description as text.
     var words: String {
         var lines = [line, "settings: \(String(decoding: settings, as: UTF8.self))"]
-        if let state { lines.append("how far: \(String(decoding: state, as: UTF8.self))") }
+        if let state { lines.append("progress: \(String(decoding: state, as: UTF8.self))") }
         if let lastEventAt { lines.append("last event: \(lastEventAt.rfc3339)") }
         if let nextRunAt { lines.append("next run: \(nextRunAt.rfc3339)") }
         if failureCount > 0 { lines.append("failures since the last success: \(failureCount)") }
-        if let previousSecretUntil { lines.append("the secret before is good until \(previousSecretUntil.rfc3339)") }
+        if let previousSecretUntil { lines.append("the previous secret is valid until \(previousSecretUntil.rfc3339)") }
         return lines.joined(separator: "\n")
     }
 }

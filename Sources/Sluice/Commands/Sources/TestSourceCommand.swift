@@ -8,21 +8,21 @@ import SyncStore
 struct TestSourceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "test",
-        abstract: "Say which events a source would make of a body; changes nothing.",
+        abstract: "Show the events that a source would create from a body, without changing anything.",
         discussion: """
             EXAMPLES
               sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm message.json
               curl -sS https://api.example.com/changes | \\
                 sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm -
 
-            The file is what the API sends, or answers. Exits with 1 if an event of it
-            would be refused.
+            The file contains a webhook body or a response of the API. Exits with 1 if one of
+            its events would be rejected.
             """
     )
 
     @OptionGroup var source: SourceArguments
 
-    @Argument(help: "A file with JSON, or - for standard input.", completion: .file())
+    @Argument(help: "JSON file, or - for standard input.", completion: .file())
     var file: String
 
     @OptionGroup var options: AdministrationOptions
@@ -58,7 +58,7 @@ struct TestSourceCommand: AsyncParsableCommand {
                 lines += problem.errors.map { "  '\($0.pointer)': \($0.detail)" }
             }
         }
-        if events.ignored > 0 { lines.append("\(events.ignored) ignored: no rule is for them") }
+        if events.ignored > 0 { lines.append("\(events.ignored) ignored: no rule matches") }
         return lines.isEmpty ? "no events" : lines.joined(separator: "\n")
     }
 }

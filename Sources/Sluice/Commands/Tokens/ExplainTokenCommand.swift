@@ -9,28 +9,27 @@ import Tokens
 struct ExplainTokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
-        abstract: "Say who a token is, or why it is refused and which setting mends that.",
+        abstract: "Show the user of a token, or why it is rejected and which setting to change.",
         discussion: """
             EXAMPLES
               pbpaste | sluice token explain -
               sluice token explain - --json < token.txt
               sluice token explain - --organization acme < token.txt
 
-            It needs the gateway's settings, asks the issuer for its keys and the database
-            for user and organization, and changes nothing: a user who was never seen
-            stays so. Read from standard input, the token is in no history of a shell. Its
-            signature is not shown, nor anything of it unescaped; of other claims than
-            those that the settings name, only the names are.
+            Uses the gateway's settings, the issuer's keys and the database, and changes
+            nothing: an unknown user is not registered. Read the token from standard input to
+            keep it out of the shell's history. The signature is never shown, and all values
+            are escaped. Of claims that the settings do not use, only the names are shown.
 
-            Exits with 0 if a request with the token would be served, with 1 if it would
-            be refused, with 69 if the database cannot be asked.
+            Exits with 0 if a request with the token would be served, with 1 if it would be
+            rejected, and with 69 if the database cannot be reached.
             """
     )
 
-    @Argument(help: "The token, or - to read it from standard input.")
+    @Argument(help: "The token, or - for standard input.")
     var token: String
 
-    @Option(help: ArgumentHelp("Which of several organizations, as X-Sluice-Organization says it.", valueName: "name"))
+    @Option(help: ArgumentHelp("Organization to choose, as in X-Sluice-Organization.", valueName: "name"))
     var organization: String?
 
     @Flag(help: "Print JSON.")
@@ -98,7 +97,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
             text = String(text.dropFirst(prefix.count)).trimmingCharacters(in: .whitespaces)
         }
         guard !text.isEmpty, text.lowercased() != "bearer" else {
-            throw Terminal.failure("the token is empty; is the variable set?", ExitCode.validationFailure)
+            throw Terminal.failure("the token is empty; check that the variable is set", ExitCode.validationFailure)
         }
         return text
     }

@@ -7,25 +7,25 @@ import Tokens
 struct MakeTokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "make",
-        abstract: "Print a token, signed with the JWT secret, or a new one for operators.",
+        abstract: "Print a user's token, signed with the JWT secret, or a new operator token.",
         usage: "sluice token make [<options>]",
         discussion: """
             EXAMPLES
               sluice token make --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
-                                --user 0192f0c2-2345-7abc-8def-0123456789ab
+                --user 0192f0c2-2345-7abc-8def-0123456789ab
               TOKEN=$(sluice token make --organization ID --user ID --ttl 600)
 
               sluice token make --operator
               sluice token make --operator --name anna --scope settle
 
-            A user's token is for tests and for looking around; an app's tokens come from
-            its identity provider.
+            Use users' tokens for tests and trials. The tokens of an app are issued by its
+            identity provider.
 
-            With --operator it prints a new random token of 256 bits, which is kept
-            nowhere, and the line to put into the configuration, which holds its hash. To
-            replace a token, put both hashes there for a while, with a space between. Its
-            name is what the audit calls its operator; its scope says what it is good for:
-            to read, to settle what is stuck as well, or everything (admin).
+            --operator prints a new random token of 256 bits, which is stored nowhere, and a
+            line for the configuration, which contains its hash. To replace a token, configure
+            both hashes for a while, separated by a space. The name identifies the operator in
+            the audit log. The scope limits what the token permits: reading (read), also
+            settling failed mutations (settle), or everything (admin).
             """
     )
 
@@ -35,17 +35,17 @@ struct MakeTokenCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The user's UUID.", valueName: "uuid"), transform: uuidArgument)
     var user: UUID?
 
-    @Option(help: ArgumentHelp("How long it lives, from 1 to 31536000; by default 3600.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Lifetime, from 1 to 31536000; default: 3600.", valueName: "seconds"))
     var ttl: Int64?
 
-    @Flag(name: .customLong("operator"), help: "Make a token of /admin instead.")
+    @Flag(name: .customLong("operator"), help: "Create an operator token for /admin instead.")
     var isForOperators = false
 
-    @Option(help: ArgumentHelp("With --operator: whose it is, [a-z0-9-]{1,32}.", valueName: "name"))
+    @Option(help: ArgumentHelp("With --operator: the operator's name, [a-z0-9-]{1,32}.", valueName: "name"))
     var name: String?
 
     @Option(
-        help: ArgumentHelp("With --operator: read, settle or admin; by default admin.", valueName: "scope"),
+        help: ArgumentHelp("With --operator: read, settle or admin; default: admin.", valueName: "scope"),
         transform: scopeArgument
     )
     var scope: OperatorScope?
@@ -54,17 +54,17 @@ struct MakeTokenCommand: AsyncParsableCommand {
 
     func validate() throws {
         if let name, !OperatorToken.isValidName(name) {
-            throw ValidationError("--name must be 1 to 32 of a-z, 0-9 and -.")
+            throw ValidationError("--name must be 1 to 32 characters of a-z, 0-9 and -.")
         }
         if !isForOperators, name != nil || scope != nil {
-            throw ValidationError("--name and --scope go with --operator.")
+            throw ValidationError("--name and --scope require --operator.")
         }
         if isForOperators {
             guard organization == nil, user == nil, ttl == nil else {
-                throw ValidationError("--operator goes without --organization, --user and --ttl: it does not expire.")
+                throw ValidationError("--operator excludes --organization, --user and --ttl: it does not expire.")
             }
         } else if organization == nil || user == nil {
-            throw ValidationError("--organization and --user are needed, or --operator.")
+            throw ValidationError("Use --organization and --user, or --operator.")
         }
         if let ttl, !(1...31_536_000).contains(ttl) { throw ValidationError("--ttl must be from 1 to 31536000.") }
     }

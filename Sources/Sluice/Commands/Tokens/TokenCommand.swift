@@ -3,7 +3,7 @@ import ArgumentParser
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",
-        abstract: "Make a token, or explain what is thought of one.",
+        abstract: "Create a token, or explain why a token is rejected.",
         discussion: """
             EXAMPLES
               sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab \\

@@ -9,7 +9,7 @@ import SyncStore
 struct TokensCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tokens",
-        abstract: "Let programs bring edits that were made elsewhere.",
+        abstract: "Manage service tokens of programs that report external edits.",
         discussion: """
             EXAMPLES
               sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
@@ -17,11 +17,11 @@ struct TokensCommand: AsyncParsableCommand {
               sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
                 0192f0c1-9999-7abc-8def-0123456789ab
 
-            A service token of an organization is what POST /v1/ingest asks for. Tokens of
-            one source share the ids of their events, so one can take over from another.
+            POST /v1/ingest requires a service token of the organization. Tokens of one source
+            share the ids of their events, so that one token can replace another.
 
-            They work on the database that SLUICE_DATABASE_URL names; gateways take a
-            change over within 5 seconds.
+            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
+            within 5 seconds.
             """,
         subcommands: [CreateServiceTokenCommand.self, ListServiceTokensCommand.self, RevokeServiceTokenCommand.self]
     )
@@ -30,7 +30,7 @@ struct TokensCommand: AsyncParsableCommand {
 struct CreateServiceTokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "create",
-        abstract: "Make a service token and print it: it is shown once.",
+        abstract: "Create a service token and print it. It is shown only once.",
         discussion: """
             EXAMPLE
               sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
@@ -40,7 +40,7 @@ struct CreateServiceTokenCommand: AsyncParsableCommand {
     @Argument(help: "The organization's UUID.", transform: uuidArgument)
     var id: UUID
 
-    @Option(help: "What brings events with it, such as crm: [a-z][a-z0-9_-]{0,63}.")
+    @Option(help: "Source of the events, such as crm: [a-z][a-z0-9_-]{0,63}.")
     var source: String
 
     @OptionGroup var options: AdministrationOptions
@@ -72,8 +72,8 @@ struct ListServiceTokensCommand: AsyncParsableCommand {
             EXAMPLE
               sluice tokens list 0192f0c1-2345-7abc-8def-0123456789ab
 
-            A line a token: its id, its source, when it was made, when it was used last and,
-            where it was, when it was revoked.
+            Each line shows a token: its id, its source, and the times of its creation, its
+            last use and, if revoked, its revocation.
             """
     )
 
@@ -95,7 +95,7 @@ struct ListServiceTokensCommand: AsyncParsableCommand {
     private static func line(_ token: ServiceTokenRow) -> String {
         let used = token.lastUsedAt.map { "used \($0.rfc3339)" } ?? "never used"
         let revoked = token.revokedAt.map { "  revoked \($0.rfc3339)" } ?? ""
-        return "\(token.id.lowercased)  \(token.source)  made \(token.createdAt.rfc3339)  \(used)\(revoked)"
+        return "\(token.id.lowercased)  \(token.source)  created \(token.createdAt.rfc3339)  \(used)\(revoked)"
     }
 
     private static func json(_ tokens: [ServiceTokenRow]) -> [UInt8] {
@@ -115,13 +115,13 @@ struct ListServiceTokensCommand: AsyncParsableCommand {
 struct RevokeServiceTokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Take a service token's right away, for good.",
+        abstract: "Permanently revoke a service token.",
         discussion: """
             EXAMPLE
               sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
                 0192f0c1-9999-7abc-8def-0123456789ab
 
-            Gateways refuse it within 5 seconds.
+            Gateways reject it within 5 seconds.
             """
     )
 

@@ -8,7 +8,7 @@ import TransferFeature
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
-        abstract: "Write an organization's entities to a file, one a line (NDJSON).",
+        abstract: "Export an organization's entities to a file, one per line (NDJSON).",
         usage: "sluice export --organization <uuid> [--type <name> ...] [--tombstones] [--resume] [<options>] [<file>]",
         discussion: """
             EXAMPLES
@@ -16,28 +16,28 @@ struct ExportCommand: AsyncParsableCommand {
               sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --resume all.ndjson
               sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --type contact | gzip > contacts.gz
 
-            A line is {"entity_type", "id", "owner", "occurred_at", "document", "cursor"}:
-            what sluice import reads. Sealed documents are opened and entities that only
-            their owner sees are there, so the file is as secret as they are.
+            Each line is {"entity_type", "id", "owner", "occurred_at", "document", "cursor"},
+            as sluice import reads it. The file contains decrypted documents and entities
+            that only their owner can see: protect it accordingly.
 
-            What the file says last of an entity is how it was when the export ended. One
-            that was cut off goes on with --resume behind the last whole line, and so does
-            one that was not: then it adds what has changed since.
+            The last line of an entity is its state at the end of the export. --resume
+            continues an interrupted export after its last complete line. For a complete
+            export, --resume appends the changes since then.
             """
     )
 
     @Argument(
-        help: "The file, which must not be there but with --resume; without it, or -, standard output.",
+        help: "File, which must not exist unless --resume is given. Default, or -: standard output.",
         completion: .file(extensions: ["ndjson"])
     )
     var file: String?
 
     @OptionGroup var transfer: TransferOptions
 
-    @Flag(help: "Also tell of what was deleted before.")
+    @Flag(help: "Include entities that were deleted before the export.")
     var tombstones = false
 
-    @Flag(help: "Go on behind the file's last whole line.")
+    @Flag(help: "Continue after the file's last complete line.")
     var resume = false
 
     @OptionGroup var options: AdministrationOptions
@@ -45,7 +45,7 @@ struct ExportCommand: AsyncParsableCommand {
     private var isToStandardOutput: Bool { file == nil || file == "-" }
 
     func validate() throws {
-        if resume, isToStandardOutput { throw ValidationError("--resume needs a file to go on with.") }
+        if resume, isToStandardOutput { throw ValidationError("--resume requires a file.") }
     }
 
     func run() async throws {
@@ -83,7 +83,7 @@ struct ExportCommand: AsyncParsableCommand {
         if case .refused(let code) = ending { throw code }
         say(done.value, progress.seconds)
         if done.value.unreadable > 0 {
-            throw Terminal.failure("\(done.value.unreadable) documents cannot be opened, and are not there")
+            throw Terminal.failure("\(done.value.unreadable) documents cannot be decrypted and are missing")
         }
     }
 
@@ -96,7 +96,7 @@ struct ExportCommand: AsyncParsableCommand {
     /// Adds the file's name to a problem of a file that is to be continued.
     private func named(_ problem: Problem) -> Problem {
         guard resume, [.invalidRequest, .cursorExpired].contains(problem.code), let file else { return problem }
-        return Problem(problem.code, "\(file) cannot be gone on with: \(problem.detail)")
+        return Problem(problem.code, "cannot resume \(file): \(problem.detail)")
     }
 
     private func write(
@@ -121,7 +121,7 @@ struct ExportCommand: AsyncParsableCommand {
                 unreadable.value += 1
                 guard unreadable.value <= RefusedLines.shown else { return }
                 progress.clear()
-                Terminal.complain("cannot be opened, and is left out: \(key.type) \(ShownText.of(key.id))")
+                Terminal.complain("cannot be decrypted and is omitted: \(key.type) \(ShownText.of(key.id))")
             },
             passed: { state, rows, seconds in
                 done.value = state

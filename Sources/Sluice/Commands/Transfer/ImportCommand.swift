@@ -8,7 +8,7 @@ import TransferFeature
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Bring entities in from a file, one a line (NDJSON).",
+        abstract: "Import entities from a file, one per line (NDJSON).",
         usage: "sluice import --organization <uuid> [--source <name>] [--errors <file>] [--dry-run] [<options>] <file>",
         discussion: """
             EXAMPLES
@@ -16,33 +16,34 @@ struct ImportCommand: AsyncParsableCommand {
               sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab --dry-run all.ndjson
               zcat all.ndjson.gz | sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab -
 
-            A line is {"entity_type", "id", "document", "version" or "occurred_at",
-            "owner", "deleted"}, as sluice export writes it, or an event as POST /v1/ingest
-            takes it. Each goes by the rules of events into the feed, and phones hear of it.
+            Each line is {"entity_type", "id", "document", "version" or "occurred_at",
+            "owner", "deleted"}, as written by sluice export, or an event as accepted by POST
+            /v1/ingest. Lines are applied by the rules of events, appear in the feed, and
+            reach devices like other changes.
 
-            Cut off anywhere, it goes on where it was when it is run again: what a line says
-            is taken once, for each --source. It leaves half of the time to others, nine
-            tenths while the database is busy; --rate says otherwise. Quotas are for
-            clients: it takes nothing from them, and where the organization has one, makes
-            half as many batches a second as that allows requests.
+            If an import was interrupted, run it again: each line is applied once per
+            --source. An import uses half of the time, and one tenth while the database is
+            busy, unless --rate is given. It does not count against quotas. If the
+            organization has a quota, the import commits half as many batches per second as
+            the quota allows requests.
 
-            Refused lines are named on standard error, 20 of them, and all of them in the
-            file of --errors; then it ends with 1.
+            The first 20 rejected lines are printed to standard error, and all of them to the
+            file of --errors. If lines were rejected, the command exits with 1.
             """
     )
 
-    @Argument(help: "The file; - for standard input.", completion: .file(extensions: ["ndjson", "jsonl"]))
+    @Argument(help: "File, or - for standard input.", completion: .file(extensions: ["ndjson", "jsonl"]))
     var file: String
 
     @OptionGroup var transfer: TransferOptions
 
-    @Option(help: ArgumentHelp("Whose the lines are: of one source each is taken once.", valueName: "name"))
+    @Option(help: ArgumentHelp("Source of the lines. Each line is applied once per source.", valueName: "name"))
     var source = "import"
 
-    @Option(help: ArgumentHelp("Write every refused line's number and errors there.", valueName: "file"))
+    @Option(help: ArgumentHelp("File for the number and errors of every rejected line.", valueName: "file"))
     var errors: String?
 
-    @Flag(help: "Only check each line by itself, and write nothing.")
+    @Flag(help: "Only check each line separately; write nothing.")
     var dryRun = false
 
     @OptionGroup var options: AdministrationOptions
@@ -65,7 +66,7 @@ struct ImportCommand: AsyncParsableCommand {
         ) { store, _ throws(Problem) -> EntityImport.Report? in
             guard let organization = try await store.administration.organization(id) else { return nil }
             guard organization.status == .active else {
-                let detail = "organization \(id.lowercased) is \(organization.status.rawValue), and takes nothing"
+                let detail = "organization \(id.lowercased) is \(organization.status.rawValue) and accepts no data"
                 throw Problem(.organizationUnknown, detail)
             }
             do {
@@ -94,7 +95,7 @@ struct ImportCommand: AsyncParsableCommand {
         importing.updatedSince = transfer.updatedSince
         importing.isDryRun = dryRun
         if let quota, !options.json {
-            Terminal.complain("the organization has a quota of \(quota.limit) requests a second: half as many batches")
+            Terminal.complain("the organization's quota is \(quota.limit) requests per second: half as many batches")
         }
         let pace = Box(TransferPace(rate: transfer.rate, quota: quota))
         let read = Box<Int64>(0)

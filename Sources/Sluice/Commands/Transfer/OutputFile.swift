@@ -21,7 +21,7 @@ final class OutputFile {
         name = path
         descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (isContinued ? 0 : O_EXCL), 0o600)
         guard descriptor >= 0 else {
-            if errno == EEXIST { throw Terminal.failure("\(path) is there already: --resume goes on with it") }
+            if errno == EEXIST { throw Terminal.failure("\(path) already exists; use --resume to continue it") }
             throw Terminal.failure("\(path) cannot be written: \(InputFile.lastError)")
         }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
@@ -29,7 +29,7 @@ final class OutputFile {
         }
         // the file's creator may have permitted others to read it
         guard fchmod(descriptor, 0o600) == 0 else {
-            throw Terminal.failure("\(path) cannot be kept from others' eyes: \(InputFile.lastError)")
+            throw Terminal.failure("the permissions of \(path) cannot be restricted: \(InputFile.lastError)")
         }
     }
 
@@ -41,7 +41,7 @@ final class OutputFile {
         descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Terminal.failure("\(path) cannot be written: \(InputFile.lastError)") }
         guard !input.isSame(as: descriptor) else {
-            throw Terminal.failure("\(path) is the input: name another file for the errors", ExitCode.validationFailure)
+            throw Terminal.failure("\(path) is the input; choose another for the errors", ExitCode.validationFailure)
         }
         // pipes and terminals have no length
         guard ftruncate(descriptor, 0) == 0 || errno == EINVAL else {
@@ -61,15 +61,15 @@ final class OutputFile {
         let start = max(0, size - Self.tailBytes)
         let tail = try read(from: start, Int(size - start))
         guard let end = tail.lastIndex(of: 0x0a) else {
-            guard start == 0 else { throw Terminal.failure("\(name) has no whole line near its end") }
+            guard start == 0 else { throw Terminal.failure("\(name) has no complete line near its end") }
             guard zip(tail, beginning).allSatisfy(==) else {
-                throw Terminal.failure("\(name) is no export that was cut off: it is left as it was")
+                throw Terminal.failure("\(name) is not an interrupted export; it is unchanged")
             }
             return (nil, 0)
         }
         let begin = tail[..<end].lastIndex(of: 0x0a).map { $0 + 1 }
         guard let begin = begin ?? (start == 0 ? 0 : nil) else {
-            throw Terminal.failure("\(name) has no whole line near its end")
+            throw Terminal.failure("\(name) has no complete line near its end")
         }
         return (Array(tail[begin..<end]), start + Int64(end) + 1)
     }

@@ -26,7 +26,7 @@ final class RefusedLines {
         } else if count == Self.shown + 1 {
             progress.clear()
             Terminal.complain(
-                file == nil ? "more lines are refused; --errors FILE names all" : "the file of errors names more"
+                file == nil ? "more lines were rejected; --errors FILE lists all" : "the file of errors lists more"
             )
         }
         do throws(FileFailure) { try file?.write(Self.line(refusal)) } catch { failure = failure ?? error }

@@ -5,7 +5,7 @@ import SyncModel
 /// Reads a moment off the command line: an RFC 3339 date-time, or a date, which begins in UTC.
 func momentArgument(_ text: String) throws -> Timestamp {
     guard let moment = Timestamp(rfc3339: text) ?? Timestamp(rfc3339: text + "T00:00:00Z") else {
-        throw ValidationError("\"\(text)\" is not a date-time such as 2026-11-20T07:00:00Z, nor a date.")
+        throw ValidationError("\"\(text)\" is neither a date-time such as 2026-11-20T07:00:00Z nor a date.")
     }
     return moment
 }
@@ -15,16 +15,16 @@ struct TransferOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The UUID of the organization.", valueName: "uuid"), transform: uuidArgument)
     var organization: UUID
 
-    @Option(help: ArgumentHelp("Only entities of this type; repeat it for several.", valueName: "name"))
+    @Option(help: ArgumentHelp("Only entities of this type. Can be repeated.", valueName: "name"))
     var type: [String] = []
 
     @Option(
-        help: ArgumentHelp("Only what was changed then or later (RFC 3339).", valueName: "moment"),
+        help: ArgumentHelp("Only entities changed at or after this time (RFC 3339).", valueName: "moment"),
         transform: momentArgument
     )
     var updatedSince: Timestamp?
 
-    @Option(help: ArgumentHelp("Lines a second, whatever else the database does.", valueName: "number"))
+    @Option(help: ArgumentHelp("Lines per second, regardless of the database's load.", valueName: "number"))
     var rate: Int?
 
     func validate() throws {

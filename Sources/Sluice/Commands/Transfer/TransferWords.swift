@@ -14,7 +14,7 @@ enum TransferWords {
 
     /// `50 %  412000 lines, 3121 a second, 2 min left`
     static func progress(share: Double?, lines: Int, seconds: Double) -> String {
-        let speed = "\(lines) lines, \(rate(lines, seconds)) a second"
+        let speed = "\(lines) lines, \(rate(lines, seconds)) per second"
         guard let share else { return speed }
         let done = clamped(share)
         let percent = String(Int(done * 100))
@@ -23,20 +23,20 @@ enum TransferWords {
     }
 
     static func summary(_ report: EntityImport.Report, seconds: Double, isDryRun: Bool) -> String {
-        let time = "\(report.lines) lines in \(duration(seconds)), \(rate(report.lines, seconds)) a second"
-        let leftOut = report.leftOut > 0 ? ", \(report.leftOut) left out" : ""
+        let time = "\(report.lines) lines in \(duration(seconds)), \(rate(report.lines, seconds)) per second"
+        let leftOut = report.leftOut > 0 ? ", \(report.leftOut) omitted" : ""
         if isDryRun {
-            return "\(report.applied) valid, \(report.refused) refused\(leftOut); \(time); nothing was written"
+            return "\(report.applied) valid, \(report.refused) rejected\(leftOut); \(time); nothing was written"
         }
         var words = "\(report.applied) applied, \(report.stale) stale, \(report.duplicates) duplicates"
         if report.echoes > 0 { words += ", \(report.echoes) echoes" }
-        if report.parked > 0 { words += ", \(report.parked) that wait for the upstream" }
-        return words + ", \(report.refused) refused\(leftOut); \(time)"
+        if report.parked > 0 { words += ", \(report.parked) waiting for the upstream" }
+        return words + ", \(report.refused) rejected\(leftOut); \(time)"
     }
 
     static func summary(_ progress: EntityExport.Progress, seconds: Double) -> String {
         let deleted = progress.tombstones > 0 ? ", \(progress.tombstones) of them deleted" : ""
-        let speed = "\(rate(progress.lines, seconds)) a second"
+        let speed = "\(rate(progress.lines, seconds)) per second"
         return "\(progress.lines) entities\(deleted), in \(duration(seconds)), \(speed)"
     }
 

@@ -9,23 +9,23 @@ import UsersFeature
 struct AddUserCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Let a user in by what the identity provider calls them, and print their id.",
+        abstract: "Provision a user by the identity provider's subject, and print the user's id.",
         usage: "sluice users add <subject> --organization <organization> [<options>]",
         discussion: """
             EXAMPLE
               sluice users add 'auth0|6553da60a54af58e29493993' \\
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab
 
-            For organizations whose `provisioning` is `explicit`; before the user's first
-            token or after it. A UUID is the user's own, where the issuer's tokens are
-            taken so.
+            For organizations whose `provisioning` is `explicit`, before or after the user's
+            first token. If the issuer's tokens may contain UUIDs, a UUID is used as the
+            user's id.
             """
     )
 
-    @Argument(help: "What the issuer calls the user, byte by byte.", transform: externalName)
+    @Argument(help: "The issuer's subject of the user, compared byte by byte.", transform: externalName)
     var subject: ExactText
 
-    @Option(help: "The UUID of their organization.", transform: uuidArgument)
+    @Option(help: "The UUID of the organization.", transform: uuidArgument)
     var organization: UUID
 
     @OptionGroup var issuer: IssuerOption
@@ -35,7 +35,7 @@ struct AddUserCommand: AsyncParsableCommand {
         let called = try await issuer.resolve(subject, options.options)
         guard !called.isNobody else {
             throw Terminal.failure(
-                "the issuer's tokens say UUIDs alone (user_ids): nobody comes under this text",
+                "the issuer's tokens contain only UUIDs (user_ids), so this text identifies no user",
                 ExitCode.validationFailure
             )
         }

@@ -8,7 +8,7 @@ import UsersFeature
 struct EraseUserCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "erase",
-        abstract: "Delete everything that is stored of a user, for good.",
+        abstract: "Permanently delete all data of a user.",
         discussion: """
             EXAMPLES
               sluice users erase 0192f0c1-2345-7abc-8def-0123456789ab \\
@@ -16,11 +16,11 @@ struct EraseUserCommand: AsyncParsableCommand {
               sluice users erase 0192f0c1-2345-7abc-8def-0123456789ab \\
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab --yes
 
-            Without --yes it asks on a terminal; elsewhere it deletes nothing, and ends
-            with 1. The user is not served any more from the first moment on, and phones
-            are told to delete what they have. What is being sent is waited for, two
-            minutes at most: then it ends with 75. Gateways go on with what was cut off,
-            and tell the upstream where it has an erase_endpoint.
+            Without --yes, it asks for confirmation on a terminal; elsewhere, it deletes
+            nothing and exits with 1. From the start of the erasure, the user's requests are
+            rejected, and devices are instructed to delete their data. The command waits for
+            requests in flight for at most two minutes, then exits with 75. Gateways continue
+            an interrupted erasure, and notify the upstream if it has an erase_endpoint.
             """
     )
 
@@ -30,7 +30,7 @@ struct EraseUserCommand: AsyncParsableCommand {
     @Option(help: "The UUID of the user's organization.", transform: uuidArgument)
     var organization: UUID
 
-    @Flag(help: "Do it without asking.")
+    @Flag(help: "Erase without confirmation.")
     var yes = false
 
     @OptionGroup var options: AdministrationOptions
@@ -40,7 +40,7 @@ struct EraseUserCommand: AsyncParsableCommand {
     func run() async throws {
         guard yes || Self.confirms(user) else {
             throw Terminal.failure(
-                "this deletes everything of user \(user.lowercased) for good (sluice users export prints it); confirm "
+                "this permanently deletes all data of user \(user.lowercased) (see sluice users export); confirm "
                     + "with --yes"
             )
         }
@@ -53,25 +53,25 @@ struct EraseUserCommand: AsyncParsableCommand {
             try await store.erasing.erase(user, in: organization, patience: Self.patience) { erasure in
                 guard !isQuiet, erasure.state == .closing, last != erasure.state else { return }
                 last = erasure.state
-                Terminal.complain("not served any more; waiting until every gateway has heard of it …")
+                Terminal.complain("requests of the user are rejected; waiting until every gateway does so …")
             }
         }
         guard erasure.state != .closing else {
             throw Terminal.failure(
-                "something of the user is still being sent: gateways go on with it, or run it again",
+                "requests of the user are still in flight: gateways will continue, or run the command again",
                 Terminal.tryAgain
             )
         }
         let words =
             erasure.state == .done
-            ? "\(user.lowercased) is erased" : "\(user.lowercased) is erased here; gateways tell the upstream"
+            ? "\(user.lowercased) is erased" : "\(user.lowercased) is erased here; gateways notify the upstream"
         options.say(UserErasureAnswer(user: user, erasure: erasure).json(), words)
     }
 
     /// Asks for confirmation; returns false without a terminal.
     private static func confirms(_ user: UUID) -> Bool {
         guard isatty(STDIN_FILENO) == 1 else { return false }
-        Terminal.say("Delete everything of user \(user.lowercased) for good? Type the user's id: ", terminator: "")
+        Terminal.say("Permanently delete all data of user \(user.lowercased)? Type the user's id: ", terminator: "")
         return readLine().flatMap { UUID(parsing: $0) } == user
     }
 }

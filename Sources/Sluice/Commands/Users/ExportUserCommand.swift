@@ -8,14 +8,14 @@ import UsersFeature
 struct ExportUserCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
-        abstract: "Print everything that is stored of a user, a JSON object a line.",
+        abstract: "Print all stored data of a user, one JSON object per line.",
         discussion: """
             EXAMPLE
               sluice users export 0192f0c1-2345-7abc-8def-0123456789ab \\
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab > ada.ndjson
 
-            Sealed values are opened, so the text is as secret as they are. Its last line
-            is of the kind "end": without that, it was cut off.
+            Encrypted values are decrypted: protect the output accordingly. The last line has
+            the kind "end"; if it is missing, the export was interrupted.
             """
     )
 
@@ -39,7 +39,7 @@ struct ExportUserCommand: AsyncParsableCommand {
             } catch let problem as Problem {
                 throw problem
             } catch {
-                throw Problem(.internalError, "the export was cut off: \(error)")
+                throw Problem(.internalError, "the export was interrupted: \(error)")
             }
             return ()
         }

@@ -9,7 +9,7 @@ import UsersFeature
 struct JoinUsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "join",
-        abstract: "Make everything of a user part of another's, for good.",
+        abstract: "Permanently merge a user into another user.",
         usage: """
             sluice users join <user> --into <user> --organization <organization> [<options>]
             sluice users join --subject <subject> --into-subject <subject> --organization <organization> [<options>]
@@ -23,31 +23,32 @@ struct JoinUsersCommand: AsyncParsableCommand {
                 --into-subject 'auth0|6553da60a54af58e29493993' \\
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab
 
-            For one person with two accounts. Neither is served while it is done, for
-            8 seconds at least; what is being sent is waited for, two minutes at most:
-            then it ends with 75, and goes on when it is run again at once. What the user
-            pushed stands behind what the other did, in its order, and runs once.
+            For one person with two accounts. During the merge, for at least 8 seconds,
+            requests of both users are rejected. The command waits for requests in flight for
+            at most two minutes, then exits with 75; run it again immediately to continue.
+            The first user's mutations follow those of the second, in their order, and each
+            runs once.
             """
     )
 
-    @Argument(help: "The UUID of the user that is to be no more.", transform: uuidArgument)
+    @Argument(help: "The UUID of the user to merge, which is removed.", transform: uuidArgument)
     var user: UUID?
 
-    @Option(help: "Instead of it: what the issuer calls that user.", transform: externalName)
+    @Option(help: "Alternative to the UUID: the issuer's subject of that user.", transform: externalName)
     var subject: ExactText?
 
-    @Option(help: "The UUID of the user that it becomes part of.", transform: uuidArgument)
+    @Option(help: "The UUID of the user that remains.", transform: uuidArgument)
     var into: UUID?
 
-    @Option(help: "Instead of it: what the issuer calls that user.", transform: externalName)
+    @Option(help: "Alternative to the UUID: the issuer's subject of that user.", transform: externalName)
     var intoSubject: ExactText?
 
-    @Option(help: "The UUID of their organization.", transform: uuidArgument)
+    @Option(help: "The UUID of the organization.", transform: uuidArgument)
     var organization: UUID
 
     @OptionGroup var issuer: IssuerOption
 
-    @Option(help: ArgumentHelp("Whose word --into-subject is, if not that of --issuer.", valueName: "name"))
+    @Option(help: ArgumentHelp("Issuer of --into-subject, if different from --issuer.", valueName: "name"))
     var intoIssuer: String?
 
     @OptionGroup var options: AdministrationOptions
@@ -56,16 +57,16 @@ struct JoinUsersCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard (user == nil) != (subject == nil) else {
-            throw ValidationError("Say which user: by a UUID, or by --subject.")
+            throw ValidationError("Specify the user by UUID or by --subject.")
         }
         guard (into == nil) != (intoSubject == nil) else {
-            throw ValidationError("Say which user it becomes part of: by --into, or by --into-subject.")
+            throw ValidationError("Specify the remaining user by --into or by --into-subject.")
         }
         guard subject != nil || intoSubject != nil || issuer.issuer == nil else {
-            throw ValidationError("--issuer says whose word --subject is: it needs one.")
+            throw ValidationError("--issuer requires --subject.")
         }
         guard intoSubject != nil || intoIssuer == nil else {
-            throw ValidationError("--into-issuer says whose word --into-subject is: it needs one.")
+            throw ValidationError("--into-issuer requires --into-subject.")
         }
     }
 
@@ -113,10 +114,10 @@ struct JoinUsersCommand: AsyncParsableCommand {
         }
         guard joined.join.state != .closing else {
             throw Terminal.failure(
-                "something of one of them is still being sent: neither is served for two minutes; run it again to go on",
+                "requests are still in flight; both users are rejected for two minutes; run it again to continue",
                 Terminal.tryAgain
             )
         }
-        options.say(joined.join.json(), "\(joined.user.lowercased) is part of \(joined.into.lowercased)")
+        options.say(joined.join.json(), "\(joined.user.lowercased) is merged into \(joined.into.lowercased)")
     }
 }

@@ -9,7 +9,7 @@ import UsersFeature
 struct ListUsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List an organization's users by id, with what identity providers call them.",
+        abstract: "List an organization's users by id, with their subjects at identity providers.",
         usage: "sluice users list --organization <uuid> [<options>]",
         discussion: """
             EXAMPLES
@@ -19,10 +19,10 @@ struct ListUsersCommand: AsyncParsableCommand {
             """
     )
 
-    @Option(help: ArgumentHelp("The UUID of their organization.", valueName: "uuid"), transform: uuidArgument)
+    @Option(help: ArgumentHelp("The UUID of the organization.", valueName: "uuid"), transform: uuidArgument)
     var organization: UUID
 
-    @Option(help: "Only the user whom the issuer calls so.", transform: externalName)
+    @Option(help: "Only the user with this subject of the issuer.", transform: externalName)
     var subject: ExactText?
 
     @OptionGroup var issuer: IssuerOption
@@ -30,7 +30,7 @@ struct ListUsersCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard subject != nil || issuer.issuer == nil else {
-            throw ValidationError("--issuer says whose word --subject is: it needs one.")
+            throw ValidationError("--issuer requires --subject.")
         }
     }
 
@@ -65,7 +65,7 @@ struct ListUsersCommand: AsyncParsableCommand {
     private static func say(_ user: UserRow, _ json: Bool) {
         if json { return Terminal.say(String(decoding: user.json(), as: UTF8.self)) }
         let state =
-            user.into.map { "joined into \($0.lowercased)" } ?? (user.registeredAt == nil ? "not registered" : "")
+            user.into.map { "merged into \($0.lowercased)" } ?? (user.registeredAt == nil ? "not registered" : "")
         let names = user.names.map { name in
             let issuer = name.subject.issuer.string
             return ShownText.of(name.subject.text.string) + (issuer.isEmpty ? "" : " of " + ShownText.of(issuer))

@@ -3,7 +3,7 @@ import ArgumentParser
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "users",
-        abstract: "List users, let them in, export or erase what is stored of one, join two into one.",
+        abstract: "List, add, export, erase and merge users.",
         discussion: """
             EXAMPLES
               sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab
@@ -12,8 +12,8 @@ struct UsersCommand: AsyncParsableCommand {
                 --into 0192f0c1-2345-7abc-8def-ba9876543210 \\
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab
 
-            They work on the database that SLUICE_DATABASE_URL names; gateways take a
-            change over within 5 seconds.
+            The commands use the database of SLUICE_DATABASE_URL. Gateways apply a change
+            within 5 seconds.
             """,
         subcommands: [
             ListUsersCommand.self, AddUserCommand.self, EraseUserCommand.self, ExportUserCommand.self,

@@ -11,7 +11,7 @@ import UnixSignals
 struct ListenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "listen",
-        abstract: "Show webhooks in a terminal, and say whether their signatures hold.",
+        abstract: "Show webhooks in a terminal, and verify their signatures.",
         usage: "sluice webhooks listen [--port <number>] [--secret <whsec_…>] [--key <whpk_…>] [<options>]",
         discussion: """
             EXAMPLES
@@ -20,21 +20,21 @@ struct ListenCommand: AsyncParsableCommand {
               sluice webhooks listen --key whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
               sluice webhooks listen --answer 503
 
-            Takes them at http://127.0.0.1:PORT/, with any path. A gateway on the same
-            machine sends there with SLUICE_WEBHOOK_ALLOWED_NETWORKS=127.0.0.0/8.
+            Receives webhooks at http://127.0.0.1:PORT/, with any path. For a gateway on the
+            same machine, set SLUICE_WEBHOOK_ALLOWED_NETWORKS=127.0.0.0/8.
 
-            A webhook whose signature holds, or that cannot be checked since neither
-            --secret nor --key is given, is answered 204, any other 400. Runs until
-            Ctrl-C, and exits with 0; with 1 if the port cannot be used.
+            Responds with 204 if the signature is valid, or if it is not checked because
+            neither --secret nor --key is given; otherwise with 400. Press Ctrl-C to stop.
+            Exits with 0, or with 1 if the port cannot be used.
             """
     )
 
-    @Option(help: ArgumentHelp("Where to listen on 127.0.0.1, 0 to 65535; 0 takes any.", valueName: "number"))
+    @Option(help: ArgumentHelp("Port on 127.0.0.1, 0 to 65535; 0 selects a free port.", valueName: "number"))
     var port = 8_090
 
     @Option(
         help: ArgumentHelp(
-            "The webhook's secret; repeat it for the one before, too. Or set WEBHOOK_SECRET.",
+            "Secret of the webhook. Repeat it for the previous secret. Or set WEBHOOK_SECRET.",
             valueName: "whsec_…"
         )
     )
@@ -43,10 +43,10 @@ struct ListenCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The gateway's public key, for v1a signatures.", valueName: "whpk_…"))
     var key: [String] = []
 
-    @Option(help: ArgumentHelp("How old a webhook may be, in seconds.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Maximum age of a webhook in seconds.", valueName: "seconds"))
     var tolerance = WebhookVerifier.usualTolerance
 
-    @Option(help: ArgumentHelp("Answer this to whatever holds: to see what a gateway does.", valueName: "status"))
+    @Option(help: ArgumentHelp("Status of responses to valid webhooks, to test a gateway.", valueName: "status"))
     var answer = 204
 
     func validate() throws {
@@ -86,7 +86,7 @@ struct ListenCommand: AsyncParsableCommand {
         do {
             channel = try await bootstrap.bind(host: "127.0.0.1", port: port).get()
         } catch {
-            throw Terminal.failure("127.0.0.1:\(port) cannot be used (\(error)); choose another --port, or 0 for any.")
+            throw Terminal.failure("127.0.0.1:\(port) cannot be used (\(error)); choose another --port, or 0.")
         }
         Terminal.say("Listening at http://127.0.0.1:\(channel.localAddress?.port ?? port)/ until Ctrl-C.")
         if secrets.isEmpty, keys.isEmpty {

@@ -22,11 +22,11 @@ struct WebhookDesk: Sendable {
         let moment = now()
         var lines = ["\(moment.rfc3339) \(Self.shown(head.method.rawValue)) \(Self.shown(head.uri))"]
         guard head.method == .POST else {
-            lines.append("  a webhook is sent by POST: answered 405")
+            lines.append("  not a POST request: responded with 405")
             return (405, lines.joined(separator: "\n"))
         }
         guard let body else {
-            lines.append("  longer than \(Self.maximumBytes) bytes: answered 413")
+            lines.append("  longer than \(Self.maximumBytes) bytes: responded with 413")
             return (413, lines.joined(separator: "\n"))
         }
         for name in [WebhookHeader.id, WebhookHeader.timestamp] {
@@ -35,7 +35,7 @@ struct WebhookDesk: Sendable {
         let (verdict, holds) = verdict(head.headers, body, moment)
         lines.append("  signature: \(verdict)")
         lines.append("  " + Self.shown(String(decoding: body, as: UTF8.self)))
-        if (try? JSONTree(parsing: body)) == nil { lines.append("  this is not JSON") }
+        if (try? JSONTree(parsing: body)) == nil { lines.append("  the body is not JSON") }
         let status = holds ? answer : 400
         lines.append("  answered \(status)")
         return (status, lines.joined(separator: "\n"))
@@ -53,7 +53,7 @@ struct WebhookDesk: Sendable {
             )
             return ("holds", true)
         } catch {
-            return ("DOES NOT HOLD: \(error)", false)
+            return ("INVALID: \(error)", false)
         }
     }
 

@@ -4,13 +4,13 @@ import StandardWebhooks
 struct WebhooksCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "webhooks",
-        abstract: "Look at webhooks while developing; make the key that signs them.",
+        abstract: "Receive webhooks during development; create their signing key.",
         discussion: """
             EXAMPLES
               sluice webhooks listen --secret whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
               sluice webhooks create-key > /etc/sluice/webhook-key
 
-            Where webhooks go is set by /admin/organizations/{id}/webhooks.
+            Configure webhooks with /admin/organizations/{id}/webhooks.
             """,
         subcommands: [ListenCommand.self, CreateWebhookKeyCommand.self]
     )
@@ -25,9 +25,9 @@ struct CreateWebhookKeyCommand: AsyncParsableCommand {
               sluice webhooks create-key > /etc/sluice/webhook-key
               SLUICE_WEBHOOK_SIGNING_KEY_FILE=/etc/sluice/webhook-key sluice serve
 
-            With it, webhooks bear a v1a signature (Ed25519) beside the v1 one. What
-            receivers verify it by, whpk_…, is printed to standard error, and is the
-            public_key of GET /admin/organizations/{id}/webhooks.
+            With this key, webhooks have a v1a signature (Ed25519) in addition to the v1
+            signature. The key for receivers, whpk_…, is printed to standard error. It is also
+            the public_key of GET /admin/organizations/{id}/webhooks.
             """
     )
 

@@ -49,15 +49,15 @@ struct DemoCollections: Sendable {
         guard let key = request.idempotencyKey, request.method != "GET" else { return perform(request) }
         if let known = remembered[key] {
             guard known.request.isRepeated(by: request) else {
-                return refusal(422, "this Idempotency-Key came with another request before")
+                return refusal(422, "this Idempotency-Key was used with a different request")
             }
             if var answer = known.answer {
-                answer.remark = "seen before: the same answer, and nothing done"
+                answer.remark = "repeated: same response, nothing applied"
                 return answer
             }
         } else if Self.isToFail(request) {
             remember(Remembered(request: request), under: key)
-            return refusal(503, "a document that says \"\(Self.failing)\" fails at its first try")
+            return refusal(503, "a document that contains \"\(Self.failing)\" fails on the first attempt")
         }
         let answer = perform(request)
         remember(Remembered(request: request, answer: answer), under: key)
@@ -116,18 +116,18 @@ struct DemoCollections: Sendable {
         switch request.method {
         case "GET": list(path, request)
         case "POST": create(in: path, request)
-        default: refusal(405, "a collection takes GET and POST")
+        default: refusal(405, "a collection supports GET and POST")
         }
     }
 
     private mutating func document(_ id: Int, in path: String, _ request: DemoRequest) -> DemoAnswer {
         guard ["GET", "PUT", "PATCH", "DELETE"].contains(request.method) else {
-            return refusal(405, "a document takes GET, PUT, PATCH and DELETE")
+            return refusal(405, "a document supports GET, PUT, PATCH and DELETE")
         }
-        guard var found = collections[path]?.documents[id] else { return refusal(404, "there is none") }
+        guard var found = collections[path]?.documents[id] else { return refusal(404, "no such document") }
         if request.method == "GET" { return DemoAnswer(status: 200, body: found.json, etag: found.etag) }
         if let expected = request.ifMatch, expected != "*", expected != found.etag {
-            let remark = "If-Match is \(expected), but it is at \(found.etag)"
+            let remark = "If-Match is \(expected), but the document has \(found.etag)"
             return DemoAnswer(status: 412, body: found.json, etag: found.etag, remark: remark)
         }
         if request.method == "DELETE" {
@@ -179,10 +179,10 @@ struct DemoCollections: Sendable {
     private func list(_ path: String, _ request: DemoRequest) -> DemoAnswer {
         let collection = collections[path] ?? Collection()
         guard let list = DemoList(request) else {
-            return refusal(400, "updated_since is a moment, limit a number, after what a Link says")
+            return refusal(400, "updated_since must be a time, limit a number, after a value from a Link header")
         }
         let etag = "\"r\(collection.revision)\""
-        if request.ifNoneMatch == etag { return DemoAnswer(status: 304, etag: etag, remark: "nothing is new") }
+        if request.ifNoneMatch == etag { return DemoAnswer(status: 304, etag: etag, remark: "no changes") }
         var answer = list.answer(Array(collection.documents.values), collection.deletions, path: path)
         answer.etag = etag
         return answer

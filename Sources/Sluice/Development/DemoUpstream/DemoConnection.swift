@@ -39,7 +39,7 @@ final class DemoConnection: ChannelInboundHandler {
 
     private func answer(to head: HTTPRequestHead) -> DemoAnswer {
         if isTooLarge {
-            return DemoAnswer(status: 413, remark: "a body has at most \(DemoDocument.maximumBytes) bytes")
+            return DemoAnswer(status: 413, remark: "a body may have at most \(DemoDocument.maximumBytes) bytes")
         }
         return answer(
             DemoRequest(

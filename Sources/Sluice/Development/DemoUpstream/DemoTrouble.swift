@@ -27,7 +27,7 @@ struct DemoTrouble: Sendable {
         let client = HTTPUpstream(now: SystemClock.now, logger: Wiring.commandLogger())
         let isMade = await make(by: client)
         await client.shutdown()
-        if !isMade { Terminal.complain("the demo has no failure and no conflict to show: a request was not taken") }
+        if !isMade { Terminal.complain("the demo has no failure and no conflict: a request was rejected") }
     }
 
     private func make(by client: HTTPUpstream) async -> Bool {

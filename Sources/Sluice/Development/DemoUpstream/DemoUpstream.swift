@@ -55,7 +55,7 @@ final class DemoUpstream: Service {
         } catch {
             let place = ListenAddress(host: host, port: port)
             throw DevelopmentError(
-                "\(place) cannot be used (\(error)); choose another port with --demo-upstream-port, or 0 for any."
+                "\(place) cannot be used (\(error)); choose another port with --demo-upstream-port, or 0."
             )
         }
     }

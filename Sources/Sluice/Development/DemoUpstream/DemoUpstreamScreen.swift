@@ -5,35 +5,35 @@ import SyncHTTP
 enum DemoUpstreamScreen {
     static func text(public address: ListenAddress, upstream: ListenAddress, token: String) -> String {
         """
-        A REST API to replay to: http://\(upstream), a small one in this process. It is the upstream of a second
-        organization, \(DemoTenant.forwarded.name), and forgets everything when this ends; so does that organization.
-        What reaches the API is shown here, in lines that begin with "upstream:". Who you are there:
+        A small REST API in this process: http://\(upstream), the upstream of a second organization,
+        \(DemoTenant.forwarded.name). The data of both is deleted when this process ends.
+        Requests to the API are shown here, in lines that begin with "upstream:". Its token and address:
 
         export UPSTREAM_TOKEN=\(quoted(token)) UPSTREAM=\(quoted("http://\(upstream)"))
 
-        In the console, a second user has a failure and a conflict already, with an edit that waits for it: retry, edit,
+        In the console, a second user has a failure and a conflict, with an edit that waits for it: retry, edit,
         resolve or discard them there.
 
-        A replay: a contact is created and edited, then visited. The API gets three requests in this order, and in each
-        its own number for the contact, wherever the phone's id stood; so does the answer.
+        A replay: a contact is created, edited and visited. The API receives three requests in this order. They and
+        the response contain the API's number of the contact in place of the phone's id.
 
         \(push(DemoTour.replay, to: address))
 
-        A retry: the API refuses a document that says "fail once" when it is first sent. The gateway sends it again
-        after some four seconds; "attempt_count" in the answer is 2.
+        A retry: the API rejects a document that contains "fail once" on the first attempt. The gateway retries it
+        after about four seconds; "attempt_count" in the response is 2.
 
         \(push(DemoTour.retry, to: address))
 
-        A conflict: a colleague edits the contact at the API, and then the phone does, which has not heard of it. The
-        answer is "conflict", with the colleague's document as "current".
+        A conflict: a colleague edits the contact at the API, then the phone edits its outdated copy. The result is
+        "conflict", with the colleague's document as "current".
 
         curl -sS -w '\\n' -X PATCH 'http://\(upstream)\(DemoTour.contactPath)' -H 'Content-Type: application/json' \\
           --data \(quoted(DemoTour.colleaguesEdit))
 
         \(push(DemoTour.conflict, to: address))
 
-        Nothing of this user runs until somebody has decided. Let the phone have its way, look at what became of it,
-        and at what the API holds:
+        Other mutations of this user wait until the conflict is resolved. Apply the phone's edit, then show the
+        outcome and the API's documents:
 
         curl -sS -w '\\n' 'http://\(address)/v1/mutations/\(DemoTour.conflicting)/resolve' \(authorization) \\
           -H 'Content-Type: application/json' --data '{"strategy": "client_wins"}'
@@ -42,8 +42,8 @@ enum DemoUpstreamScreen {
 
         curl -sS -w '\\n' 'http://\(upstream)/contacts'
 
-        A colleague's edit: the phone waits for news, and somebody changes the contact in a browser, for which curl
-        stands here. The API tells the gateway of it, and the phone has it within a second.
+        A colleague's edit: while the phone waits for changes, a colleague edits the contact in a browser, simulated
+        by curl. The API notifies the gateway, and the phone receives the change within a second.
 
         \(colleague(address, upstream))
 

@@ -79,7 +79,7 @@ final class DemoWebhook: Sendable {
         let result = root?.value(at: "/results/0/result")?.string
         guard result != IngestResult.echo.rawValue, result != IngestResult.parked.rawValue else { return "" }
         let what = "\(event.entityType) \(event.id), version \(event.version)"
-        let line = "upstream: told the gateway of \(what) → \(result ?? "\(status)")"
+        let line = "upstream: notified the gateway of \(what) → \(result ?? "\(status)")"
         // an event's error, or the problem of the whole request
         let problem = root?.value(at: "/results/0/error") ?? root
         guard let detail = problem?.value(at: "/detail")?.string else { return line }

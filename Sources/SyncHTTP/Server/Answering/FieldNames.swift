@@ -40,7 +40,7 @@ extension HTTPField.Name {
     package static let webhookSignature = known(WebhookHeader.signature)
 
     private static func known(_ name: String) -> HTTPField.Name {
-        guard let name = HTTPField.Name(name) else { preconditionFailure("a field name that is none") }
+        guard let name = HTTPField.Name(name) else { preconditionFailure("an invalid field name") }
         return name
     }
 }

@@ -28,12 +28,12 @@ extension Refusal {
             problem.retryAfter = 1
             self.init(problem)
         default:
-            self.init(Problem(.internalError, "Something unexpected; our log has it under the request_id."))
+            self.init(Problem(.internalError, "An unexpected error occurred; the log has it under the request_id."))
             cause = error
         }
     }
 
-    package static let notFound = Refusal(Problem(.notFound, "There is nothing here."))
+    package static let notFound = Refusal(Problem(.notFound, "The resource does not exist."))
 
     /// The response, with the headers that the problem's code requires.
     package func answer(requestID: String) -> Answer {

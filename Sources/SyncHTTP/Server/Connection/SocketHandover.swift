@@ -26,7 +26,7 @@ package struct SocketHandover: Sendable {
         self.head = Self.text(head)
         descriptor = try await channel.eventLoop.submit {
             guard try channel.syncOptions?.getOption(.bufferedWritableBytes) ?? 0 == 0 else {
-                throw Problem(.overloaded, "An earlier answer is still being sent.")
+                throw Problem(.overloaded, "An earlier response is still being sent.")
             }
             let copy = try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
                 of: NIOBSDSocket.Handle.self

@@ -26,13 +26,13 @@ package struct Overload: Sendable {
 
     private var explanation: String {
         switch kind {
-        case .bodies: "Too much is being received at once."
+        case .bodies: "Too many bytes are being received at once."
         case .unverified, .verifying: "Too many messages are being received at once."
         case .decoding: "Too many pushes are waiting."
-        case .answers: "Too many answers are not read yet."
+        case .answers: "Too many responses have not been read yet."
         case .pages: "Too many pages are being read at once."
-        case .waits: "Too many requests are waiting for something to happen."
-        case .listeners: "As many as there is room for listen already."
+        case .waits: "Too many requests are waiting."
+        case .listeners: "Too many listeners are connected."
         }
     }
 }

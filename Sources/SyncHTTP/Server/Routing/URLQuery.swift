@@ -115,14 +115,14 @@ package struct URLQuery: Sendable {
     /// The name of one entity type.
     package func entityType(_ name: String) throws(Problem) -> String? {
         guard let type = try text(name) else { return nil }
-        guard EntityType.isValidName(type) else { throw Self.invalid(name, "must name an entity type") }
+        guard EntityType.isValidName(type) else { throw Self.invalid(name, "must be an entity type's name") }
         return type
     }
 
     /// Names of entity types, repeated or separated by commas.
     package func entityTypes(_ name: String) throws(Problem) -> [String] {
         let names = list(name)
-        guard names.allSatisfy(EntityType.isValidName) else { throw Self.invalid(name, "must name entity types") }
+        guard names.allSatisfy(EntityType.isValidName) else { throw Self.invalid(name, "must be entity types' names") }
         return names
     }
 
@@ -133,10 +133,10 @@ package struct URLQuery: Sendable {
     }
 
     private static func unknown(_ name: String, _ known: Set<String>) -> Problem {
-        let hint = known.isEmpty ? "there are none here" : "known: " + known.sorted().joined(separator: ", ")
+        let hint = known.isEmpty ? "this path has no parameters" : "known: " + known.sorted().joined(separator: ", ")
         // a name is repeated only as far as a person would read it
         let meant = UnknownMember.hint(name, known: known.sorted())
-        let detail = "the query parameter '\(UnknownMember.shown(name))' is not known; \(hint)\(meant)"
+        let detail = "the query parameter '\(UnknownMember.shown(name))' is unknown; \(hint)\(meant)"
         return Problem(.invalidRequest, pointer: "", rule: "parameter_unknown", detail)
     }
 

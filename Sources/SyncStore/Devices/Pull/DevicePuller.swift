@@ -97,7 +97,7 @@ package struct DevicePuller: Sendable {
             types[$0].map { $0.idSpace != .device } ?? false
         }
         guard let other else { return }
-        let detail = "'\(other)' is an entity type without device ids: it has no numbers to count"
+        let detail = "'\(other)' is an entity type without device ids, so it has no numbers"
         let pointer = PullRequest.pointer(toCounterOf: other)
         throw Problem(.invalidRequest, pointer: pointer, rule: Rule.entityType, detail)
     }
@@ -108,7 +108,7 @@ package struct DevicePuller: Sendable {
         for _ in 0..<TentativePages.attempts {
             if let page = try await lookOnce(call, after: cursor) { return page }
         }
-        throw Problem.overloaded("the device pulls several times at once")
+        throw Problem.overloaded("the device has several pulls in progress")
     }
 
     /// Nil where another pull of the device was faster.

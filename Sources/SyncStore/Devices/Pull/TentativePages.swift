@@ -137,7 +137,7 @@ struct TentativePages: Sendable {
         ])
         guard results[0].affected > 0 else {
             guard try results[2].read({ try $0.string("status") }) == [OrganizationStatus.active.rawValue] else {
-                throw Problem(.organizationUnknown, "the organization takes no devices")
+                throw Problem(.organizationUnknown, "the organization does not accept devices")
             }
             return false
         }

@@ -190,7 +190,7 @@ final class UpstreamLog: Sendable {
                 let match = line.firstMatch(
                     of:
                         /^upstream: (POST|PUT|PATCH|DELETE) (\/[a-z]+)(?:\/([0-9]+))? → (20[014])(?: \((.*?)\))?(?:  (.*))?$/
-                ), !(match.5?.hasPrefix("seen before") ?? false)
+                ), !(match.5?.hasPrefix("repeated") ?? false)
             else { continue }
             let made = (match.5 ?? "").split(separator: " ").last ?? ""
             let id = match.3 ?? made

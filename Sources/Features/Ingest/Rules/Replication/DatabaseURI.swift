@@ -155,7 +155,7 @@ package struct DatabaseURI: Sendable, Hashable {
     /// connection URI …". Nil if nothing speaks against it.
     package func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
-        if WebhookURL.isOddNumber(host) { return "names an address in an unusual form: write four decimal numbers" }
+        if WebhookURL.isOddNumber(host) { return "contains an address in an unusual form: use four decimal numbers" }
         // whether the name's address is allowed is checked when the connection is made
         if !security.isEncrypted, policy.allowed.isEmpty {
             return "must have ?sslmode=verify-full, or at least sslmode=require"
