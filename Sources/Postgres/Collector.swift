@@ -4,6 +4,8 @@ struct Collector {
     var error: PostgresError?
     private var progress: PipelineProgress
     private var results: [Rows] = []
+    /// Whether a commit was reported as not replicated.
+    private var isUnreplicated = false
 
     init(queries: [Query], progress: PipelineProgress) {
         self.queries = queries
@@ -33,6 +35,16 @@ struct Collector {
         return action
     }
 
+    /// Records a warning about a commit. One that arrived with an earlier statement concerns no commit.
+    mutating func warn() {
+        guard let latest = progress.latest else { return }
+        let isCommit = queries[latest].statement.name == Query.commit.statement.name
+        if isCommit || latest == queries.count - 1 { isUnreplicated = true }
+    }
+
+    /// The error of a session that was lost before all results had arrived; nil if only the session is known to be lost.
+    func broken() -> PostgresError? { error ?? (isUnreplicated ? .unreplicated : nil) }
+
     /// Whether prepared statements no longer fit: a changed schema altered a result's columns, or they are gone.
     var needsFreshConnection: Bool { error?.sqlState == "0A000" || error?.sqlState == "26000" }
 
@@ -43,11 +55,17 @@ struct Collector {
         guard results.count == queries.count else {
             return .failure(PostgresError(.connectionLost, "\(results.count) results for \(queries.count) queries"))
         }
+        if isUnreplicated { return .failure(.unreplicated) }
         return .success(results)
     }
 }
 
 extension PostgresError {
+    static let unreplicated = PostgresError(
+        .unreplicated,
+        "the wait for a synchronous standby was cancelled: committed on this server, perhaps on no other"
+    )
+
     /// The server says 57014 for every cancelled statement; only this side knows the reason. Without a request of ours
     /// it is the server's own time-out.
     func interpreted(_ interruption: Kind?) -> PostgresError {

@@ -26,16 +26,18 @@ extension ConnectionDriver {
         }
         var collector = Collector(queries: queries, progress: PipelineProgress(steps))
         collector.error = unsent
+        _ = handle.takeCommitWarning()
         let (end, interruption) = exchange(limits) { drain(into: &collector, of: sent) }
         if collector.needsFreshConnection { isWorn = true }
         switch end {
         case .done:
             // a session of a server that cannot write is dropped, so that the next one may find a server that can
             let isLost = collector.error?.isOfReadOnlyServer ?? false
+            collector.error?.leavesSession = true
             return (collector.outcome(interruption: interruption), !isLost)
         case .broken:
             let lost = mailbox.isClosing ? "the connection was closed" : handle.message
-            let error = collector.error ?? PostgresError(interruption.ofNoAnswer ?? .connectionLost, lost)
+            let error = collector.broken() ?? PostgresError(interruption.ofNoAnswer ?? .connectionLost, lost)
             return (.failure(error), false)
         case .unresponsive:
             let kind = interruption.ofNoAnswer ?? .connectionLost
@@ -108,6 +110,8 @@ extension ConnectionDriver {
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break
             }
+            // a notice is received before the result of its command, or, for an implicit transaction, after the last one
+            if handle.takeCommitWarning() { collector.warn() }
         }
         return handle.hasFailed ? .broken : .pending
     }

@@ -9,6 +9,9 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case server(sqlState: String)
         /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
         case connectionLost
+        /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled: a failover may
+        /// lose it. The connection is usable.
+        case unreplicated
         /// No connection can be made at present.
         case unavailable
         /// A client-side deadline or the server's `statement_timeout` passed, and the server has ended the statement:
@@ -31,6 +34,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public let statement: String?
     /// The position of that statement in its pipeline, counted from 0.
     public let statementIndex: Int?
+    /// Whether the session was usable after the error.
+    var leavesSession = false
     /// Of a connection that could not be made: the reason, where it is known.
     public private(set) var connectFailure: ConnectFailure?
 
@@ -66,7 +71,9 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     /// Whether the database can't be reached or has no room at present, so that the caller should try later.
     public var isUnavailable: Bool {
         switch kind {
-        case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
+        case .connectionLost, .unreplicated, .unavailable, .unresponsive, .poolExhausted: true
+        // poolers report a lost server as a protocol violation and end the session; PostgreSQL reports one statement
+        case .server(sqlState: "08P01") where leavesSession: false
         case .server(let sqlState):
             Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.lastWords
                 || isOfReadOnlyServer
@@ -100,6 +107,14 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         guard let sqlState, sqlState != "53300", sqlState != "53400" else { return false }
         return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
     }
+
+    /// Whether the database refuses statements for a reason that no parameter of theirs can cause: missing privileges or
+    /// objects (42501, 42P01, 42703, 42883), and damaged files (XX001, XX002).
+    public var isOfDatabase: Bool {
+        sqlState.map { Self.databaseStates.contains($0) } ?? false
+    }
+
+    private static let databaseStates: Set = ["42501", "42P01", "42703", "42883", "XX001", "XX002"]
 
     /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal error
     /// (XX000).

@@ -1,4 +1,5 @@
 import CLibPQ
+import Glibc
 
 extension ResultHandle {
     var outcome: PipelineProgress.Outcome {
@@ -22,6 +23,18 @@ extension ResultHandle {
         let message = field("M") ?? ""
         let kind = PostgresError.Kind.server(sqlState: sqlState)
         return PostgresError(kind, message, statement: statement, statementIndex: index)
+    }
+
+    /// Whether a notice, received with a COMMIT, means that the commit was not replicated.
+    ///
+    /// If a time-out, a cancel request or a shutdown ends the wait for a synchronous standby, PostgreSQL commits locally
+    /// and sends a warning: 01000 or, before it ends the session, 57P01. Its text depends on the server's language, so
+    /// only severity and SQLSTATE count.
+    static func isCommitWarning(_ notice: OpaquePointer) -> Bool {
+        func has(_ code: Unicode.Scalar, _ value: String) -> Bool {
+            PQresultErrorField(notice, Int32(code.value)).map { strcmp($0, value) == 0 } ?? false
+        }
+        return has("V", "WARNING") && (has("C", "01000") || has("C", "57P01"))
     }
 
     /// A field by the letter that libpq's macros (`PG_DIAG_SQLSTATE`, `PG_DIAG_MESSAGE_PRIMARY`) stand for; Swift does

@@ -68,6 +68,11 @@ package struct StoreFailure: Sendable {
             )
             return .storeUnavailable
         }
+        if error.isOfDatabase || error.sqlState == "54000" {
+            // missing rights, damage, or no transaction ids left (54000): no request can prevent it, and none is at fault
+            logger.log(level: warned.isDue() ? .error : .debug, "store refuses statements", metadata: metadata)
+            return .storeUnavailable
+        }
         logger.error("store refused a statement", metadata: metadata)
         return Problem(.internalError, "the request could not be completed")
     }

@@ -21,6 +21,8 @@ public struct UpstreamResponse: Sendable {
     /// Whether the answer broke off, or was late; the body may be complete all the same. For a status other than a
     /// success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
+    /// The room that the body takes, held until the outcome is written.
+    public var room: HeldRoom?
 
     public init(
         status: Int,
