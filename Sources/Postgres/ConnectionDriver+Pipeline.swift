@@ -55,7 +55,7 @@ extension ConnectionDriver {
         for (index, query) in queries.enumerated() {
             let name = query.statement.name
             if query.parameters.buffer.count > Self.maximumMessage || query.parameters.count > 65_535 {
-                let kind = PostgresError.Kind.server(sqlState: "54000")
+                let kind = PostgresError.Kind.server(sqlState: "54023")
                 return PostgresError(kind, "parameters too large to send", statement: name, statementIndex: index)
             }
             guard let known = prepared[name] else { continue }

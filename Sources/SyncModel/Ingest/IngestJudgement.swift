@@ -29,6 +29,9 @@ struct IngestJudgement {
             let detail = "'\(type.name)' shows its entities to the whole organization: give it visibility user first"
             throw Problem(.validationFailed, pointer: pointer + "/private", rule: Rule.entityType, detail)
         }
+        if let detail = Self.crowding(event, type) {
+            throw Problem(.validationFailed, pointer: pointer + "/document", rule: Rule.range, detail)
+        }
         self.type = type
         switch event.owner.map(context.owner) {
         case .user(let owner)?: (self.owner, isOwnerJoining) = (owner, false)
@@ -42,6 +45,17 @@ struct IngestJudgement {
     }
 
     private var key: EntityKey { event.key }
+
+    /// Why a document leads to too many entities with device ids: a device that pulls it gets a number for each of them.
+    private static func crowding(_ event: IngestEvent, _ type: EntityType) -> String? {
+        let relations = type.relations.filter { $0.idSpace == .device }
+        guard !relations.isEmpty, let document = event.document,
+            let tree = try? JSONTree(parsing: document, limits: .widest)
+        else { return nil }
+        let count = tree.root.values(in: relations).count
+        guard count > LocalReference.limit else { return nil }
+        return "the document's relations hold \(count) ids of types with device ids; at most \(LocalReference.limit) are taken"
+    }
 
     /// What becomes of the event; changes the state accordingly.
     ///

@@ -8,11 +8,15 @@ package struct FeedPage: Sendable {
     /// The cursor of the next page.
     package var next: FeedCursor
     /// Whether this is the end of the feed at this moment.
-    package let isUpToDate: Bool
+    package private(set) var isUpToDate: Bool
     /// On a page in local ids: by entity type, the next number that the device assigns; nil where none is left.
     package var nextLocalIDs: [(type: String, next: Int64?)]?
     /// Tombstones at or below it may have been deleted.
     let horizon: Int64
+    /// The place of each change in the feed.
+    private let positions: [Int64]
+    /// The feed's end when the device began its first pull; nil once that is over.
+    private let firstPullHead: Int64?
 
     /// The columns of ``FeedReader/statement`` about the feed and the scan.
     private struct Head {
@@ -65,6 +69,7 @@ package struct FeedPage: Sendable {
         horizon = head.horizon
         var changes: [FeedChange] = []
         changes.reserveCapacity(rows.count)
+        var positions: [Int64] = []
         var end: (position: Int64, isCut: Bool)?
         for var row in rows {
             Head.skip(&row)
@@ -72,8 +77,10 @@ package struct FeedPage: Sendable {
             guard let position = try row.optionalInt64("feed_position") else { continue }
             end = (position, try row.bool("is_cut"))
             changes.append(try FeedChange(&row))
+            positions.append(position)
         }
         self.changes = changes
+        self.positions = positions
         // where the scan ended: at the last change shown if the page is full, else where it stopped looking, else at
         // the feed's end
         let position: Int64
@@ -86,13 +93,30 @@ package struct FeedPage: Sendable {
         }
         let started = cursor?.head ?? head.last
         let isFirstPull = cursor.map { $0.position < $0.head } ?? true
+        firstPullHead = isFirstPull ? started : nil
         next = FeedCursor(
             epoch: head.epoch,
             position: position,
-            head: isFirstPull ? max(started, position) : position,
+            head: max(firstPullHead ?? position, position),
             filter: FeedCursor.filter(request.entityTypes)
         )
         isUpToDate = position >= head.last
+    }
+
+    /// Returns the page with its first changes only; it ends behind the last of them.
+    func first(_ count: Int) -> FeedPage {
+        guard count > 0, count < changes.count else { return self }
+        var page = self
+        page.changes = Array(changes[..<count])
+        let position = positions[count - 1]
+        page.next = FeedCursor(
+            epoch: next.epoch,
+            position: position,
+            head: max(firstPullHead ?? position, position),
+            filter: next.filter
+        )
+        page.isUpToDate = false
+        return page
     }
 
     /// The page with its documents opened.
