@@ -27,14 +27,14 @@ extension ResultHandle {
 
     /// Whether a notice, received with a COMMIT, means that the commit was not replicated.
     ///
-    /// If a time-out, a cancel request or a shutdown ends the wait for a synchronous standby, PostgreSQL commits locally
-    /// and sends a warning: 01000 or, before it ends the session, 57P01. Its text depends on the server's language, so
-    /// only severity and SQLSTATE count.
+    /// If a time-out or a cancel request ends the wait for a synchronous standby, PostgreSQL commits locally and sends a
+    /// warning with SQLSTATE 01000. Its text depends on the server's language, so only severity and SQLSTATE count. If the
+    /// session is ended instead, the connection is lost before the commit is answered.
     static func isCommitWarning(_ notice: OpaquePointer) -> Bool {
         func has(_ code: Unicode.Scalar, _ value: String) -> Bool {
             PQresultErrorField(notice, Int32(code.value)).map { strcmp($0, value) == 0 } ?? false
         }
-        return has("V", "WARNING") && (has("C", "01000") || has("C", "57P01"))
+        return has("V", "WARNING") && has("C", "01000")
     }
 
     /// A field by the letter that libpq's macros (`PG_DIAG_SQLSTATE`, `PG_DIAG_MESSAGE_PRIMARY`) stand for; Swift does

@@ -52,9 +52,9 @@ struct IngestJudgement {
         guard !relations.isEmpty, let document = event.document,
             let tree = try? JSONTree(parsing: document, limits: .widest)
         else { return nil }
-        let count = tree.root.values(in: relations).count
-        guard count > LocalReference.limit else { return nil }
-        return "the document's relations hold \(count) ids of types with device ids; at most \(LocalReference.limit) are taken"
+        let (count, limit) = (tree.root.values(in: relations).count, LocalReference.limit)
+        guard count > limit else { return nil }
+        return "the document's relations hold \(count) ids of types with device ids; at most \(limit) are accepted"
     }
 
     /// What becomes of the event; changes the state accordingly.
