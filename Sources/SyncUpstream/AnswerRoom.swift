@@ -1,6 +1,6 @@
 package import Foundation
 import NIOCore
-package import SyncModel
+import SyncModel
 import Synchronization
 
 /// The memory for the bodies of upstreams' responses, shared by all organizations (``FairRoom``).
