@@ -43,7 +43,7 @@ struct PulledPage: Sendable {
     /// assigns. The last change may exceed it.
     static let nameLimit = 10_000
 
-    private let page: FeedPage
+    private var page: FeedPage
     private var changes: [Change] = []
     var planner: PullPlanner
 
