@@ -94,7 +94,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         } catch {
             // a write of one row takes this long only where the disk hangs
             let isLate = error.kind == .timedOut
-            health.withLock { $0.failed(isLate ? PostgresError(.unresponsive, error.message) : error, at: .now) }
+            health.withLock { $0.failedProbe(isLate ? PostgresError(.unresponsive, error.message) : error, at: .now) }
         }
     }
 
@@ -177,8 +177,11 @@ package final class Committer<Work: GroupWork>: Sendable {
                 return nil
             } catch Setback.unavailable(let error) {
                 // usually a connection that was cut while idle, after a restart: one more try on a new one
-                metrics.retry(.connection)
-                if attempt > 1 {
+                // An unreplicated group is committed: another try would answer it as repeated, although a failover may
+                // lose it.
+                let isCommitted = error.kind == .unreplicated
+                if !isCommitted { metrics.retry(.connection) }
+                if attempt > 1 || isCommitted {
                     fail(group, error)
                     return nil
                 }

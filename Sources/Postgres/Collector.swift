@@ -4,6 +4,8 @@ struct Collector {
     var error: PostgresError?
     private var progress: PipelineProgress
     private var results: [Rows] = []
+    /// Whether a commit was reported as not replicated.
+    private var isUnreplicated = false
 
     init(queries: [Query], progress: PipelineProgress) {
         self.queries = queries
@@ -33,9 +35,17 @@ struct Collector {
         return action
     }
 
-    /// Whether prepared statements no longer fit.
-    ///
-    /// A changed schema altered a result's columns, or they do not exist any more.
+    /// Records a warning about a commit. One that arrived with an earlier statement concerns no commit.
+    mutating func warn() {
+        guard let latest = progress.latest else { return }
+        let isCommit = queries[latest].statement.name == Query.commit.statement.name
+        if isCommit || latest == queries.count - 1 { isUnreplicated = true }
+    }
+
+    /// The error of a session that was lost before all results had arrived; nil if only the session is known to be lost.
+    func broken() -> PostgresError? { error ?? (isUnreplicated ? .unreplicated : nil) }
+
+    /// Whether prepared statements no longer fit: a changed schema altered a result's columns, or they are gone.
     var needsFreshConnection: Bool { error?.sqlState == "0A000" || error?.sqlState == "26000" }
 
     /// The answer once all results are in.
@@ -46,15 +56,19 @@ struct Collector {
         guard results.count == queries.count else {
             return .failure(PostgresError(.connectionLost, "\(results.count) results for \(queries.count) queries"))
         }
+        if isUnreplicated { return .failure(.unreplicated) }
         return .success(results)
     }
 }
 
 extension PostgresError {
-    /// The error with the reason for a cancellation.
-    ///
-    /// The server reports 57014 for every cancelled statement; only this side has the reason. Without a request from
-    /// here it is the server's own time-out.
+    static let unreplicated = PostgresError(
+        .unreplicated,
+        "the wait for a synchronous standby was cancelled: committed on this server, perhaps on no other"
+    )
+
+    /// The server says 57014 for every cancelled statement; only this side knows the reason. Without a request of ours
+    /// it is the server's own time-out.
     func interpreted(_ interruption: Kind?) -> PostgresError {
         guard sqlState == "57014" else { return self }
         return PostgresError(interruption ?? .timedOut, message, statement: statement, statementIndex: statementIndex)

@@ -30,16 +30,18 @@ extension ConnectionDriver {
         }
         var collector = Collector(queries: queries, progress: PipelineProgress(steps))
         collector.error = unsent
+        _ = handle.takeCommitWarning()
         let (end, interruption) = exchange(limits) { drain(into: &collector, of: sent) }
         if collector.needsFreshConnection { isWorn = true }
         switch end {
         case .done:
             // a session of a server that cannot write is dropped, so that the next one may find a server that can
             let isLost = collector.error?.isOfReadOnlyServer ?? false
+            collector.error?.leavesSession = true
             return (collector.outcome(interruption: interruption), !isLost)
         case .broken:
             let lost = mailbox.isClosing ? "the connection was closed" : handle.message
-            let error = collector.error ?? PostgresError(interruption.ofNoAnswer ?? .connectionLost, lost)
+            let error = collector.broken() ?? PostgresError(interruption.ofNoAnswer ?? .connectionLost, lost)
             return (.failure(error), false)
         case .unresponsive:
             let kind = interruption.ofNoAnswer ?? .connectionLost
@@ -57,7 +59,7 @@ extension ConnectionDriver {
         for (index, query) in queries.enumerated() {
             let name = query.statement.name
             if query.parameters.buffer.count > Self.maximumMessage || query.parameters.count > 65_535 {
-                let kind = PostgresError.Kind.server(sqlState: "54000")
+                let kind = PostgresError.Kind.server(sqlState: "54023")
                 return PostgresError(kind, "parameters too large to send", statement: name, statementIndex: index)
             }
             guard let known = prepared[name] else { continue }
@@ -113,6 +115,8 @@ extension ConnectionDriver {
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break
             }
+            // a notice is received before the result of its command, or, for an implicit transaction, after the last one
+            if handle.takeCommitWarning() { collector.warn() }
         }
         return handle.hasFailed ? .broken : .pending
     }

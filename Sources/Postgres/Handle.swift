@@ -16,6 +16,8 @@ final class Handle {
     /// Receives notices; kept alive as long as libpq may call it.
     private final class Listener {
         let onNotice: (@Sendable (String) -> Void)?
+        /// Whether a warning has arrived that a commit was not replicated, since ``Handle/takeCommitWarning()``.
+        var hasCommitWarning = false
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
     }
 
@@ -58,12 +60,15 @@ final class Handle {
         // until it is connected: the only way to the SQLSTATE of a refused session
         PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
         listener = Listener(configuration.onNotice)
-        PQsetNoticeProcessor(
+        PQsetNoticeReceiver(
             connection,
-            { context, message in
-                guard let context, let message else { return }
+            { context, result in
+                guard let context, let result else { return }
                 let listener = Unmanaged<Listener>.fromOpaque(context).takeUnretainedValue()
-                listener.onNotice?(String(cString: message))
+                if ResultHandle.isCommitWarning(result) { listener.hasCommitWarning = true }
+                if let onNotice = listener.onNotice, let message = PQresultErrorMessage(result) {
+                    onNotice(String(cString: message))
+                }
             },
             Unmanaged.passUnretained(listener).toOpaque()
         )
@@ -191,6 +196,12 @@ final class Handle {
     var isBusy: Bool { PQisBusy(connection) == 1 }
 
     func nextResult() -> ResultHandle? { PQgetResult(connection).map(ResultHandle.init(owning:)) }
+
+    /// Returns whether such a warning has arrived since the last call (``ResultHandle/isCommitWarning(_:)``).
+    func takeCommitWarning() -> Bool {
+        defer { listener.hasCommitWarning = false }
+        return listener.hasCommitWarning
+    }
 
     func nextNotification() -> ConnectionConfiguration.Notification? {
         guard let notification = PQnotifies(connection) else { return nil }

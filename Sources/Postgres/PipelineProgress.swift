@@ -44,6 +44,8 @@ struct PipelineProgress {
     private let steps: [Step]
     private var current = 0
     private var isAnswered = false
+    /// The statement whose result was the last to arrive.
+    private(set) var latest: Int?
     private var hasFailed = false
 
     init(_ steps: [Step]) {
@@ -64,6 +66,7 @@ struct PipelineProgress {
         case .success, .failure, .aborted:
             guard current < steps.count else { return .abandon }
             isAnswered = true
+            latest = steps[current].statement
             return outcome == .aborted ? .ignore : outcome == .failure ? failure() : success()
         }
     }

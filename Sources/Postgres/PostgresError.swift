@@ -9,6 +9,9 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case server(sqlState: String)
         /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
         case connectionLost
+        /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled: a failover may
+        /// lose it. The connection is usable.
+        case unreplicated
         /// No connection can be made at present.
         case unavailable
         /// A deadline passed, and the server has ended the statement.
@@ -35,7 +38,9 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public let statement: String?
     /// The position of that statement in its pipeline, counted from 0.
     public let statementIndex: Int?
-    /// The reason for a connection that could not be made, where it is known.
+    /// Whether the session was usable after the error.
+    var leavesSession = false
+    /// Of a connection that could not be made: the reason, where it is known.
     public private(set) var connectFailure: ConnectFailure?
 
     public init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
@@ -75,7 +80,9 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     /// The caller should try later.
     public var isUnavailable: Bool {
         switch kind {
-        case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
+        case .connectionLost, .unreplicated, .unavailable, .unresponsive, .poolExhausted: true
+        // poolers report a lost server as a protocol violation and end the session; PostgreSQL reports one statement
+        case .server(sqlState: "08P01") where leavesSession: false
         case .server(let sqlState):
             Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.lastWords
                 || isOfReadOnlyServer
@@ -115,9 +122,16 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
     }
 
-    /// The message of a Citus session whose server dies while it waits for another one.
-    ///
-    /// Reported as an internal error (XX000).
+    /// Whether the database refuses statements for a reason that no parameter of theirs can cause: missing privileges or
+    /// objects (42501, 42P01, 42703, 42883), and damaged files (XX001, XX002).
+    public var isOfDatabase: Bool {
+        sqlState.map { Self.databaseStates.contains($0) } ?? false
+    }
+
+    private static let databaseStates: Set = ["42501", "42P01", "42703", "42883", "XX001", "XX002"]
+
+    /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal error
+    /// (XX000).
     private static let lastWords = "postmaster was shut down, exiting"
 
     /// The error classes of an outage.

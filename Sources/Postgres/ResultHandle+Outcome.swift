@@ -1,4 +1,5 @@
 import CLibPQ
+import Glibc
 
 extension ResultHandle {
     var outcome: PipelineProgress.Outcome {
@@ -26,9 +27,20 @@ extension ResultHandle {
         return PostgresError(kind, message, statement: statement, statementIndex: index)
     }
 
-    /// A field by the letter of libpq's macros, which Swift does not import.
+    /// Whether a notice, received with a COMMIT, means that the commit was not replicated.
     ///
-    /// Examples of macros are `PG_DIAG_SQLSTATE` and `PG_DIAG_MESSAGE_PRIMARY`.
+    /// If a time-out or a cancel request ends the wait for a synchronous standby, PostgreSQL commits locally and sends a
+    /// warning with SQLSTATE 01000. Its text depends on the server's language, so only severity and SQLSTATE count. If the
+    /// session is ended instead, the connection is lost before the commit is answered.
+    static func isCommitWarning(_ notice: OpaquePointer) -> Bool {
+        func has(_ code: Unicode.Scalar, _ value: String) -> Bool {
+            PQresultErrorField(notice, Int32(code.value)).map { strcmp($0, value) == 0 } ?? false
+        }
+        return has("V", "WARNING") && has("C", "01000")
+    }
+
+    /// A field by the letter that libpq's macros (`PG_DIAG_SQLSTATE`, `PG_DIAG_MESSAGE_PRIMARY`) stand for; Swift does
+    /// not import them.
     private func field(_ code: Unicode.Scalar) -> String? {
         PQresultErrorField(pointer, Int32(code.value)).map { String(cString: $0) }
     }

@@ -30,7 +30,17 @@ enum FileLimit {
     /// Files that a gateway needs to start: the connections to its database, each with a descriptor that wakes its
     /// thread; the runtime's event loops, three each; its listeners, logs and first clients.
     static func needed(by settings: Settings) -> Int {
-        let sessions = settings.databasePoolSize + 2 * settings.committers + 6
+        needed(pool: settings.databasePoolSize, committers: settings.committers)
+    }
+
+    /// The same with the default settings.
+    private static var neededByDefault: Int {
+        func number(_ setting: Setting) -> Int { setting.fallback.flatMap { Int($0) } ?? 0 }
+        return needed(pool: number(.databasePoolSize), committers: number(.committers))
+    }
+
+    private static func needed(pool: Int, committers: Int) -> Int {
+        let sessions = pool + 2 * committers + 6
         return least + 2 * sessions + 6 * ProcessInfo.processInfo.activeProcessorCount
     }
 
@@ -43,8 +53,10 @@ enum FileLimit {
         let needed = settings.map(needed(by:)) ?? least
         let limit = current
         guard limit < needed else { return }
+        // the number with which the next start succeeds, as far as it is known before the settings are
+        let minimum = max(needed, settings == nil ? neededByDefault : 0)
         throw Terminal.failure(
-            "this process may open \(limit) files, but needs at least \(needed); raise the limit of open files, for"
+            "this process may open \(limit) files, but needs at least \(minimum); raise the limit of open files, for"
                 + " example with ulimit -n, LimitNOFILE= (systemd) or --ulimit nofile= (Docker)",
             Terminal.badConfiguration
         )

@@ -2,6 +2,7 @@ import Postgres
 import SyncDispatch
 import SyncModel
 import SyncStore
+import SyncUpstream
 import Telemetry
 import Tokens
 
@@ -126,6 +127,17 @@ extension PrometheusRegistry {
             )
             registry.setGauges(oldest, report.rows.map { (labels: $0.labels, value: $0.seconds) })
             registry.setGauges(halted, report.rows.map { (labels: $0.labels, value: Double($0.halted)) })
+        }
+    }
+
+    /// The memory that upstreams' answers take.
+    func addUpstreamMetrics(of upstream: HTTPUpstream) {
+        addGauge(
+            "sluice_upstream_held_answer_bytes",
+            "Bytes reserved for bodies of upstreams' answers, of 64 MiB, until their outcome is written."
+        ) { Double(upstream.room.held) }
+        addGauge("sluice_upstream_answers_waiting", "Answers of upstreams that wait for these bytes, unread.") {
+            Double(upstream.room.waiting)
         }
     }
 

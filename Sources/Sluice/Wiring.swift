@@ -89,6 +89,7 @@ enum Wiring {
         )
         registry.addTokenMetrics(of: verifier, keeper)
         let upstream = upstream(settings, signer: signer, logger: logger)
+        registry.addUpstreamMetrics(of: upstream)
         var http = httpConfiguration(settings, signer: signer)
         http.upstream = upstream
         http.probes = upstream

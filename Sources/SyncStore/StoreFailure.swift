@@ -74,6 +74,11 @@ package struct StoreFailure: Sendable {
             )
             return .storeUnavailable
         }
+        if error.isOfDatabase || error.sqlState == "54000" {
+            // missing rights, damage, or no transaction ids left (54000): no request can prevent it, and none is at fault
+            logger.log(level: warned.isDue() ? .error : .debug, "store refuses statements", metadata: metadata)
+            return .storeUnavailable
+        }
         logger.error("Store rejected a statement", metadata: metadata)
         return Problem(.internalError, "the request could not be completed")
     }

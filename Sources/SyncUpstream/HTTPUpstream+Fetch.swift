@@ -17,7 +17,9 @@ extension HTTPUpstream: UpstreamReader {
             return .none(Task.isCancelled ? "cancelled" : error.reason)
         }
         if let reason = await problem(ofName: prepared.host, of: request.organization) { return .none(reason) }
-        let collector = ResponseCollector(maximumBytes: request.maximumBytes)
+        let claim = room.claim(for: request.organization, user: Writer.elsewhere.user)
+        defer { claim.stopWaiting() }
+        let collector = ResponseCollector(maximumBytes: request.maximumBytes, claim: claim)
         let task = client(for: request.organization)
             .execute(request: prepared, delegate: collector, deadline: deadline)
         do {
@@ -26,7 +28,9 @@ extension HTTPUpstream: UpstreamReader {
             } onCancel: {
                 task.cancel()
             }
-            return .response(FetchedResponse(response, now: now()))
+            var fetched = FetchedResponse(response, now: now())
+            fetched.room = HeldRoom(claim)
+            return .response(fetched)
         } catch {
             // too long: the head determines the result
             if let response = collector.cutResponse { return .response(FetchedResponse(response, now: now())) }

@@ -20,6 +20,8 @@ package final class HTTPUpstream: Upstream {
     /// One for each event loop; see ``ResponseCollector/isSent`` for why.
     private let clients: [HTTPClient]
     let configuration: HTTPUpstreamConfiguration
+    /// For the bodies of all answers.
+    package let room: AnswerRoom
     private let names: HostNames
     private let sign: Sign?
     let now: TimeSource
@@ -40,6 +42,7 @@ package final class HTTPUpstream: Upstream {
         logger: Logger
     ) {
         self.configuration = configuration
+        room = AnswerRoom(bytes: configuration.answerBytes)
         self.names = names
         self.sign = sign
         self.now = now
@@ -69,7 +72,9 @@ package final class HTTPUpstream: Upstream {
             return Task.isCancelled ? .unknown("cancelled") : error.answer
         }
         if let reason = await problem(ofName: prepared.host, of: request.organization) { return .notSent(reason) }
-        let collector = ResponseCollector(maximumBytes: configuration.maximumBodyBytes)
+        let claim = room.claim(for: request.organization, user: request.user)
+        defer { claim.stopWaiting() }
+        let collector = ResponseCollector(maximumBytes: configuration.maximumBodyBytes, claim: claim)
         let task = client(for: request.organization)
             .execute(request: prepared, delegate: collector, deadline: deadline)
         do {
@@ -78,16 +83,22 @@ package final class HTTPUpstream: Upstream {
             } onCancel: {
                 task.cancel()
             }
-            return .response(UpstreamResponse(response, now: now(), maximumBytes: configuration.maximumBodyBytes))
+            return .response(read(response, claim))
         } catch {
             if let response = collector.cutResponse ?? collector.brokenSuccess {
-                return .response(UpstreamResponse(response, now: now(), maximumBytes: configuration.maximumBodyBytes))
+                return .response(read(response, claim))
             }
             return failure(error, of: request, isSent: collector.isSent, isTLS: prepared.scheme == "https")
         }
     }
 
-    /// Returns why a host's name cannot be looked up now; nil if it can.
+    private func read(_ collected: CollectedResponse, _ claim: AnswerRoom.Claim) -> UpstreamResponse {
+        var response = UpstreamResponse(collected, now: now(), maximumBytes: configuration.maximumBodyBytes)
+        response.room = HeldRoom(claim)
+        return response
+    }
+
+    /// Why a host's name cannot be looked up now; nil where it can.
     ///
     /// The client beneath looks names up in sequence on each event loop. A name that the resolver does not answer would
     /// delay the requests of all other organizations there, so it must not get that far.

@@ -20,6 +20,8 @@ package struct HTTPUpstreamConfiguration: Sendable {
     package var connectionsPerHost = 1_000
     /// The longest answer body that is read, in bytes.
     package var maximumBodyBytes = 1_048_576
+    /// Bytes of answer bodies that are held at the same time, of all organizations together.
+    package var answerBytes = 67_108_864
     /// Event loops at most, at least 1; organizations are spread over them.
     package var eventLoops = 4
 

@@ -17,10 +17,13 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
     }
 
     private let maximumBytes: Int
+    /// Nil where bodies are not counted.
+    private let claim: AnswerRoom.Claim?
     private let state = Mutex(State())
 
-    package init(maximumBytes: Int) {
+    package init(maximumBytes: Int, claim: AnswerRoom.Claim? = nil) {
         self.maximumBytes = maximumBytes
+        self.claim = claim
     }
 
     /// Whether the request's head was put on a connection: from then on it may take effect.
@@ -49,17 +52,17 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
     }
 
     package func didReceiveHead(task: HTTPClient.Task<Response>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+        let length = head.headers.first(name: "Content-Length").flatMap { Int($0) }
         let isTooLong = state.withLock { state in
-            let length = head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
-            state.isCut = length > maximumBytes
+            state.isCut = length ?? 0 > maximumBytes
             state.response = CollectedResponse(head: head, body: state.isCut ? nil : ByteBuffer())
             return state.isCut
         }
-        return goOn(unless: isTooLong, task)
+        return goOn(unless: isTooLong, needing: length ?? min(AnswerRoom.firstPart, maximumBytes), task)
     }
 
     package func didReceiveBodyPart(task: HTTPClient.Task<Response>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
-        let isTooLong = state.withLock { state in
+        let (isTooLong, length) = state.withLock { state in
             let length = (state.response?.body?.readableBytes ?? 0) + buffer.readableBytes
             state.isCut = length > maximumBytes
             if state.isCut {
@@ -69,9 +72,11 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             } else {
                 state.response?.body?.writeImmutableBuffer(buffer)
             }
-            return state.isCut
+            let hasLength = state.response?.head.headers.contains(name: "Content-Length") ?? false
+            return (state.isCut, hasLength ? 0 : length)
         }
-        return goOn(unless: isTooLong, task)
+        // a body of unknown length may be read to its limit, once it is not a short one
+        return goOn(unless: isTooLong, needing: length > AnswerRoom.firstPart / 2 ? maximumBytes : 0, task)
     }
 
     package func didFinishRequest(task: HTTPClient.Task<Response>) throws -> CollectedResponse {
@@ -79,7 +84,13 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
         return response
     }
 
-    private func goOn(unless isTooLong: Bool, _ task: HTTPClient.Task<Response>) -> EventLoopFuture<Void> {
-        isTooLong ? task.eventLoop.makeFailedFuture(TooLong()) : task.eventLoop.makeSucceededVoidFuture()
+    /// Reads on as soon as there is room.
+    private func goOn(
+        unless isTooLong: Bool,
+        needing bytes: Int,
+        _ task: HTTPClient.Task<Response>
+    ) -> EventLoopFuture<Void> {
+        if isTooLong { return task.eventLoop.makeFailedFuture(TooLong()) }
+        return claim?.extend(to: bytes, on: task.eventLoop) ?? task.eventLoop.makeSucceededVoidFuture()
     }
 }

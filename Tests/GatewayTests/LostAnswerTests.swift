@@ -137,6 +137,31 @@ import Testing
         try await scene.close()
     }
 
+    /// The wait for a standby that does not exist ends with the statement's time, and the commit is only local.
+    @Test func `a commit that is not replicated is not acknowledged`() async throws {
+        let scene = try await Scene()
+        let drafts = scene.drafts()
+        try await scene.hold(true)
+        for _ in 0..<2 {
+            let reply = try await scene.worker.push(drafts)
+            #expect(reply.status == 503, "\(reply.text)")
+            #expect(reply.code == "store_unavailable")
+            #expect(reply.header("retry-after").count == 1)
+        }
+        try await waitUntil("it is not ready") {
+            try await send(.GET, scene.gateway.operations + "/readyz").status == 503
+        }
+        try await scene.hold(false)
+        var reply = try await scene.worker.push(drafts)
+        try await waitUntil("the push is acknowledged") {
+            if reply.status == 503 { reply = try await scene.worker.push(drafts) }
+            return reply.status != 503
+        }
+        try await scene.expectOnce([reply])
+        try await scene.gateway.waitUntilReady()
+        try await scene.close()
+    }
+
     /// The same without manipulation: the client disconnected before the response arrived.
     @Test func `repeats an unread response`() async throws {
         let database = try await LiveGateway.migratedDatabase()

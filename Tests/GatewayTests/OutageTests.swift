@@ -88,6 +88,19 @@ import Testing
         await cluster.close()
     }
 
+    @Test func `a database that refuses every push is unavailable`() async throws {
+        let scene = try await Scene(isPatient: false)
+        let draft = scene.ada.create()
+        try await scene.execute("ALTER TABLE entities RENAME TO entities_away")
+        try await waitUntil("it is not ready") {
+            expectProblem(try await scene.ada.push([draft]), .storeUnavailable, errors: [])
+            return try await send(.GET, scene.gateway.operations + "/readyz").status == 503
+        }
+        try await scene.execute("ALTER TABLE entities_away RENAME TO entities")
+        #expect(try await scene.ada.push([draft]).statuses == ["succeeded"])
+        try await Self.waitUntilReady(scene)
+    }
+
     @Test func `pushes in progress when PostgreSQL crashes are applied once`() async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)

@@ -61,6 +61,28 @@ import Testing
         #expect(try await device2.pull().numbered == ["T=81"])
     }
 
+    private static func related(_ name: String, _ count: Int) -> String {
+        #"{"fs":["# + (0..<count).map { #""\#(name)\#($0)""# }.joined(separator: ",") + "]}"
+    }
+
+    @Test func `a page ends at ten thousand new ids, and more are confirmed in parts`() async throws {
+        let scene = try await Self.scene("folder")
+        try await scene.type("task", #"{"id_space":"device","relations":{"fs":"folder"}}"#)
+        for task in ["a", "b", "c"] { try await scene.write("task", task, Self.related(task, 6_000)) }
+        // stored before ingested documents were limited
+        try await scene.write("task", "d", Self.related("d", 30_000))
+        let phone = PullingDevice(scene.ada)
+        let first = try await phone.pull()
+        #expect(first.numbered == ["a=1", "b=2"])
+        #expect(first.isUpToDate == false)
+        #expect(first.counters == #"{"folder":12001,"task":3}"#)
+        #expect(try await phone.pull().numbered == ["c=3", "d=4"])
+        let end = try await phone.pull()
+        #expect(end.changes.isEmpty && end.isUpToDate == true)
+        #expect(try await scene.numbers(of: phone).count == 48_004)
+        #expect(end.counters == #"{"folder":48001,"task":5}"# || phone.counters != nil)
+    }
+
     @Test func `an assignment is provisional until the device's next pull`() async throws {
         let scene = try await Self.scene("task")
         for id in ["a", "b", "c"] { try await scene.write("task", id) }

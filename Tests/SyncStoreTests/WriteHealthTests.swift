@@ -62,6 +62,47 @@ import Testing
         #expect(WriteHealth.counts(error))
     }
 
+    @Test func `commits that are not replicated end readiness for thirty seconds`() {
+        let unreplicated = PostgresError(.unreplicated, "")
+        var health = WriteHealth()
+        health.failed(unreplicated, at: start)
+        // a commit without changes waits for no standby
+        health.committed(at: start + .seconds(1))
+        health.failed(unreplicated, at: start + .seconds(5))
+        health.probed(at: start + .seconds(6))
+        health.committed(at: start + .seconds(34))
+        #expect(health.trouble(at: start + .seconds(34)) == unreplicated)
+        health.committed(at: start + .seconds(35))
+        #expect(health.trouble(at: start + .seconds(35)) == nil)
+    }
+
+    @Test(arguments: ["42501", "42P01", "XX001", "XX002"])
+    func `refusals that no job can cause count like a lack of resources`(sqlState: String) {
+        let error = PostgresError(.server(sqlState: sqlState), "")
+        var health = WriteHealth()
+        health.failed(error, at: start)
+        health.probed(at: start + .seconds(29))
+        #expect(health.trouble(at: start + .seconds(29)) == error)
+        health.probed(at: start + .seconds(30))
+        #expect(health.trouble(at: start + .seconds(30)) == nil)
+    }
+
+    /// A server without transaction ids left reports 54000, which a single job may cause as well.
+    @Test func `a refused job makes a probe due, and every failed probe counts`() {
+        let wraparound = PostgresError(.server(sqlState: "54000"), "")
+        var health = WriteHealth()
+        health.committed(at: start)
+        health.failed(wraparound, at: start)
+        #expect(health.trouble(at: start + .seconds(60)) == nil)
+        #expect(health.isProbeDue(at: start + .seconds(1)))
+        health.failedProbe(wraparound, at: start + .seconds(1))
+        health.failedProbe(wraparound, at: start + .seconds(3))
+        #expect(health.trouble(at: start + .seconds(4)) == wraparound)
+        health.probed(at: start + .seconds(5))
+        #expect(health.trouble(at: start + .seconds(60)) == nil)
+        #expect(!health.isProbeDue(at: start + .seconds(10)))
+    }
+
     @Test func `distinguishes recovery from other errors with its codes by the message`() {
         let recovering = PostgresError(.server(sqlState: "55000"), "recovery is in progress")
         let serializable = PostgresError(.server(sqlState: "0A000"), "cannot use serializable mode in a hot standby")

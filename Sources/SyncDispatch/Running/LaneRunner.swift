@@ -140,6 +140,7 @@ struct LaneRunner: Sendable {
                 jitter: .random(in: 0...1)
             )
         }
+        if case .response(let response) = answer { outcome.room = response.room }
         outcome.attempt = AttemptNote(of: outcome, to: dispatch, answer, sentAt: sentAt, took: elapsed)
         note(outcome, of: dispatch, took: elapsed)
         return .settle(dispatch, outcome)

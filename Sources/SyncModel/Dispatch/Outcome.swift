@@ -42,6 +42,8 @@ public struct Outcome: Sendable {
     public var ground: Ground = .written
     /// The request, for the mutation's history; nil if it is not recorded.
     public var attempt: AttemptNote?
+    /// The room of the answer that the outcome was read from, held until the outcome is written.
+    public var room: HeldRoom?
     public var kind: Kind
 
     /// The outcome's change to the entity that other clients pull.

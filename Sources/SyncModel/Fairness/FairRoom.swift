@@ -96,7 +96,20 @@ public struct FairRoom: Sendable {
         return decision
     }
 
-    /// Rejects all who have waited too long.
+    /// Removes a waiter that no longer needs room. Does nothing for one that has left the queue.
+    public mutating func leave(_ ticket: Ticket) {
+        for organization in Array(lines.keys) {
+            guard let left = lines[organization]?.remove(where: { $0.ticket == ticket }), !left.isEmpty else { continue }
+            waiting -= left.count
+            if lines[organization]?.isEmpty ?? true {
+                lines[organization] = nil
+                _ = order.remove { $0 == organization }
+            }
+            return
+        }
+    }
+
+    /// Turns away all who have waited too long.
     public mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
         guard waiting > 0 else { return [] }
         var late: [Ticket] = []

@@ -30,6 +30,9 @@ struct IngestJudgement {
                 "entities of '\(type.name)' are visible to the whole organization: set its visibility to user first"
             throw Problem(.validationFailed, pointer: pointer + "/private", rule: Rule.entityType, detail)
         }
+        if let detail = Self.crowding(event, type) {
+            throw Problem(.validationFailed, pointer: pointer + "/document", rule: Rule.range, detail)
+        }
         self.type = type
         switch event.owner.map(context.owner) {
         case .user(let owner)?: (self.owner, isOwnerJoining) = (owner, false)
@@ -44,7 +47,18 @@ struct IngestJudgement {
 
     private var key: EntityKey { event.key }
 
-    /// Decides the outcome of the event; changes the state accordingly.
+    /// Why a document leads to too many entities with device ids: a device that pulls it gets a number for each of them.
+    private static func crowding(_ event: IngestEvent, _ type: EntityType) -> String? {
+        let relations = type.relations.filter { $0.idSpace == .device }
+        guard !relations.isEmpty, let document = event.document,
+            let tree = try? JSONTree(parsing: document, limits: .widest)
+        else { return nil }
+        let (count, limit) = (tree.root.values(in: relations).count, LocalReference.limit)
+        guard count > limit else { return nil }
+        return "the document's relations hold \(count) ids of types with device ids; at most \(limit) are accepted"
+    }
+
+    /// What becomes of the event; changes the state accordingly.
     ///
     /// - Parameter isBehind: older events about the entity wait, so this one applies to the state that they leave.
     /// - Throws: why it does not fit what is known.

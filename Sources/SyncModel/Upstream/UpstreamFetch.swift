@@ -77,6 +77,8 @@ public struct FetchedResponse: Sendable {
     public var links: [String]
     /// Nil where it is longer than was asked for, and was not read to its end.
     public var body: [UInt8]?
+    /// The room that the body takes, held for as long as the response.
+    public var room: HeldRoom?
 
     public init(
         status: Int,

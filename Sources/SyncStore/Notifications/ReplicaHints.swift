@@ -123,7 +123,7 @@ final class ReplicaHints: Sendable {
             note(registered: Int(try rows[2].int64(0, 0)))
             return true
         } catch {
-            if let error = error as? PostgresError { health.withLock { $0.failed(error, at: .now) } }
+            if let error = error as? PostgresError { health.withLock { $0.failedProbe(error, at: .now) } }
             return false
         }
     }

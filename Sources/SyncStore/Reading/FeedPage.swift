@@ -8,13 +8,17 @@ package struct FeedPage: Sendable {
     /// The cursor of the next page.
     package var next: FeedCursor
     /// Whether this is the end of the feed at this moment.
-    package let isUpToDate: Bool
+    package private(set) var isUpToDate: Bool
     /// The next number that the device assigns, by entity type.
     ///
     /// On a page in local ids; nil where no number is left.
     package var nextLocalIDs: [(type: String, next: Int64?)]?
     /// Tombstones at or below it may have been deleted.
     let horizon: Int64
+    /// The place of each change in the feed.
+    private let positions: [Int64]
+    /// The feed's end when the device began its first pull; nil once that is over.
+    private let firstPullHead: Int64?
 
     /// The columns of ``FeedReader/statement`` about the feed and the scan.
     private struct Head {
@@ -67,6 +71,7 @@ package struct FeedPage: Sendable {
         horizon = head.horizon
         var changes: [FeedChange] = []
         changes.reserveCapacity(rows.count)
+        var positions: [Int64] = []
         var end: (position: Int64, isCut: Bool)?
         for var row in rows {
             Head.skip(&row)
@@ -74,10 +79,12 @@ package struct FeedPage: Sendable {
             guard let position = try row.optionalInt64("feed_position") else { continue }
             end = (position, try row.bool("is_cut"))
             changes.append(try FeedChange(&row))
+            positions.append(position)
         }
         self.changes = changes
-        // the end of the scan: the last change shown if the page is full, else the last entity read, else the feed's
-        // end
+        self.positions = positions
+        // where the scan ended: at the last change shown if the page is full, else where it stopped looking, else at
+        // the feed's end
         let position: Int64
         if let end, end.isCut {
             position = end.position
@@ -88,13 +95,30 @@ package struct FeedPage: Sendable {
         }
         let started = cursor?.head ?? head.last
         let isFirstPull = cursor.map { $0.position < $0.head } ?? true
+        firstPullHead = isFirstPull ? started : nil
         next = FeedCursor(
             epoch: head.epoch,
             position: position,
-            head: isFirstPull ? max(started, position) : position,
+            head: max(firstPullHead ?? position, position),
             filter: FeedCursor.filter(request.entityTypes)
         )
         isUpToDate = position >= head.last
+    }
+
+    /// Returns the page with its first changes only; it ends behind the last of them.
+    func first(_ count: Int) -> FeedPage {
+        guard count > 0, count < changes.count else { return self }
+        var page = self
+        page.changes = Array(changes[..<count])
+        let position = positions[count - 1]
+        page.next = FeedCursor(
+            epoch: next.epoch,
+            position: position,
+            head: max(firstPullHead ?? position, position),
+            filter: next.filter
+        )
+        page.isUpToDate = false
+        return page
     }
 
     /// The page with its documents opened.

@@ -24,6 +24,30 @@ import UsersFeature
         #expect(state.marks[Samples.contact] == SourceMark(version: 3))
     }
 
+    @Test(arguments: [(1_000, true), (1_001, false)])
+    func `rejects documents with more than a thousand related device ids`(_ count: Int, _ isApplied: Bool) {
+        let relation = Relation(member: "fs", entityType: "folder", idSpace: .device)
+        let type = EntityType(
+            name: "contact",
+            idSpace: .mapped,
+            relations: [relation],
+            visibility: .organization,
+            defaultPriority: 0,
+            isForwarded: true,
+            isInUse: true
+        )
+        let context = IngestPlanner.Context(
+            organization: Samples.tenant(),
+            types: ["contact": type],
+            now: Samples.now,
+            owner: { .user($0) }
+        )
+        var state = IngestState()
+        let document = #"{"fs":["# + (0..<count).map { "\($0)" }.joined(separator: ",") + "]}"
+        let verdicts = IngestPlanner(context).judge(Samples.event("a", version: 1, document), in: &state)
+        #expect(verdicts.map(\.result) == [isApplied ? .applied : .refused])
+    }
+
     @Test func `an edit based on an earlier version sees the event as another writer's`() {
         var state = Samples.state(Samples.stored())
         let verdicts = planner.judge(Samples.event("a", .patch, version: 9, #"{"city":"Bergen"}"#), in: &state)

@@ -36,6 +36,23 @@ import Testing
            "version": "/data/revision", "document": "/data"}]}
         """
 
+    @Test(arguments: [(15, true), (18, false)])
+    func `rejects messages whose events repeat more than 4 MiB of them`(_ items: Int, _ isAccepted: Bool) throws {
+        let mapping = """
+            {"events": "/items", "rules": [{"entity_type": "contact", "operation": "upsert", "id": "/id",
+              "version": "/version", "document": "^/big"}]}
+            """
+        let list = (0..<items).map { #"{"id":\#($0),"version":1}"# }.joined(separator: ",")
+        let big = String(repeating: "x", count: 250_000)
+        let body = #"{"items":[\#(list)],"big":{"text":"\#(big)"}}"#
+        if isAccepted {
+            #expect(try Self.map(mapping, body).entries.count == items)
+        } else {
+            let problem = #expect(throws: Problem.self) { try Self.map(mapping, body) }
+            #expect(problem?.code == .payloadTooLarge)
+        }
+    }
+
     @Test func `the first matching rule creates the event, with all its members`() throws {
         let body = """
             {"type": "contact.updated", "timestamp": "2026-11-20T07:00:00Z",

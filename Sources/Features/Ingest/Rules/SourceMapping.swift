@@ -52,6 +52,9 @@ package struct SourceMapping: Sendable, Hashable {
         writer.endObject()
     }
 
+    /// Bytes of documents that one body may become, beyond its own length: with `^`, every item may repeat a part of it.
+    package static let repeatedBytes = 4_194_304
+
     /// Makes events of a body.
     ///
     /// - Parameters:
@@ -62,6 +65,7 @@ package struct SourceMapping: Sendable, Hashable {
         let items = try items(of: body, limit: limits.mutations)
         var values = MappedValues(body: body)
         var found = MappedEvents()
+        var bytes = 0
         for (index, item) in items.enumerated() {
             let place = events.map { "\($0.pointer)/\(index)" } ?? ""
             values.look(at: item)
@@ -71,6 +75,11 @@ package struct SourceMapping: Sendable, Hashable {
             }
             let maker = EventMaker(rule: rules[number], place: place, limits: limits)
             let entry = maker.entry(&values, id: events == nil ? id : id.ofItem(index))
+            if case .success(let event) = entry.event { bytes += event.document?.count ?? 0 }
+            guard bytes <= body.rawCount + Self.repeatedBytes else {
+                let detail = "the documents of its events repeat more than \(Self.repeatedBytes) bytes of this message"
+                throw Problem(.payloadTooLarge, detail)
+            }
             found.add(entry, MappedEvents.Origin(place: place, rule: number), rules[number])
         }
         return found

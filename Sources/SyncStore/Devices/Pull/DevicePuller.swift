@@ -231,10 +231,13 @@ package struct DevicePuller: Sendable {
         _ rivals: () async throws -> UnconfirmedPages
     ) async throws {
         if !planner.types.isEmpty {
-            let rows = try await pool.run([Query(PullStatements.numbers, planner.numbered(Parameters(of: device)))])[0]
-            for var row in rows {
-                let places = try row.optionalInt64s("places") ?? []
-                planner.know(try row.optionalInt64s("local_ids") ?? [], at: places)
+            for start in stride(from: 0, to: planner.nameCount, by: PulledPage.nameLimit) {
+                let part = start..<min(start + PulledPage.nameLimit, planner.nameCount)
+                let parameters = planner.numbered(Parameters(of: device), part)
+                for var row in try await pool.run([Query(PullStatements.numbers, parameters)])[0] {
+                    let places = try row.optionalInt64s("places") ?? []
+                    planner.know(try row.optionalInt64s("local_ids") ?? [], at: places.map { $0 + Int64(start) })
+                }
             }
             numbers.note(planner.known)
             cache.trim()
@@ -265,18 +268,25 @@ package struct DevicePuller: Sendable {
 }
 
 extension PullPlanner {
-    /// The parameters that ask for the numbers of the page's entities.
-    fileprivate func numbered(_ device: Parameters) -> Parameters {
+    /// The parameters that ask for the numbers of some of the page's entities, counted through all types.
+    fileprivate func numbered(_ device: Parameters, _ part: Range<Int>) -> Parameters {
         var parameters = device
-        var (first, last): ([Int32], [Int32]) = ([], [])
+        var (names, first, last, ids): ([String], [Int32], [Int32], [String]) = ([], [], [], [])
+        var start = 0
         for type in types {
-            first.append((last.last ?? 0) + 1)
-            last.append((last.last ?? 0) + Int32(type.ids.count))
+            let own = (start..<start + type.ids.count).clamped(to: part)
+            if !own.isEmpty {
+                names.append(type.name)
+                first.append(Int32(ids.count) + 1)
+                ids += type.ids[own.lowerBound - start..<own.upperBound - start].map(\.text)
+                last.append(Int32(ids.count))
+            }
+            start += type.ids.count
         }
-        parameters.add(types.map(\.name))
+        parameters.add(names)
         parameters.add(first)
         parameters.add(last)
-        parameters.add(types.flatMap { $0.ids.map(\.text) })
+        parameters.add(ids)
         return parameters
     }
 }

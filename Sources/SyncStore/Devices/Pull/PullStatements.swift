@@ -176,8 +176,9 @@ enum PullStatements {
                 organization_id, user_id, device_id, entity_type, local_id, \(column), server_id_is_integer)
             SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer
             FROM local_id_pages p
-            CROSS JOIN LATERAL unnest(p.entity_types, p.local_ids, p.server_ids, p.are_integers)
-                AS k (entity_type, local_id, server_id, is_integer)
+            CROSS JOIN LATERAL unnest(
+                p.entity_types[$5::int4:$6::int4], p.local_ids[$5::int4:$6::int4], p.server_ids[$5::int4:$6::int4],
+                p.are_integers[$5::int4:$6::int4]) AS k (entity_type, local_id, server_id, is_integer)
             WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
             ORDER BY k.entity_type COLLATE "C", k.local_id
             ON CONFLICT \(key) DO NOTHING

@@ -39,7 +39,11 @@ struct PulledPage: Sendable {
         var targets: [Target] = []
     }
 
-    private let page: FeedPage
+    /// The number of entities without a known number that a page names, at which it ends: bounds the numbers that one page
+    /// assigns. The last change may exceed it.
+    static let nameLimit = 10_000
+
+    private var page: FeedPage
     private var changes: [Change] = []
     var planner: PullPlanner
 
@@ -131,6 +135,10 @@ struct PulledPage: Sendable {
                 view = TypeView(type, types[type], known)
             }
             changes[place].read(root, &view, &planner)
+            if planner.nameCount >= Self.nameLimit, place + 1 < page.changes.count {
+                self = try PulledPage(page.first(place + 1), types, counters: counters, known, seal)
+                return
+            }
         }
         view.tell(&planner)
         for (shown, change) in zip(page.changes, changes) {

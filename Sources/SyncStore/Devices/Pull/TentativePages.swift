@@ -10,6 +10,8 @@ struct TentativePages: Sendable {
     static let limit: Int64 = 8
     /// Attempts at a page while other pulls of the device make pages.
     static let attempts = 5
+    /// Numbers that one statement makes permanent.
+    static let confirmedAtOnce = 10_000
 
     let pool: Pool
 
@@ -53,10 +55,13 @@ struct TentativePages: Sendable {
             let standing = PageStanding(of: page, among: try Self.pages(locked))
             guard standing == .outstanding else { return standing }
             let given = try Self.count(of: page, locked)
-            let taken = try await connection.run(Query(PullStatements.confirm, key)).affected
-            var queries = [Query(PullStatements.mark, key), Query(PullStatements.dropOthers, key)]
-            if taken < given { queries.insert(Query(PullStatements.confirmSecond, key), at: 0) }
-            _ = try await connection.run(queries)
+            for start in stride(from: 1, through: given, by: Self.confirmedAtOnce) {
+                let end = min(given, start + Self.confirmedAtOnce - 1)
+                let part = Parameters(of: device, page, Int32(start), Int32(end))
+                let taken = try await connection.run(Query(PullStatements.confirm, part)).affected
+                if taken <= end - start { _ = try await connection.run(Query(PullStatements.confirmSecond, part)) }
+            }
+            _ = try await connection.run([Query(PullStatements.mark, key), Query(PullStatements.dropOthers, key)])
             return standing
         }
     }
