@@ -73,6 +73,7 @@ struct Attempt {
                 switch finding(response) {
                 case nil: "there is no Location"
                 case .withoutID: "Location has no id"
+                case .unreadable: "Location is not valid UTF-8"
                 case .elsewhere, .entity: "Location leads to something else than an entity of the request's collection"
                 }
             detail += "the body \(UpstreamEntity.problem(in: response, idPointer: upstream.idPointer)), and \(place)."
