@@ -20,11 +20,7 @@ extension UpstreamResponse {
             status: status,
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
             location: location.flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
-            // a tag that could not be sent back in If-Match as it came is dropped: bytes beyond ASCII (RFC 9110, obs-text)
-            // need not be UTF-8
-            etag: headers.first(name: "ETag").flatMap { Self.atMost(Self.maximumETagBytes, $0) }.flatMap {
-                UpstreamRequest.canCarry($0) && $0.utf8.allSatisfy { $0 < 0x80 } ? $0 : nil
-            },
+            etag: headers.first(name: "ETag").flatMap { Self.isTag($0) ? $0 : nil },
             challenge: headers.first(
                 name: collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
             )
@@ -70,6 +66,23 @@ extension UpstreamResponse {
         private static func isSpace(_ byte: UInt8) -> Bool {
             byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
         }
+    }
+
+    /// Whether an ETag can be sent back in If-Match, and means there what it means here.
+    ///
+    /// Bytes beyond ASCII (RFC 9110, obs-text) need not be UTF-8. `*` would match any state. `w/"1"` is no weak tag, because
+    /// `W/` is in upper case (RFC 9110, 8.8.3), and would be sent as a strong one. Two tags would match either. A tag without
+    /// quotes is accepted, because some servers send and compare such tags.
+    private static func isTag(_ text: String) -> Bool {
+        guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
+            text.utf8.allSatisfy({ $0 < 0x80 }), !text.hasPrefix("w/")
+        else { return false }
+        var tag = text.utf8[...]
+        if text.hasPrefix("W/") { tag = tag.dropFirst(2) }
+        let quote = UInt8(ascii: "\"")
+        guard tag.contains(quote) else { return !tag.contains { $0 == UInt8(ascii: "*") || $0 == UInt8(ascii: ",") } }
+        return tag.count >= 2 && tag.first == quote && tag.last == quote
+            && !tag.dropFirst().dropLast().contains(quote)
     }
 
     private static func atMost(_ bytes: Int, _ text: String) -> String? {

@@ -433,6 +433,153 @@ import Testing
         await running.stop()
     }
 
+    /// A change of the publication, the statement that corrects it, and a part of the error.
+    private static let publicationChanges = [
+        ("ALTER PUBLICATION sluice DROP TABLE contact", "ALTER PUBLICATION sluice ADD TABLE contact", "does not publish"),
+        (
+            "DROP TABLE contact; CREATE TABLE contact (id int8 PRIMARY KEY, name text, data jsonb, big text)",
+            "ALTER PUBLICATION sluice ADD TABLE contact", "was dropped and created again"
+        ),
+        (
+            "ALTER PUBLICATION sluice SET (publish = 'insert')",
+            "ALTER PUBLICATION sluice SET (publish = 'insert, update, delete, truncate')", "does not publish update"
+        ),
+        (
+            "ALTER PUBLICATION sluice SET TABLE contact WHERE (id > 100)", "ALTER PUBLICATION sluice SET TABLE contact",
+            "condition"
+        ),
+        (
+            "ALTER PUBLICATION sluice SET TABLE contact (id, name)", "ALTER PUBLICATION sluice SET TABLE contact",
+            "column list"
+        ),
+        (
+            """
+            ALTER PUBLICATION sluice DROP TABLE contact; INSERT INTO contact (id, name) VALUES (7, 'x');
+            ALTER PUBLICATION sluice ADD TABLE contact
+            """, "", "removed from it and added again"
+        ),
+        ("ALTER PUBLICATION sluice SET (publish = 'insert')", "back", "changed and changed back"),
+    ]
+
+    @Test(arguments: publicationChanges)
+    func `a publication that is changed under a running source stops it until it is run from null`(
+        change: String,
+        correction: String,
+        words: String
+    ) async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase()
+        let follower = try await Follower(gateway, database)
+        var running = follower.work { if correction == "back" { $0.watchInterval = .seconds(600) } }
+        try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
+        try await follower.waitFor(["1": Self.contact(1, "a")])
+        try await waitUntil("its scope is stored") { try await follower.state?.scope != nil }
+        try await database.run(change)
+        if correction == "back" {
+            // between two checks
+            try await database.run(
+                "ALTER PUBLICATION sluice SET (publish = 'insert, update, delete, truncate')"
+            )
+            await running.stop()
+            try await Self.waitUntilFree(database)
+            running = follower.work()
+        }
+        try await follower.waitForError(words)
+        let error = try #require(try await follower.row.lastError)
+        #expect(error.contains("sluice import") && error.contains("sluice sources run --from-beginning"))
+        if correction != "back", !correction.isEmpty { try await database.run(correction) }
+        try await database.run("INSERT INTO contact (id, name) VALUES (102, 'b')")
+        // correcting the publication is not enough
+        for _ in 0..<2 {
+            let failures = try await follower.row.failureCount
+            _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
+            try await waitUntil("it is tried again") { try await follower.row.failureCount > failures }
+        }
+        #expect(try await follower.row.lastError?.contains("was changed while this source followed it") == true)
+        #expect(try await follower.entities == ["1": Self.contact(1, "a")])
+        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
+        try await waitUntil("it is followed again") {
+            try await follower.entities["102"] == Self.contact(102, "b")
+        }
+        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        await running.stop()
+    }
+
+    @Test func `a publication that names partitions instead of their table stops a running source`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(
+            """
+            CREATE TABLE contact (id int8 PRIMARY KEY, name text) PARTITION BY HASH (id);
+            CREATE TABLE contact_0 PARTITION OF contact FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+            CREATE PUBLICATION sluice FOR TABLE contact WITH (publish_via_partition_root = true);
+            """
+        )
+        let follower = try await Follower(gateway, database)
+        let running = follower.work()
+        try await database.run("INSERT INTO contact VALUES (1, 'a')")
+        try await follower.waitFor(["1": Self.named(1, "a")])
+        try await database.run("ALTER PUBLICATION sluice SET (publish_via_partition_root = false)")
+        try await follower.waitForError("does not publish changes of table public.contact")
+        await running.stop()
+    }
+
+    @Test func `new tables, columns and wider column lists do not stop a source, nor does a renamed table`() async throws
+    {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(
+            """
+            CREATE TABLE contact (id int8 PRIMARY KEY, name text, more text);
+            CREATE TABLE other (id int8 PRIMARY KEY);
+            CREATE PUBLICATION sluice FOR TABLE contact (id, name);
+            """
+        )
+        let follower = try await Follower(gateway, database)
+        let running = follower.work()
+        try await database.run("INSERT INTO contact VALUES (1, 'a')")
+        try await follower.waitFor(["1": Self.named(1, "a")])
+        try await database.run("ALTER PUBLICATION sluice ADD TABLE other")
+        try await database.run("ALTER PUBLICATION sluice DROP TABLE other")
+        try await database.run("ALTER PUBLICATION sluice SET TABLE contact (id, name, more)")
+        try await database.run("ALTER TABLE contact ADD COLUMN hidden text")
+        try await database.run("ALTER TABLE contact RENAME TO person")
+        let checked = try await follower.state?.report?.checkedAt
+        follower.gateway.clock.advance(seconds: 1)
+        try await waitUntil("it is checked") { try await follower.state?.report?.checkedAt != checked }
+        try await database.run("INSERT INTO person VALUES (2, 'b', 'c', 'd')")
+        let two = #"{"id":2,"name":"b","more":"c"}"#
+        try await follower.waitFor(["1": Self.named(1, "a"), "2": two])
+        try await follower.put(
+            database.settings(#"{"table":"public.person","entity_type":"contact","id":"id"}"#)
+        )
+        try await database.run("INSERT INTO person VALUES (3, 'b', 'c', 'd')")
+        try await waitUntil("it goes on under the new name") { try await follower.entities.count == 3 }
+        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        await running.stop()
+    }
+
+    @Test func `a text id in another spelling keeps its entity`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(
+            """
+            CREATE TABLE contact (id text PRIMARY KEY, name text);
+            CREATE PUBLICATION sluice FOR TABLE contact;
+            """
+        )
+        let follower = try await Follower(gateway, database)
+        let running = follower.work()
+        let id = "0192f0c1-5e7d-8abc-8def-0123456789ab"
+        try await database.run("INSERT INTO contact VALUES ('\(id.uppercased())', 'a')")
+        try await waitUntil("it is there") { try await follower.entities[id] != nil }
+        try await database.run("UPDATE contact SET id = lower(id), name = 'b'")
+        try await follower.waitFor([id: #"{"id":"\#(id)","name":"b"}"#])
+        // as the final state of a transaction
+        try await database.run(
+            "UPDATE contact SET id = upper(id); UPDATE contact SET id = lower(id); UPDATE contact SET name = 'c'"
+        )
+        try await follower.waitFor([id: #"{"id":"\#(id)","name":"c"}"#])
+        await running.stop()
+    }
+
     // MARK: - Disabled sources
 
     @Test func `a disabled source of a quiet database applies nothing, and releases the slot`() async throws {

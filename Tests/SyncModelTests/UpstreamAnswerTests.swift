@@ -65,13 +65,30 @@ import Testing
         "/v2/contacts/77", "/other/contacts/77", "/v1/contacts/77/status", "/v1/contacts-import/77",
         "/v1/contacts/%2e%2e/jobs/991", "/v1/contacts/../jobs/991", "https://api.example@evil.example/v1/contacts/77",
         "https://api.example\\@evil.example/v1/contacts/77", "urn:uuid:9f0c", "ftp://api.example/v1/contacts/77",
-        "https:/v1/contacts/77", "javascript:77", "/v1/contacts/%ff",
+        "https:/v1/contacts/77", "javascript:77",
     ])
     func `a Location elsewhere names no entity`(_ location: String) throws {
         let outcome = try outcome(location: location)
         #expect(outcome.status == .failed && outcome.serverID == nil, "\(outcome.serverID?.text ?? "-")")
         #expect(outcome.code == "upstream_answer_unusable")
         #expect(outcome.detail?.contains("Location does not point to an entity") == true, "\(outcome.detail ?? "-")")
+    }
+
+    /// U+FFFD stands for bytes that were not UTF-8.
+    @Test(arguments: [
+        "/v1/contacts/%ff", "/v1/contacts/caf%E9", "/v1/contacts/caf\u{fffd}", "caf\u{fffd}", "/v1/jobs/%E9",
+        "https://api.example/v1/contacts/caf\u{fffd}",
+    ])
+    func `a Location that is not UTF-8 names no entity`(_ location: String) throws {
+        let outcome = try outcome(location: location)
+        #expect(outcome.status == .failed && outcome.serverID == nil && outcome.code == "upstream_answer_unusable")
+        #expect(outcome.detail?.contains("Location is not valid UTF-8") == true, "\(outcome.detail ?? "-")")
+    }
+
+    @Test func `an OData key after the collection's own name is the id`() throws {
+        for location in ["/v1/contacts/Contacts(77)", "/v1/contacts(77)", "/v1/contacts/contacts('77')"] {
+            #expect(try outcome(location: location).serverID?.text == "77", "\(location)")
+        }
     }
 
     @Test(arguments: ["/v1/contacts", "/v1/contacts/", "/v1/contacts?id=77", "https://api.example/v1/contacts#77"])

@@ -64,6 +64,27 @@ import Testing
         #expect(try await answer(body: "{}", headers: "ETag: \"é\"\r\n").etag == nil)
     }
 
+    @Test(arguments: [
+        ("\"1\"", true), ("W/\"1\"", true), ("\"\"", true), ("abc", true), ("*", false), ("w/\"1\"", false),
+        ("\"1\", \"2\"", false), ("W/*", false), ("a, b", false), ("\"1", false), ("\"", false), ("W/ \"1\"", false),
+    ])
+    func `drops what is no entity tag`(_ tag: String, isKept: Bool) async throws {
+        #expect(try await answer(body: "{}", headers: "ETag: \(tag)\r\n").etag == (isKept ? tag : nil), "\(tag)")
+    }
+
+    @Test func `bytes that are not UTF-8 are marked in a Location`() async throws {
+        let head = Array("HTTP/1.1 201 Created\r\nContent-Length: 0\r\nLocation: /items/caf".utf8)
+        for byte in [0xe8, 0xe9] as [UInt8] {
+            let server = try await ScriptedServer.start { _, _ in
+                [.bytes(head + [byte] + Array("\r\nLast-Modified: \r\n\r\n".utf8))]
+            }
+            let answer = try await withUpstream {
+                await $0.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
+            }
+            #expect(answer.response?.location == "/items/caf\u{fffd}", "\(answer)")
+        }
+    }
+
     @Test func `skips an informational answer`() async throws {
         let response = try await answer(
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"

@@ -8,6 +8,7 @@ final class ScriptedServer: Sendable {
     /// Its action after a request.
     enum Action: Sendable {
         case send(String)
+        case bytes([UInt8])
         /// Delays the following actions.
         case wait(TimeAmount)
         /// A byte at intervals, until the connection ends.
@@ -142,6 +143,8 @@ final class ScriptedServer: Sendable {
             case .wait: break
             case .send(let text):
                 context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
+            case .bytes(let bytes):
+                context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes)), promise: nil)
             case .trickle(let text):
                 let channel = context.channel
                 channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(20)) { task in

@@ -75,6 +75,7 @@ struct Attempt {
                 switch finding(response) {
                 case nil: "Location is missing"
                 case .withoutID: "Location has no id"
+                case .unreadable: "Location is not valid UTF-8"
                 case .elsewhere, .entity: "Location does not point to an entity of the request's collection"
                 }
             detail += "the body \(UpstreamEntity.problem(in: response, idPointer: upstream.idPointer)), and \(place)."

@@ -13,6 +13,8 @@ struct CreatedLocation {
         case elsewhere
         /// It leads to the collection, and has no text that can be an id.
         case withoutID
+        /// It has bytes that are not UTF-8, so that its text is not known.
+        case unreadable
     }
 
     private let base: BaseURL?
@@ -35,7 +37,10 @@ struct CreatedLocation {
         collection = segments
     }
 
+    /// - Parameter location: with U+FFFD in place of bytes that are not UTF-8, as HTTP libraries read headers. Ids that
+    ///   differ only in these bytes must not become one.
     func finding(in location: String) -> Finding {
+        guard !location.unicodeScalars.contains("\u{fffd}") else { return .unreadable }
         let text = location.trimmingCharacters(in: .whitespaces).before("?", "#")
         guard !text.contains("\\"), let reference = reference(text) else { return .elsewhere }
         let findings = reference.map { id(in: $0) }
@@ -120,9 +125,14 @@ struct CreatedLocation {
     }
 
     private func id(in path: String) -> Finding {
-        guard let segments = Self.segments(path), let last = segments.last else { return .elsewhere }
+        guard let segments = Self.segments(path) else { return .unreadable }
+        guard let last = segments.last else { return .elsewhere }
         let parent = Array(segments.dropLast())
         if let key = ODataKey(segment: last), isCollection(parent + [key.name]) {
+            return key.id.map { .entity($0) } ?? .withoutID
+        }
+        // the entity set below a collection of the same name
+        if let key = ODataKey(segment: last), isCollection(parent), isName(key.name, of: parent) {
             return key.id.map { .entity($0) } ?? .withoutID
         }
         guard isCollection(parent) else { return isCollection(segments) ? .withoutID : .elsewhere }
@@ -141,6 +151,10 @@ struct CreatedLocation {
         let base = baseSegments.map(Self.folded)
         return found.starts(with: base) && own.starts(with: base)
             && Self.isEnd(Array(found.dropFirst(base.count)), of: Array(own.dropFirst(base.count)))
+    }
+
+    private func isName(_ name: String, of collection: [String]) -> Bool {
+        collection.last.map { Self.folded($0) == Self.folded(name) } ?? false
     }
 
     private static func isEnd(_ found: [[UInt8]], of own: [[UInt8]]) -> Bool {

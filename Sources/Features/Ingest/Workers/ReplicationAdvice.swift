@@ -62,6 +62,10 @@ struct ReplicationAdvice {
 
     // MARK: - Positions
 
+    private static let anew =
+        "Take a fresh copy of the tables (sluice import), then run the source with from null "
+        + "(sluice sources run --from-beginning)"
+
     /// Why the log between a stored position and the slot cannot be read; nil if nothing is missing.
     func trouble(
         of state: ReplicationState,
@@ -69,9 +73,7 @@ struct ReplicationAdvice {
         on server: SlotInspection.Server,
         _ confirmed: LogPosition
     ) -> SourceTrouble? {
-        let anew =
-            "Take a fresh copy of the tables (sluice import), then run the source with from null "
-            + "(sluice sources run --from-beginning)"
+        let anew = Self.anew
         if state.system != server.system {
             return SourceTrouble(
                 "The URI leads to another database cluster than before (system identifier \(server.system), was "
@@ -92,6 +94,21 @@ struct ReplicationAdvice {
             )
         }
         return nil
+    }
+
+    // MARK: - The publication
+
+    /// For changes that are missing because the publication was changed.
+    ///
+    /// - Parameter trouble: what has to be corrected first.
+    func gap(_ reason: String, after trouble: SourceTrouble? = nil) -> SourceTrouble {
+        let correction = trouble.map { SourceStoreWords.sentence($0.words) + " Then: " } ?? ""
+        return SourceTrouble(
+            correction
+                + "Publication '\(settings.publication)' was changed while this source followed it: "
+                + "\(SourceStoreWords.sentence(reason)) Changes since then may not be in the log, also if the publication "
+                + "was corrected. \(Self.anew)."
+        )
     }
 
     static let docs = "docs/ingest.md, 'A database's own tables', says how to make them."

@@ -176,14 +176,11 @@ final class ReplicationRun: Sendable {
         defer { connection.close() }
         let inspection = SlotInspection(connection: connection, settings: settings)
         let before = claim.state.flatMap { ReplicationState($0) }
-        let (server, slot, publication, lack) = try await inspection.prepare(
-            before,
-            now: configuration.now,
-            seen: parts.watched
-        )
+        let (server, slot, finding, lack) = try await prepare(inspection, before)
         var state = try begin(before, server, slot)
         state.report = slot.report
-        state.warning = inspection.warning(of: publication)
+        state.scope = finding.scope
+        state.warning = inspection.warning(of: finding.publication)
         // before anything relies on the slot: if it is lost from now on, the source stops
         guard try await parts.sources.note(claim, state: state.json) != nil else { throw End.lost }
         let begun = state
@@ -209,6 +206,27 @@ final class ReplicationRun: Sendable {
         if case .lost = outcome {} else { await confirmLast(stream) }
         await stream.closeAndWait()
         throw outcome
+    }
+
+    /// Checks everything before the log is read. A source that has a gap does not start until it is run from null.
+    private func prepare(
+        _ inspection: SlotInspection,
+        _ before: ReplicationState?
+    ) async throws -> (SlotInspection.Server, SlotInspection.Slot, SlotInspection.Finding, SlotInspection.Lack?) {
+        let gap = before?.slot == settings.slot ? before?.gap : nil
+        do {
+            let prepared = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
+            guard let gap else { return prepared }
+            throw SlotInspection.Loss(reason: gap)
+        } catch let loss as SlotInspection.Loss {
+            if gap == nil, var state = before {
+                state.gap = loss.reason
+                guard try await parts.sources.note(claim, state: state.json) != nil else { throw End.lost }
+            }
+            throw advice.gap(loss.reason, after: loss.trouble)
+        } catch let trouble as SourceTrouble where trouble.isFatal {
+            throw gap.map { advice.gap($0, after: trouble) } ?? trouble
+        }
     }
 
     /// Returns the state to continue from.
@@ -436,7 +454,8 @@ final class ReplicationRun: Sendable {
     /// Checks the slot at intervals.
     ///
     /// A defect of the tables counts only after all earlier entries of the log have been read.
-    private func watch(_ inspection: SlotInspection, _ lack: SlotInspection.Lack?) async throws {
+    private func watch(_ inspection: SlotInspection, _ first: SlotInspection.Lack?) async throws {
+        var lack = first
         var notedAt = ContinuousClock.now
         while true {
             try await Task.sleep(for: lack == nil ? configuration.watchInterval : configuration.tick)
@@ -446,11 +465,39 @@ final class ReplicationRun: Sendable {
             if notedAt.duration(to: .now) >= configuration.watchInterval {
                 note(slot.report)
                 notedAt = .now
-                note(warning: inspection.warning(of: try await inspection.checkPublication()))
+                lack = try await check(inspection, lack)
             }
             try SlotInspection.checkAlive(slot, settings)
             if let lack, let confirmed = slot.confirmed, confirmed >= lack.end { throw lack.trouble }
         }
+    }
+
+    /// Compares the publication and the tables with the last check.
+    private func check(
+        _ inspection: SlotInspection,
+        _ lack: SlotInspection.Lack?
+    ) async throws -> SlotInspection.Lack? {
+        let known = progress.withLock { $0.state?.scope }
+        let finding: SlotInspection.Finding
+        do {
+            finding = try await inspection.check(since: known, isRunning: true)
+        } catch let loss as SlotInspection.Loss {
+            progress.withLock { progress in
+                progress.state?.gap = loss.reason
+                progress.isNews = true
+            }
+            try await hold(writing: true)
+            throw advice.gap(loss.reason, after: loss.trouble)
+        }
+        note(warning: inspection.warning(of: finding.publication))
+        progress.withLock { progress in
+            guard progress.state?.scope != finding.scope else { return }
+            progress.state?.scope = finding.scope
+            progress.isNews = true
+        }
+        guard let trouble = finding.trouble else { return nil }
+        if let lack { return SlotInspection.Lack(trouble: trouble, end: lack.end) }
+        return SlotInspection.Lack(trouble: trouble, end: try await inspection.logEnd())
     }
 
     // MARK: - Notes

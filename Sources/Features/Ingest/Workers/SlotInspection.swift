@@ -21,6 +21,23 @@ struct SlotInspection {
         let lacking: [String]
         /// Whether changes of partitions are published as changes of the partitioned table.
         let isViaRoot: Bool
+        /// Without its tables.
+        let scope: PublicationScope
+    }
+
+    /// Changes are missing in the log, because the publication was changed while the source followed it.
+    struct Loss: Error {
+        let reason: String
+        /// What has to be corrected first, with the remedy.
+        var trouble: SourceTrouble?
+    }
+
+    /// The publication and the tables at one check.
+    struct Finding {
+        let publication: Publication
+        let scope: PublicationScope
+        /// What is wrong with the columns.
+        let trouble: SourceTrouble?
     }
 
     struct Slot {
@@ -49,14 +66,15 @@ struct SlotInspection {
         _ state: ReplicationState?,
         now: TimeSource,
         seen: (SlotReport) -> Void
-    ) async throws -> (Server, Slot, Publication, Lack?) {
+    ) async throws -> (Server, Slot, Finding, Lack?) {
         var slot = try await slot(now: now)
         // reported despite any other defect, because the slot retains the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
-        let publication = try await checkPublication()
+        let known = state?.slot == settings.slot && state?.gap == nil ? state?.scope : nil
+        let finding = try await check(since: known, isRunning: false)
         var lack: Lack?
-        if let trouble = try await checkTables(publication) {
+        if let trouble = finding.trouble {
             guard state?.slot == settings.slot else { throw trouble }
             lack = Lack(trouble: trouble, end: try await self.server().end)
         }
@@ -87,7 +105,7 @@ struct SlotInspection {
             throw SourceTrouble("Slot '\(settings.slot)' belongs to another database of the server than the URI names.")
         }
         try Self.checkAlive(slot, settings)
-        return (server, slot, publication, lack)
+        return (server, slot, finding, lack)
     }
 
     /// Checks the server, the publication, the tables and the slot, and changes nothing.
@@ -95,14 +113,33 @@ struct SlotInspection {
     /// - Returns: what an operator should correct although the source works.
     func examine(now: TimeSource) async throws -> String? {
         _ = try await server()
-        let publication = try await checkPublication()
-        if let trouble = try await checkTables(publication) { throw trouble }
+        let finding = try await check(since: nil, isRunning: false)
+        if let trouble = finding.trouble { throw trouble }
         if let slot = try await slot(now: now) {
             try Self.checkAlive(slot, settings)
         } else if !settings.createsSlot {
             throw SourceTrouble("There is no slot '\(settings.slot)'. \(ReplicationAdvice.docs)")
         }
-        return warning(of: publication)
+        return warning(of: finding.publication)
+    }
+
+    /// Checks the publication and the tables.
+    ///
+    /// - Parameters:
+    ///   - known: the scope at the last check; nil at the first one, and after a loss.
+    ///   - isRunning: whether the log is being read: then a table may have another name than in the settings.
+    /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise what has to be corrected first.
+    func check(since known: PublicationScope?, isRunning: Bool) async throws -> Finding {
+        let publication: Publication
+        do {
+            publication = try await checkPublication()
+        } catch let trouble as SourceTrouble where known?.name.hasSameBytes(as: settings.publication) == true {
+            throw Loss(reason: "it was dropped, or did not publish insert, update and delete", trouble: trouble)
+        }
+        let scope = try await scope(of: publication, known)
+        if let known, let reason = scope.loss(since: known) { throw Loss(reason: reason) }
+        let trouble = try await checkTables(publication, isRunning: isRunning)
+        return Finding(publication: publication, scope: scope, trouble: trouble)
     }
 
     static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
@@ -131,6 +168,9 @@ struct SlotInspection {
         )
     }
 
+    /// The position at which the log ends now.
+    func logEnd() async throws -> LogPosition { try await server().end }
+
     /// - Throws: a defect of the publication that would lose changes.
     func checkPublication() async throws -> Publication {
         let rows = try await connection.run(Query(Self.publicationStatement, Parameters(settings.publication)))
@@ -149,7 +189,14 @@ struct SlotInspection {
                         + "import the tables."
                 )
             }
-            return Publication(lacking: lacking, isViaRoot: try rows.string(0, 4) == "true")
+            let scope = PublicationScope(
+                name: settings.publication,
+                oid: try rows.int64(0, 5),
+                revision: try rows.string(0, 6),
+                row: try rows.string(0, 7),
+                tables: []
+            )
+            return Publication(lacking: lacking, isViaRoot: try rows.string(0, 4) == "true", scope: scope)
         }
         let tables = settings.tables.map(\.name.sql).joined(separator: ", ")
         throw SourceTrouble(
@@ -168,8 +215,40 @@ struct SlotInspection {
             + "'insert, update, delete, truncate')"
     }
 
-    /// - Returns: the defect of the columns.
-    private func checkTables(_ publication: Publication) async throws -> SourceTrouble? {
+    /// The scope with the tables that the settings name. A table that was renamed since the last check is found by its
+    /// oid.
+    private func scope(of publication: Publication, _ known: PublicationScope?) async throws -> PublicationScope {
+        var scope = publication.scope
+        let names = settings.tables.map(\.name)
+        let before = (known?.tables ?? []).filter { names.contains($0.name) }
+        let parameters = Parameters(settings.publication, names.map(\.schema), names.map(\.name), before.map(\.oid))
+        let rows = try await connection.run(Query(Self.scopeStatement, parameters))
+        let found = try rows.read { row in
+            let name = QualifiedName(schema: try row.string("schema"), name: try row.string("name"))
+            let oid = try row.int64("oid")
+            let members = try row.strings("members")
+            let filter = try row.string("filter")
+            let columns = try row.optionalString("columns").map { text in
+                text.split { !$0.isASCII || !$0.isNumber }.compactMap { Int64($0) }
+            }
+            var table = PublicationScope.Table(name: name, oid: oid, members: members, filter: filter, columns: columns)
+            table.isPublished = try row.bool("is_published")
+            return table
+        }
+        for name in names {
+            let oid = before.first { $0.name == name }?.oid
+            if var table = found.first(where: { $0.name == name }) ?? found.first(where: { $0.oid == oid }) {
+                table.name = name
+                scope.tables.append(table)
+            } else if oid != nil {
+                scope.tables.append(PublicationScope.Table(dropped: name))
+            }
+        }
+        return scope
+    }
+
+    /// - Returns: what is wrong with the columns.
+    private func checkTables(_ publication: Publication, isRunning: Bool) async throws -> SourceTrouble? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
             Query(Self.tablesStatement, Parameters(names.map(\.schema), names.map(\.name), settings.publication))
@@ -188,7 +267,7 @@ struct SlotInspection {
                 isPartition: try row.bool("is_partition")
             )
         }
-        return try lack(of: found, publication)
+        return try lack(of: isRunning ? found.filter(\.exists) : found, publication)
     }
 
     /// The columns that the publication contains; nil if the server does not list them, as before PostgreSQL 15.
@@ -274,7 +353,8 @@ struct SlotInspection {
     private static let publicationStatement = Statement(
         "replication_publication",
         """
-        SELECT p.pubinsert::text, p.pubupdate::text, p.pubdelete::text, p.pubtruncate::text, p.pubviaroot::text
+        SELECT p.pubinsert::text, p.pubupdate::text, p.pubdelete::text, p.pubtruncate::text, p.pubviaroot::text,
+            p.oid::int8, p.xmin::text, hashtextextended(to_jsonb(p)::text, 0)::text
         FROM pg_publication p WHERE p.pubname = $1::text
         """
     )
@@ -324,6 +404,55 @@ struct SlotInspection {
             JOIN pg_namespace n ON n.oid = r.relnamespace
             WHERE r.relkind IN ('r', 'p')
         ) c ON c.nspname = k.schema AND c.relname = k.name
+        """
+    )
+
+    /// By which rows of the catalog a publication contains tables.
+    ///
+    /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. So these are read as
+    /// JSON and by dependencies, which no server refuses.
+    private static let scopeStatement = Statement(
+        "replication_scope",
+        """
+        SELECT c.oid::int8 AS oid, n.nspname::text AS schema, c.relname::text AS name,
+            EXISTS (
+                SELECT FROM pg_publication_tables t
+                WHERE t.pubname = p.pubname AND t.schemaname = n.nspname AND t.tablename = c.relname
+            ) AS is_published,
+            m.members, m.filter, m.columns
+        FROM pg_publication p
+        CROSS JOIN pg_class c
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+        CROSS JOIN LATERAL (
+            SELECT coalesce(array_agg(x.member ORDER BY x.member), '{}') AS members,
+                coalesce(hashtextextended(string_agg(x.filter, ' ' ORDER BY x.member), 0)::text, '') AS filter,
+                CASE WHEN bool_and(x.columns IS NOT NULL) THEN string_agg(x.columns, ' ' ORDER BY x.member) END AS columns
+            FROM (
+                SELECT 'table ' || r.oid::text AS member,
+                    regexp_replace(to_jsonb(r) ->> 'prqual', ':(stmt_)?(location|len) -?[0-9]+', '', 'g') AS filter,
+                    to_jsonb(r) ->> 'prattrs' AS columns
+                FROM pg_publication_rel r
+                WHERE r.prpubid = p.oid
+                    AND (r.prrelid = c.oid OR r.prrelid IN (SELECT a.relid FROM pg_partition_ancestors(c.oid) a (relid)))
+                UNION ALL
+                SELECT 'schema ' || d.objid::text, NULL, NULL
+                FROM pg_depend d
+                JOIN pg_depend s ON s.classid = d.classid AND s.objid = d.objid
+                    AND s.refclassid = 'pg_namespace'::regclass AND s.refobjid = c.relnamespace
+                WHERE d.refclassid = 'pg_publication'::regclass AND d.refobjid = p.oid
+                    AND d.classid = to_regclass('pg_catalog.pg_publication_namespace')
+                UNION ALL
+                SELECT 'all', NULL, NULL
+                WHERE p.puballtables
+            ) x
+        ) m
+        WHERE p.pubname = $1::text AND c.relkind IN ('r', 'p')
+            AND (
+                c.oid::int8 = ANY ($4::int8[])
+                OR (n.nspname::text, c.relname::text) IN (
+                    SELECT k.schema, k.name FROM unnest($2::text[], $3::text[]) AS k (schema, name)
+                )
+            )
         """
     )
 

@@ -69,6 +69,48 @@ import Testing
         #expect(names[0] == names[1])
     }
 
+    /// Old and new spelling, the column's type, and whether both are one entity.
+    @Test(arguments: [
+        ("0192F0C1-5E7D-8ABC-8DEF-0123456789AB", "0192f0c1-5e7d-8abc-8def-0123456789ab", 25, true),
+        ("1.0", "1.00", 1700, true), ("0", "-0", 701, true), ("1", "1.00", 1700, true), ("1", "1.5", 1700, false),
+        ("K", "\u{212a}", 25, false), ("caf\u{e9}", "cafe\u{301}", 25, false), ("04711", "4711", 25, false),
+    ])
+    func `a key in another spelling of one id is an update`(old: String, new: String, type: UInt32, isOne: Bool) throws {
+        for isFull in [false, true] {
+            var reader = try Self.reader(Self.plain)
+            let columns: [(String, UInt32)] = [("id", type), ("name", 25)]
+            try reader.relation(5, Self.name, Self.columns(columns, keys: isFull ? ["id", "name"] : ["id"]))
+            reader.begin(at: Timestamp(microseconds: 9))
+            let entries = reader.change(
+                of: 5,
+                old: Self.row(old, isFull ? "x" : nil),
+                new: Self.row(new, "y"),
+                at: 1
+            )
+            let deletions = entries.count { (try? $0.event.get().operation) == .delete }
+            #expect(entries.count == (isOne ? 1 : 2), "\(old) → \(new)")
+            #expect(deletions == (isOne ? 0 : 1), "\(old) → \(new)")
+        }
+    }
+
+    @Test func `a row with text that is not UTF-8 is refused`() throws {
+        for id in [#""id":"id""#, #""id":["id","name"]"#, #""id":"name""#] {
+            var reader = try Self.reader(id)
+            try reader.relation(5, Self.name, Self.columns([("id", 25), ("name", 25)], keys: ["id", "name"]))
+            reader.begin(at: Timestamp(microseconds: 9))
+            for byte in [0xe8, 0xe9] as [UInt8] {
+                let row: [ColumnValue] = [.text(Array("caf".utf8) + [byte]), .text(Array("x".utf8))]
+                let entries = reader.change(of: 5, old: nil, new: row, at: UInt64(byte))
+                #expect(entries.count == 1)
+                guard case .failure(let problem) = try #require(entries.first).event else {
+                    Issue.record("the row is taken")
+                    continue
+                }
+                #expect(problem.detail.contains("cannot be read"), "\(problem.detail)")
+            }
+        }
+    }
+
     @Test func `another key is another entity`() throws {
         var reader = try Self.reader(Self.plain)
         try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))

@@ -54,7 +54,9 @@ enum ColumnType: Sendable, Hashable {
             } else {
                 Self.write(string: text, to: &writer)
             }
-        case .timestamp: writer.string(Self.timestamp(text) ?? String(decoding: text, as: UTF8.self))
+        case .timestamp:
+            guard let timestamp = Self.timestamp(text) else { return Self.write(string: text, to: &writer) }
+            writer.string(timestamp)
         case .text: Self.write(string: text, to: &writer)
         case .array(let element):
             guard let items = ArrayLiteral.items(text) else { return Self.write(string: text, to: &writer) }
@@ -74,8 +76,11 @@ enum ColumnType: Sendable, Hashable {
         writer.endArray()
     }
 
+    /// Writes a text. One that is not UTF-8, which a database with the encoding SQL_ASCII may have, makes the JSON
+    /// unreadable, so that the row is refused: with replaced bytes, different ids would become one entity.
     private static func write(string text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
-        writer.string(String(decoding: text, as: UTF8.self))
+        guard let string = String(validating: text, as: UTF8.self) else { return writer.raw([0x22, 0xff, 0x22]) }
+        writer.string(string)
     }
 
     /// The grammar of RFC 8259, section 6.

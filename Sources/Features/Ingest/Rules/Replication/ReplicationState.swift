@@ -16,6 +16,10 @@ package struct ReplicationState: Sendable, Hashable {
     package var timeline: Int64?
     /// What an operator should correct although the source works, such as a publication without TRUNCATE.
     package var warning: String?
+    /// What the publication contained at the last check; nil in states of older gateways.
+    package var scope: PublicationScope?
+    /// Why changes are missing because of the publication. Only a run from null removes it.
+    @Exact package var gap: String?
     /// The state of the slot at the last check.
     package var report: SlotReport?
     /// The number of refused rows, and the reason for the last refusal.
@@ -44,6 +48,8 @@ package struct ReplicationState: Sendable, Hashable {
         timeline = root["timeline"]?.int64
         warning = root["warning"]?.string
         report = root["slot_report"].flatMap(SlotReport.init)
+        scope = root["publication"].flatMap(PublicationScope.init)
+        gap = root["gap"]?.string
     }
 
     package var json: [UInt8] {
@@ -55,6 +61,8 @@ package struct ReplicationState: Sendable, Hashable {
             if let lastRefusal { writer.member("last_refusal", lastRefusal) }
             if let lastTruncation { writer.member("last_truncation", lastTruncation) }
             if let warning { writer.member("warning", warning) }
+            if let gap { writer.member("gap", gap) }
+            if let scope { writer.member("publication", object: scope.writeMembers) }
             writer.member("system", system)
             if let timeline { writer.member("timeline", timeline) }
             writer.member("base", base)

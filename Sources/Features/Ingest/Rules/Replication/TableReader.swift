@@ -117,7 +117,9 @@ struct TableReader: Sendable {
             row[index] = old[index]
         }
         var gone: LoggedEvent?
-        if let old, RowID.text(ids.map { old[$0] }) != nil, ids.contains(where: { old[$0] != row[$0] }) {
+        if let old, RowID.text(ids.map { old[$0] }) != nil, ids.contains(where: { old[$0] != row[$0] }),
+            !isSameEntity(old, row, at: place, limits)
+        {
             gone = logged(
                 deletion(of: old, at: place, name: place.names[0], limits),
                 tellsOldRows ? .departure(Self.hash(old)) : nil
@@ -144,6 +146,18 @@ struct TableReader: Sendable {
         // values that the log omits are taken from the entity that this row was, as long as that exists
         let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
+    }
+
+    /// Whether two ids are spellings of one entity's: a UUID in upper and lower case, `1.0` and `1.00`, `0` and `-0`. Then
+    /// the entity did not get another id, and a deletion under the old spelling would delete it.
+    private func isSameEntity(
+        _ old: [ColumnValue],
+        _ row: [ColumnValue],
+        at place: Place,
+        _ limits: IntakeLimits
+    ) -> Bool {
+        let keys = [old, row].map { try? deletion(of: $0, at: place, name: place.names[0], limits).event.get().key }
+        return keys[0] != nil && keys[0] == keys[1]
     }
 
     /// The event of a row that was deleted.
@@ -193,8 +207,7 @@ struct TableReader: Sendable {
         guard let causingKey, case .text(let text) = row[causingKey], text.count <= IngestEvent.maximumKeyBytes else {
             return nil
         }
-        let key = Self.string(text)
-        guard key.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }), !key.isEmpty else { return nil }
+        guard let key = String(validating: text, as: UTF8.self), key.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }), !key.isEmpty else { return nil }
         if let old, old[causingKey] == row[causingKey] { return freshKeys.contains(key) ? key : nil }
         if freshKeys.count < Self.freshKeyLimit { freshKeys.insert(key) }
         return key
@@ -235,7 +248,7 @@ struct TableReader: Sendable {
     private func writeID(of row: [ColumnValue], to writer: inout JSONWriter) {
         if ids.count == 1 { return write(row[ids[0]], as: types[ids[0]], to: &writer) }
         guard let text = RowID.text(ids.map { row[$0] }) else { return writer.null() }
-        writer.string(Self.string(text))
+        ColumnType.text.write(text[...], to: &writer)
     }
 
     private func writeDocument(_ row: [ColumnValue], to writer: inout JSONWriter) {

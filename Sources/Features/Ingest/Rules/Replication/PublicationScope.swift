@@ -1,0 +1,156 @@
+import JSONText
+package import SyncModel
+
+/// What a publication contains of the followed tables, as the catalog has it.
+///
+/// PostgreSQL filters each change by the publication as it was when the change was committed. A change that the
+/// publication did not contain is therefore not in the log, even if the publication was corrected since. So a source
+/// stores the scope that it follows, and compares it at each start and every twenty seconds.
+package struct PublicationScope: Sendable, Hashable {
+    /// A followed table in the publication.
+    package struct Table: Sendable, Hashable {
+        /// As the settings name it.
+        package var name: QualifiedName
+        /// Another table under the same name has another one.
+        package var oid: Int64
+        /// The rows of the catalog by which the publication contains the table: its own, its schema's, or all tables'.
+        /// PostgreSQL creates a row again when the table, its condition or its column list is set again.
+        package var members: Set<ExactText>
+        /// A hash of the condition (WHERE); empty without one.
+        @Exact package var filter: String
+        /// The numbers of the columns in the column list; nil without one.
+        package var columns: Set<Int64>?
+        /// Whether changes of the table reach the log under its own name. Not stored: a stored scope is one without loss.
+        package var isPublished = true
+
+        package init(name: QualifiedName, oid: Int64, members: [String], filter: String, columns: [Int64]?) {
+            self.name = name
+            self.oid = oid
+            self.members = Set(members.map { ExactText($0) })
+            self.filter = filter
+            self.columns = columns.map { Set($0) }
+        }
+
+        /// A table that does not exist any more.
+        package init(dropped name: QualifiedName) {
+            self.init(name: name, oid: 0, members: [], filter: "", columns: nil)
+        }
+    }
+
+    @Exact package var name: String
+    package var oid: Int64
+    /// The transaction that wrote the publication's row in the catalog.
+    @Exact package var revision: String
+    /// A hash of that row.
+    @Exact package var row: String
+    package var tables: [Table]
+
+    package init(name: String, oid: Int64, revision: String, row: String, tables: [Table]) {
+        self.name = name
+        self.oid = oid
+        self.revision = revision
+        self.row = row
+        self.tables = tables
+    }
+
+    /// Returns why changes since an earlier check may not be in the log; nil if they all are.
+    ///
+    /// Only tables that the settings still name count. A wider column list loses nothing, nor does a change of the
+    /// publication's other properties.
+    ///
+    /// - Parameter known: the scope of the earlier check.
+    package func loss(since known: PublicationScope) -> String? {
+        guard name == known.name else { return nil }
+        if oid != known.oid { return "it was dropped and created again" }
+        if revision != known.revision, row == known.row { return "it was changed and changed back" }
+        for table in tables {
+            guard let before = known.table(table) else { continue }
+            if let loss = table.loss(since: before) { return loss }
+        }
+        return nil
+    }
+
+    /// The same table at an earlier check: by its oid if it was renamed, otherwise by its name.
+    private func table(_ table: Table) -> Table? {
+        tables.first { $0.oid == table.oid } ?? tables.first { $0.name == table.name }
+    }
+}
+
+extension PublicationScope.Table {
+    fileprivate func loss(since before: PublicationScope.Table) -> String? {
+        if oid != before.oid { return "table \(name) was dropped and created again, or replaced by another table" }
+        if members.isEmpty || !isPublished { return "it does not publish changes of table \(name) any more" }
+        if filter != before.filter { return "the condition of table \(name) in it was changed" }
+        if columns != before.columns {
+            guard let columns else { return nil }
+            guard let old = before.columns, columns.isSuperset(of: old) else {
+                return "the column list of table \(name) in it was shortened"
+            }
+            return nil
+        }
+        guard members.isDisjoint(with: before.members) else { return nil }
+        return "table \(name) was removed from it and added again"
+    }
+}
+
+extension PublicationScope {
+    init?(_ value: JSONValue) {
+        guard let name = value["name"]?.string, let oid = value["oid"]?.int64,
+            let revision = value["xmin"]?.string, let row = value["row"]?.string,
+            let elements = value["tables"]?.elements
+        else { return nil }
+        var tables: [Table] = []
+        for element in elements {
+            guard let table = Table(element) else { return nil }
+            tables.append(table)
+        }
+        self.init(name: name, oid: oid, revision: revision, row: row, tables: tables)
+    }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("name", name)
+        writer.member("oid", oid)
+        writer.member("xmin", revision)
+        writer.member("row", row)
+        writer.name("tables")
+        writer.beginArray()
+        for table in tables {
+            writer.beginObject()
+            table.writeMembers(to: &writer)
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+}
+
+extension PublicationScope.Table {
+    fileprivate init?(_ value: JSONValue) {
+        guard let name = value["table"]?.string.flatMap({ QualifiedName($0) }), let oid = value["oid"]?.int64,
+            let members = value["members"]?.elements?.compactMap(\.string), let filter = value["filter"]?.string
+        else { return nil }
+        self.init(
+            name: name,
+            oid: oid,
+            members: members,
+            filter: filter,
+            columns: value["columns"]?.elements?.compactMap(\.int64)
+        )
+    }
+
+    fileprivate func writeMembers(to writer: inout JSONWriter) {
+        writer.member("table", name.description)
+        writer.member("oid", oid)
+        writer.name("members")
+        writer.beginArray()
+        for member in members.map(\.string).sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
+            writer.string(member)
+        }
+        writer.endArray()
+        writer.member("filter", filter)
+        guard let columns else { return }
+        writer.name("columns")
+        writer.beginArray()
+        for column in columns.sorted() { writer.int(column) }
+        writer.endArray()
+    }
+}
