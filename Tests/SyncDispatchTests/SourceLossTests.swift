@@ -435,7 +435,10 @@ import Testing
 
     /// A change of the publication, the statement that corrects it, and a part of the error.
     private static let publicationChanges = [
-        ("ALTER PUBLICATION sluice DROP TABLE contact", "ALTER PUBLICATION sluice ADD TABLE contact", "does not publish"),
+        (
+            "ALTER PUBLICATION sluice DROP TABLE contact", "ALTER PUBLICATION sluice ADD TABLE contact",
+            "does not publish"
+        ),
         (
             "DROP TABLE contact; CREATE TABLE contact (id int8 PRIMARY KEY, name text, data jsonb, big text)",
             "ALTER PUBLICATION sluice ADD TABLE contact", "was dropped and created again"
@@ -523,7 +526,8 @@ import Testing
         await running.stop()
     }
 
-    @Test func `new tables, columns and wider column lists do not stop a source, nor does a renamed table`() async throws
+    @Test func `new tables, columns and wider column lists do not stop a source, nor does a renamed table`()
+        async throws
     {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(

@@ -74,7 +74,9 @@ extension ServerID {
             // a segment in another spelling, or with OData's key
             let mayHaveKey = segment.last == 0x29 || segment.contains(0x25)
             guard mayHaveKey || (segment.count == 36 && !isInteger) else { return false }
-            guard let decoded = String(validating: PercentEncoding.decoded(segment), as: UTF8.self) else { return false }
+            guard let decoded = String(validating: PercentEncoding.decoded(segment), as: UTF8.self) else {
+                return false
+            }
             if mayHaveKey, let key = ODataKey(segment: decoded)?.id, key.text == text { return true }
             return decoded == text || (uuid != nil && UUID(parsing: decoded) == uuid)
         }

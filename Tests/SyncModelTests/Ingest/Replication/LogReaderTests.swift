@@ -76,7 +76,8 @@ import Testing
         ("1.0", "1.00", 1700, true), ("0", "-0", 701, true), ("1", "1.00", 1700, true), ("1", "1.5", 1700, false),
         ("K", "\u{212a}", 25, false), ("caf\u{e9}", "cafe\u{301}", 25, false), ("04711", "4711", 25, false),
     ])
-    func `a key in another spelling of one id is an update`(old: String, new: String, type: UInt32, isOne: Bool) throws {
+    func `a key in another spelling of one id is an update`(old: String, new: String, type: UInt32, isOne: Bool) throws
+    {
         for isFull in [false, true] {
             var reader = try Self.reader(Self.plain)
             let columns: [(String, UInt32)] = [("id", type), ("name", 25)]

@@ -206,7 +206,9 @@ struct TableReader: Sendable {
         guard let causingKey, case .text(let text) = row[causingKey], text.count <= IngestEvent.maximumKeyBytes else {
             return nil
         }
-        guard let key = String(validating: text, as: UTF8.self), key.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }), !key.isEmpty else { return nil }
+        guard let key = String(validating: text, as: UTF8.self), key.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
+            !key.isEmpty
+        else { return nil }
         if let old, old[causingKey] == row[causingKey] { return freshKeys.contains(key) ? key : nil }
         if freshKeys.count < Self.freshKeyLimit { freshKeys.insert(key) }
         return key
