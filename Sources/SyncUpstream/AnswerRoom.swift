@@ -104,7 +104,8 @@ package final class AnswerRoom: Sendable {
     /// The request has ended without an answer that could be read.
     private struct Ended: Error {}
 
-    private func take(_ bytes: Int, for claim: Claim, _ user: LaneKey, on loop: any EventLoop) -> EventLoopFuture<Void>? {
+    private func take(_ bytes: Int, for claim: Claim, _ user: LaneKey, on loop: any EventLoop) -> EventLoopFuture<Void>?
+    {
         let promise = loop.makePromise(of: Void.self)
         let (isTaken, isEnded) = state.withLock { state in
             if state.room.takeAtOnce(bytes, for: user) {

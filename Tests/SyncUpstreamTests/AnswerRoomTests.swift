@@ -57,7 +57,10 @@ import Testing
     @Test func `an answer keeps its room for as long as it exists`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         try await withUpstream { upstream in
-            var answer: UpstreamAnswer? = await upstream.send(Self.request(of: UUID()), to: UpstreamSettings(baseURL: server.baseURL))
+            var answer: UpstreamAnswer? = await upstream.send(
+                Self.request(of: UUID()),
+                to: UpstreamSettings(baseURL: server.baseURL)
+            )
             #expect(answer?.response?.json == Array("{}".utf8))
             #expect(upstream.room.held == 2)
             answer = nil

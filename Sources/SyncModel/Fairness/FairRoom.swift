@@ -92,7 +92,9 @@ public struct FairRoom: Sendable {
     /// Removes a waiter that no longer needs room. Does nothing for one that has left the queue.
     public mutating func leave(_ ticket: Ticket) {
         for organization in Array(lines.keys) {
-            guard let left = lines[organization]?.remove(where: { $0.ticket == ticket }), !left.isEmpty else { continue }
+            guard let left = lines[organization]?.remove(where: { $0.ticket == ticket }), !left.isEmpty else {
+                continue
+            }
             waiting -= left.count
             if lines[organization]?.isEmpty ?? true {
                 lines[organization] = nil
