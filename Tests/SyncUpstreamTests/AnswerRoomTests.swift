@@ -1,4 +1,5 @@
 import Foundation
+import NIOCore
 import SyncModel
 import SyncUpstream
 import TestSupport
@@ -56,7 +57,10 @@ import Testing
     @Test func `an answer keeps its room for as long as it exists`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         try await withUpstream { upstream in
-            var answer: UpstreamAnswer? = await upstream.send(request(), to: UpstreamSettings(baseURL: server.baseURL))
+            var answer: UpstreamAnswer? = await upstream.send(
+                Self.request(of: UUID()),
+                to: UpstreamSettings(baseURL: server.baseURL)
+            )
             #expect(answer?.response?.json == Array("{}".utf8))
             #expect(upstream.room.held == 2)
             answer = nil
@@ -68,19 +72,21 @@ import Testing
     func `an answer without room in time has broken off`(_ status: String, _ isUnknown: Bool) async throws {
         let head = "HTTP/1.1 \(status)\r\nContent-Length: 1000\r\n\r\n"
         let server = try await ScriptedServer.start { number, _ in
-            number == 0 ? [.send(head), .wait(.seconds(60))] : [.send(head + String(repeating: "1", count: 1_000))]
+            number < 4 ? [.send(head), .wait(.seconds(60))] : [.send(head + String(repeating: "1", count: 1_000))]
         }
+        // an answer claims a quarter of the room at most
         try await withUpstream(Self.configuration(bytes: 1_100)) { upstream in
             let settings = UpstreamSettings(baseURL: server.baseURL)
-            // an answer claims a quarter of the room at most
-            let holders = (0..<4).map { _ in upstream.room.claim(for: UUID(), user: UUID()) }
-            let slow = Task { await upstream.send(Self.request(of: UUID(), timeout: .seconds(6)), to: settings) }
-            try await eventually { upstream.room.held == 275 }
-            let late = await upstream.send(Self.request(of: UUID(), timeout: .milliseconds(300)), to: settings)
-            #expect(holders.count == 4)
-            if isUnknown { #expect(late.response == nil || late.response?.status == 409) }
-            slow.cancel()
-            _ = await slow.value
+            let slow = (0..<4).map { _ in Task { await upstream.send(Self.request(of: UUID()), to: settings) } }
+            try await eventually { upstream.room.held == 1_100 }
+            let late = await upstream.send(Self.request(of: UUID(), timeout: .seconds(1)), to: settings)
+            if isUnknown {
+                #expect(late.response == nil)
+            } else {
+                #expect(late.response?.isCutOff == true)
+            }
+            for task in slow { task.cancel() }
+            for task in slow { _ = await task.value }
             try await eventually { upstream.room.held == 0 && upstream.room.waiting == 0 }
         }
     }
