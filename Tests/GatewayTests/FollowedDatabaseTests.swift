@@ -128,7 +128,7 @@ import Testing
         try await waitUntil("the phone has it", every: .milliseconds(50)) { try await place.names == ["Kari", "Ola"] }
         // another secret, in the running gateway
         #expect(try await place.put(server.uri(password: "wrong")).status == 200)
-        try await place.waitForError("Give the source a secret with the right user and password.")
+        try await place.waitForError("Correct the user and password in the source's secret.")
         #expect(try await place.put(server.uri(query: "?sslmode=verify-full")).status == 200)
         try await place.waitForError("SSL")
         let refused = try await place.put("postgresql://u:p@169.254.169.254/d?sslmode=require")

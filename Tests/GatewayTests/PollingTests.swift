@@ -255,16 +255,16 @@ import Testing
             name: "pages"
         )
         for (name, paging, error) in [
-            ("huge", "", "the answer is longer than 4194304 bytes"),
-            ("endless", "", "the answer is longer than 4194304 bytes"),
+            ("huge", "", "the response is longer than 4194304 bytes"),
+            ("endless", "", "the response is longer than 4194304 bytes"),
             ("redirect", "", "the upstream answered 302, a redirect, which is not followed"),
             ("link", #""paging": {"link": true},"#, "the next page is at another origin"),
             (
                 "round", #""items": "/d", "paging": {"cursor": {"parameter": "c", "pointer": "/next"}},"#,
-                "the pages go round"
+                "the pages form a cycle"
             ),
-            ("same", #""paging": {"page": {"parameter": "p"}},"#, "the pages repeat themselves"),
-            ("html", "", "the answer is no JSON but text/html"), ("later", "", "the upstream answered 429"),
+            ("same", #""paging": {"page": {"parameter": "p"}},"#, "the pages repeat"),
+            ("html", "", "the response is not JSON but text/html"), ("later", "", "the upstream answered 429"),
         ] {
             try await poll(scene, scene.ada, #"{"path": "/\#(name)", \#(paging) \#(mapping)}"#, name: name)
             try await waitFor(scene, scene.ada, "\(name) fails", name: name) {

@@ -43,7 +43,7 @@ import Testing
         let bad = try await sluice("sources", "test", id, "crm", try file(#"{"id": 1}"#))
         #expect(bad.status == 1 && bad.output.contains("'/v'"), "\(bad.output)")
         let wrong = try await sluice("sources", "put", id, "crm", try file(#"{"kind": "fax"}"#))
-        #expect(wrong.status == 1 && wrong.complaint.contains("kind is one of"), "\(wrong.complaint)")
+        #expect(wrong.status == 1 && wrong.complaint.contains("kind must be one of"), "\(wrong.complaint)")
         let idle = try await sluice("sources", "run", id, "crm")
         #expect(idle.status == 1 && idle.complaint.contains("nothing is fetched"), "\(idle.complaint)")
         let missing = try await sluice("sources", "put", id, "crm", "/nowhere.json")

@@ -73,7 +73,7 @@ REASONS = [
     ("listFailures", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listStuckMutations", "invalid_request", "parameter_invalid", "cursor"),
     ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
-    ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'user_id' means something beside"),
+    ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'user_id' requires"),
     ("listStoppedLanes", "invalid_request", "parameter_invalid", "cursor"),
     ("listStoppedLanes", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("getUserLane", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
@@ -114,7 +114,7 @@ REASONS = [
     ("putDevice", "validation_failed", "device_limit", ""),
     # a schema cannot compare a member with the path, and does not express which users can be merged
     ("joinUser", "validation_failed", "join_already", ""),
-    ("joinUser", "validation_failed", "join_unknown_user", "the organization has no such user"),
+    ("joinUser", "validation_failed", "join_unknown_user", "the organization has no such target user"),
     ("joinUser", "validation_failed", "join_same_user", ""),
     # the schema does not express which users are merged
     ("joinUser", "validation_failed", "join_chain", ""),
@@ -138,11 +138,11 @@ REASONS = [
     ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'subject' must be a text"),
     ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'issuer' must be a text"),
     # nor compare one parameter with another
-    ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'issuer' means something beside"),
+    ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'issuer' requires"),
     # a schema cannot forbid segments of a path
     ("testUpstream", "validation_failed", "member_range", "path "),
     # a schema cannot compare header names case-insensitively
-    ("putUpstream", "validation_failed", "member_duplicate", "a header's name does not depend on case"),
+    ("putUpstream", "validation_failed", "member_duplicate", "names of headers are compared without case"),
     ("putUpstream", "validation_failed", "header_not_allowed", ""),
     # allowed addresses depend on the configuration, and a schema cannot express which of them are private
     ("addWebhook", "validation_failed", "member_range", "url must be https"),

@@ -170,7 +170,7 @@ final class Follower: Sendable {
     /// A server notices with a delay that a stream has ended, and the pause until the next attempt follows the test
     /// clock.
     private func passPause(of row: SourceRow) {
-        guard row.activity == .retrying, row.lastError?.contains("is read by somebody else") == true else { return }
+        guard row.activity == .retrying, row.lastError?.contains("is read by another process") == true else { return }
         gateway.clock.advance(seconds: 1)
     }
 

@@ -231,7 +231,7 @@ import Testing
         let running = poller(gateway, Lists("[\(Self.item(1))]")) { ($0.patience, $0.retryPause) = (2, 0.01) }
         try await waitFor(gateway, key, "has failed") { $0.failureCount == 1 }
         let row = try await row(gateway, key)
-        #expect(row.lastError?.contains("the feed could not take a page's items") == true, "\(row.lastError ?? "")")
+        #expect(row.lastError?.contains("the items of a page could not be committed") == true, "\(row.lastError ?? "")")
         #expect(row.activity == .retrying && row.failingSince != nil)
         try await connection.execute(script: "DROP TRIGGER refuse ON entities")
         connection.close()

@@ -381,7 +381,7 @@ import Testing
         try await follower.waitForError("pg_create_logical_replication_slot('\(database.slot)', 'pgoutput')")
         try await database.run("SELECT pg_create_logical_replication_slot('\(database.slot)', 'test_decoding')")
         try await again()
-        try await follower.waitForError("no logical slot of pgoutput")
+        try await follower.waitForError("not a logical slot of pgoutput")
         try await database.run("SELECT pg_drop_replication_slot('\(database.slot)')")
         try await database.run("SELECT pg_create_logical_replication_slot('\(database.slot)', 'pgoutput')")
         try await again()
@@ -413,7 +413,7 @@ import Testing
 
     /// The error if the log has no such column.
     private static func stop(at column: String) -> String {
-        "has no column '\(column)', which the settings name as columns, where the log goes on"
+        "has no column '\(column)', which the settings use as columns, at this position of the log"
     }
 
     private static func document(_ id: Int, _ name: String) -> String { #"{"id":\#(id),"name":"\#(name)"}"# }
@@ -520,7 +520,7 @@ import Testing
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
         try await follower.put(Self.settings(database, named: "label"))
-        try await follower.waitForError("has no column 'label', which the settings name as columns. Mend the settings")
+        try await follower.waitForError("has no column 'label', which the settings use as columns. Correct")
         await running.stop()
     }
 

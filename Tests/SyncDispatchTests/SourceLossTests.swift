@@ -156,7 +156,7 @@ import Testing
             text.replacing(/"system":"[0-9]+"/) { _ in #""system":"1""# }
         }
         let running = follower.work()
-        try await follower.waitForError("leads to another database cluster than before")
+        try await follower.waitForError("points to a different database cluster")
         await running.stop()
     }
 
@@ -165,7 +165,7 @@ import Testing
             text.replacing(/"confirmed_lsn":"[0-9A-F\/]+"/) { _ in #""confirmed_lsn":"FFFF\/0""# }
         }
         let running = follower.work()
-        try await follower.waitForError("the database was set back")
+        try await follower.waitForError("the database was reset")
         await running.stop()
     }
 
@@ -346,7 +346,7 @@ import Testing
         )
         let follower = try await Follower(gateway, database)
         let running = follower.work()
-        try await follower.waitForError("may share an id")
+        try await follower.waitForError("may have the same id")
         try await follower.put(
             database.settings(
                 #"{"table":"public.contact","entity_type":"contact","id":["shop","id"],"columns":{"name":"name"}}"#
@@ -429,7 +429,7 @@ import Testing
             )
         )
         let running = follower.work()
-        try await follower.waitForError("leaves out column 'owner'")
+        try await follower.waitForError("omits column 'owner'")
         await running.stop()
     }
 

@@ -100,7 +100,7 @@ import WebhooksFeature
                     Issue.record("\(host): \(answer)")
                     continue
                 }
-                #expect(reason.contains("nothing is sent there") || reason.contains("could not be resolved"))
+                #expect(reason.contains("webhooks are not sent there") || reason.contains("could not be resolved"))
             }
         }
         #expect(connections.load(ordering: .sequentiallyConsistent) == 0)

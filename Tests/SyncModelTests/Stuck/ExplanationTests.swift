@@ -192,7 +192,7 @@ import Testing
         #expect(blocked.sentence.contains("more than 10000 mutations"))
         #expect(blocked.sentence.contains("waits for 1 mutation"))
         let next = try Self.finding(.mutationWaits, Self.asked(Self.record(.pending)))
-        #expect(next.sentence == "The mutation is pending; nothing of the lane comes before it.")
+        #expect(next.sentence == "The mutation is pending; it is the first of the lane.")
         let second = try Self.finding(.mutationWaits, Self.asked(Self.record(.pending), ahead: 1))
         #expect(second.sentence == "The mutation is pending; 1 mutation of the lane comes before it.")
         let failed = try Self.finding(

@@ -50,7 +50,7 @@ extension EntityTypeUpdate {
         }
         let relations = members.map { ($0.name.string, $0.value) }
         guard relations.count <= Relation.limit else {
-            return [wrong("a type may have \(Relation.limit) relations at most")]
+            return [wrong("a type may have at most \(Relation.limit) relations")]
         }
         return relations.compactMap { member, target in
             let pointer = JSONPointer("/relations").appending(member: member).text
@@ -59,7 +59,7 @@ extension EntityTypeUpdate {
                 return wrong("a relation is a member of the type's documents, \(bounds)", Rule.range, pointer)
             }
             guard let name = target.string, EntityType.isValidName(name) else {
-                let detail = "a relation leads to an entity type, whose name matches [a-z][a-z0-9_-]{0,63}"
+                let detail = "a relation must refer to an entity type, whose name matches [a-z][a-z0-9_-]{0,63}"
                 return wrong(detail, Rule.entityType, pointer)
             }
             return nil

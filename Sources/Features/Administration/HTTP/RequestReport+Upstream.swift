@@ -7,7 +7,7 @@ import SyncStore
 extension RequestReport {
     mutating func baseURL(_ value: JSONValue) -> String? {
         guard let text = value.string else {
-            refuse("/base_url", Rule.memberType, "base_url must be a string; DELETE takes the upstream away")
+            refuse("/base_url", Rule.memberType, "base_url must be a string; use DELETE to remove the upstream")
             return nil
         }
         do throws(BaseURL.Malformed) {
@@ -29,7 +29,8 @@ extension RequestReport {
         if let text = value.string, !text.isEmpty, text.utf8.count <= 200, JSONPointer.isValid(text) {
             return .set(text)
         }
-        let detail = "id_pointer must be a JSON Pointer (RFC 6901) of one step at least, like /id, and of 200 bytes"
+        let detail =
+            "id_pointer must be a JSON Pointer (RFC 6901) of at least one step, like /id, and at most 200 bytes"
         return keep("/id_pointer", Rule.range, detail + " at most")
     }
 
@@ -99,7 +100,7 @@ extension RequestReport {
     /// Refuses a name that many servers take for one given before.
     private mutating func note(_ name: String, at pointer: String, _ seen: inout Set<ExactText>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
-        let detail = "a header's name does not depend on case, nor on - and _; name it once"
+        let detail = "names of headers are compared without case, and with - equal to _; list each name once"
         refuse(pointer, Rule.duplicateMember, detail)
     }
 
@@ -145,7 +146,7 @@ extension RequestReport {
 
     private mutating func signed(_ rules: UpstreamRules) -> Change<UpstreamCredential?> {
         guard !rules.canSign else { return .set(.signed) }
-        let detail = "this gateway has no key to sign with; set SLUICE_SIGNING_KEY_FILE, or choose another credential"
+        let detail = "this gateway has no signing key; set SLUICE_SIGNING_KEY_FILE, or choose another credential"
         return keep("/credential", Rule.range, detail)
     }
 
@@ -179,7 +180,7 @@ extension RequestReport {
             return nil
         }
         if let text = value.string, !text.isEmpty { return text }
-        let detail = "\(member) must be a string that is not empty; leave credential out to keep the one that is set"
+        let detail = "\(member) must be a non-empty string; omit credential to keep the current one"
         refuse(pointer, Rule.memberType, detail)
         return nil
     }

@@ -29,9 +29,9 @@ struct UpstreamProbeEndpoint: Sendable {
         catalog.invalidate(id)
         guard let organization = try await catalog.organization(id) else { throw Refusal.notFound }
         guard let upstream = organization.upstream else {
-            throw Problem(.notFound, "The organization has no upstream: PUT one first.")
+            throw Problem(.notFound, "The organization has no upstream; PUT one first.")
         }
-        guard let probes else { throw Problem(.overloaded, "This gateway sends nothing to upstreams.") }
+        guard let probes else { throw Problem(.overloaded, "This gateway does not send requests to upstreams.") }
         let fetch = UpstreamFetch(
             organization: id,
             method: request.method,

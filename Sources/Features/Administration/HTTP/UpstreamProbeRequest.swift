@@ -22,7 +22,7 @@ struct UpstreamProbeRequest: Sendable {
             case "method":
                 method = value.string ?? ""
                 if !Self.methods.contains(method) {
-                    report.refuse("/method", Rule.range, "method must be GET, HEAD or OPTIONS: a probe changes nothing")
+                    report.refuse("/method", Rule.range, "method must be GET, HEAD or OPTIONS")
                 }
             default: return false
             }

@@ -71,7 +71,7 @@ extension Administration {
 
     private static var noUpstream: Problem {
         let detail =
-            "the organization has no upstream to forward to; set it first, by PUT /admin/organizations/{id}/upstream"
+            "the organization has no upstream; set it first with PUT /admin/organizations/{id}/upstream"
         return Problem(.validationFailed, pointer: "/upstream", rule: Rule.range, detail)
     }
 
@@ -156,17 +156,17 @@ extension EntityTypeUpdate {
     /// Why a type in use was not changed.
     fileprivate func refusal(of type: EntityType?) throws -> Problem {
         // a concurrent change of the type has removed the obstacle
-        let overtaken = Problem.overloaded("the entity type is being changed by somebody else")
+        let overtaken = Problem.overloaded("the entity type is being changed by another request")
         guard let type else { return overtaken }
         if let idSpace, idSpace != type.idSpace {
-            let detail = "'\(type.name)' has mutations or entities: its id space stays as it is; use another type"
+            let detail = "'\(type.name)' has mutations or entities, so its id space is fixed; use another type"
             return Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
         }
         let wanted = try relations.map { EntityType.relations(stored: try JSONTree(parsing: $0).root) } ?? []
         guard let lost = type.relations.first(where: { !wanted.contains($0) }) else { return overtaken }
         let detail =
-            "'\(type.name)' has mutations or entities, whose '\(lost.member)' holds ids of '\(lost.entityType)': name the "
-            + "relation as it is; for another meaning use another member"
+            "'\(type.name)' has mutations or entities, whose '\(lost.member)' contains ids of '\(lost.entityType)': "
+            + "keep the relation, and use another member for another purpose"
         let pointer = JSONPointer("/relations").appending(member: lost.member).text
         return Problem(.validationFailed, pointer: pointer, rule: "relation_is_immutable", detail)
     }

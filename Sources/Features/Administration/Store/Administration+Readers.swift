@@ -60,7 +60,7 @@ extension Administration {
         }
         guard !facts.seesEverything else {
             throw Self.refusal(
-                "\"\(role)\" would see every organization: it is, or may become, a superuser, one that bypasses "
+                "\"\(role)\" would see every organization: it is, or may become, a superuser, a role that bypasses "
                     + "row-level security, the owner of the tables, or the gateway"
             )
         }
@@ -144,11 +144,11 @@ extension Administration {
         } catch let error as PostgresError where error.sqlState == "42501" {
             throw Problem(
                 .forbidden,
-                "this database role may not do that; as a superuser, run: \(membership ?? "the same"); then repeat "
-                    + "this command"
+                "the gateway's database role has no right to do this; as a superuser, run: "
+                    + "\(membership ?? "the same"); then repeat this command"
             )
         } catch let error as PostgresError where error.sqlState == "42704" {
-            throw Problem(.forbidden, "the roles are not there yet; run: sluice migrate --roles")
+            throw Problem(.forbidden, "the roles do not exist; run: sluice migrate --roles")
         } catch {
             throw failure.problem(error, doing: "bind a reader")
         }

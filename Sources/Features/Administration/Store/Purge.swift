@@ -33,7 +33,7 @@ extension Administration {
             }
             catalog.invalidate(id)
             identities.invalidate()
-            logger.notice("organization purged", metadata: ["organization": "\(id.uuidString.lowercased())"])
+            logger.notice("Organization purged", metadata: ["organization": "\(id.uuidString.lowercased())"])
             return true
         } catch {
             throw failure.problem(error, doing: "purge an organization")

@@ -46,7 +46,7 @@ package struct UpstreamUpdate: Sendable {
     private static func checkUnique(_ credential: String, in settings: UpstreamSettings) throws(Problem) {
         let folded = UpstreamRequest.foldedHeader(credential)
         let isIt = { (name: String) in UpstreamRequest.foldedHeader(name) == folded }
-        let detail = "\(credential) carries the credential; name it in one place only"
+        let detail = "\(credential) contains the credential; set it in one place only"
         if let name = settings.headers.keys.lazy.map(\.string).first(where: isIt) {
             let pointer = JSONPointer("/headers").appending(member: name).text
             throw Problem(.validationFailed, pointer: pointer, rule: Rule.header, detail)

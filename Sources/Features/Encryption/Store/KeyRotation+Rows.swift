@@ -31,7 +31,7 @@ extension KeyRotation {
             guard try await isThere(organization) else { return nil }
             let seal = try await catalog.seal(of: organization)
             guard let number = seal.number else {
-                throw Problem(.validationFailed, "the organization has no data key, and no master key is to wrap one")
+                throw Problem(.validationFailed, "the organization has no data key, and no master key wraps one")
             }
             try await waitUntilKnown(number, organization, grace, onWait)
             var run = SealingRun(

@@ -137,7 +137,7 @@ package struct KeyRotation: Sendable {
             throw Problem(.validationFailed, "no master key is configured: set SLUICE_MASTER_KEY_FILE")
         }
         guard let master = masterKeys.wrapping else {
-            throw Problem(.validationFailed, "the file of master keys begins with -: none of them is to wrap data keys")
+            throw Problem(.validationFailed, "the file of master keys begins with -, so no master key wraps data keys")
         }
         return (masterKeys, master)
     }

@@ -104,14 +104,14 @@ struct ReceiverEndpoint: Sendable {
         metrics.run(.webhook, .unauthorized)
         logger.log(
             level: warned.isDue() ? .notice : .debug,
-            "A message for a source was refused: there is none, it is disabled, or the signature does not hold",
+            "A message for a source was rejected: the source is unknown or disabled, or the signature is invalid",
             metadata: [
                 LogKeys.requestID: .string(exchange.requestID),
                 "source": .string("\(exchange.parameters[0].prefix(36))/\(exchange.parameters[1].prefix(64))"),
             ]
         )
         return Refusal(
-            Problem(.unauthorized, "No source of this name takes a message with this signature and time."),
+            Problem(.unauthorized, "No source of this name accepts a message with this signature and time."),
             headers: [.wwwAuthenticate: "Webhook-Signature"]
         )
     }
@@ -202,7 +202,7 @@ struct ReceiverEndpoint: Sendable {
         }
         guard let first = refused.first else { return nil }
         if let overloaded = refused.first(where: { $0.code == .overloaded }) { return overloaded }
-        let more = refused.count > 1 ? " (and \(refused.count - 1) more events were refused)" : ""
+        let more = refused.count > 1 ? " (and \(refused.count - 1) more events were rejected)" : ""
         return Problem(.validationFailed, first.detail + more, errors: refused.flatMap(\.errors))
     }
 
@@ -211,7 +211,7 @@ struct ReceiverEndpoint: Sendable {
         guard problem.code != .overloaded else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
         logger.notice(
-            "A source's message was refused",
+            "A source's message was rejected",
             metadata: [
                 LogKeys.requestID: .string(exchange.requestID),
                 LogKeys.organization: .string(receiver.key.organization.lowercased),

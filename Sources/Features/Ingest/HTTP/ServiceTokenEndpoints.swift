@@ -58,7 +58,7 @@ struct ServiceTokenEndpoints: Sendable {
             return true
         }
         guard let source else {
-            let detail = "source must say what brings events with the token"
+            let detail = "source is required: the name of the source of the token's events"
             throw Problem(.validationFailed, pointer: "/source", rule: Rule.required, detail)
         }
         return source

@@ -33,10 +33,10 @@ struct SourceAuthenticator: Sendable {
     private func bearer(_ headers: HTTPFields) async throws -> IngestBearer {
         let text = try BearerToken.of(headers)
         guard let token = ServiceToken(parsing: text) else {
-            throw BearerToken.refusal("invalid_token", "Events are brought with a service token of the organization.")
+            throw BearerToken.refusal("invalid_token", "Events require a service token of the organization.")
         }
         guard let bearer = try await tokens.bearer(of: token) else {
-            throw BearerToken.refusal("invalid_token", "The service token is not known here, or was revoked.")
+            throw BearerToken.refusal("invalid_token", "The service token is unknown or revoked.")
         }
         if let chosen = headers[.sluiceOrganization], UUID(parsing: chosen) != bearer.organization {
             throw Problem.unknownOrganization

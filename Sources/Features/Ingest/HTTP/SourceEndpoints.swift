@@ -51,7 +51,8 @@ struct SourceEndpoints: Sendable {
             let request = try SourceSecretRequest(body: body)
             guard let found = try await administration.source(key) else { throw Refusal.notFound }
             guard found.kind == .webhook else {
-                let detail = "only a webhook source has two secrets for a while; put the source with another one"
+                let detail =
+                    "only webhook sources support two secrets during a rotation; PUT the source with another secret"
                 throw Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
             }
             let usual = request.secret == nil ? WebhookSecret().text : nil

@@ -19,7 +19,7 @@ extension SourceUpdate {
                 kind = report.value(
                     value.string.flatMap(SourceKind.init(rawValue:)),
                     at: "/kind",
-                    "kind is one of \(known)"
+                    "kind must be one of \(known)"
                 )
             case "settings": settings = value
             case "status":
@@ -47,7 +47,7 @@ extension SourceUpdate {
             update = SourceSettings(kind, settings, at: "/settings", &defects)
             report.problems += defects.problems
             if let json = update?.json, json.count > SourceSettings.maximumBytes {
-                report.refuse("/settings", Rule.range, "settings take \(SourceSettings.maximumBytes) bytes at most")
+                report.refuse("/settings", Rule.range, "settings may have at most \(SourceSettings.maximumBytes) bytes")
             }
             if kind == .webhook, let text = secret { secret = report.receiverSecret(text) }
         }
@@ -139,7 +139,7 @@ extension SourceAdministration.Beginning {
         }
         var report = SettingsReport()
         guard let beginning = Self(from: tree.root, of: source, &report) else {
-            let first = report.problems.first?.detail ?? "there is no such place"
+            let first = report.problems.first?.detail ?? "the place does not exist"
             throw Problem(.validationFailed, first, errors: report.problems)
         }
         self = beginning
@@ -172,7 +172,7 @@ struct SourceTestRequest {
             }
             return true
         } then: { report in
-            if !hasBody { report.refuse("/body", Rule.required, "body is required: what is sent, as JSON") }
+            if !hasBody { report.refuse("/body", Rule.required, "body is required: the message as JSON") }
         }
         self = request
     }

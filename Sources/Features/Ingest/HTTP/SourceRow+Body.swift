@@ -45,7 +45,7 @@ package struct SourceTrial: AnswerBody {
         limits: IntakeLimits
     ) throws(Problem) {
         guard let mapping = mapping ?? SourceSettings(source.kind, stored: source.settings)?.mapping else {
-            let detail = "a source of kind \(source.kind.rawValue) has no mapping: there is nothing to test"
+            let detail = "a source of kind \(source.kind.rawValue) has no mapping, so it cannot be tested"
             throw Problem(.validationFailed, pointer: "/mapping", rule: Rule.required, detail)
         }
         let tree: JSONTree

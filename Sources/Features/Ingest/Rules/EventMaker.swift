@@ -121,7 +121,7 @@ struct EventMaker {
     ) -> JSONValue? {
         guard let value = values.value(at: pointer) else {
             let place = pointer.place(in: place)
-            report(member, Rule.required, "there is nothing at '\(place)', which is to be the event's \(member)")
+            report(member, Rule.required, "no value at '\(place)', which is mapped to the event's \(member)")
             return nil
         }
         return member == "document" ? value : short(member, value)
@@ -139,7 +139,7 @@ struct EventMaker {
 
     private mutating func short(_ member: String, _ value: JSONValue) -> JSONValue? {
         guard value.rawCount <= Self.maximumScalarBytes else {
-            report(member, Rule.range, "this is to be the event's \(member), and is too long for that")
+            report(member, Rule.range, "this is mapped to the event's \(member), but is too long")
             return nil
         }
         return value
@@ -167,7 +167,7 @@ struct EventMaker {
             if let name = MappedScalar(value)?.name, let operation = operations[name] { return operation }
             if let otherwise { return otherwise }
             let known = operations.keys.map(\.string).sorted().joined(separator: ", ")
-            report("operation", Rule.operation, "this is to say the event's operation, as one of: \(known)")
+            report("operation", Rule.operation, "this is mapped to the event's operation, and must be one of: \(known)")
             return nil
         }
     }
@@ -180,7 +180,7 @@ struct EventMaker {
             return
         }
         guard let unit = rule.timeUnit else {
-            let detail = "this is a number; the rule's occurred_at_unit says whether it is seconds or milliseconds"
+            let detail = "this is a number; set the rule's occurred_at_unit to seconds or milliseconds"
             return report("occurred_at", Rule.timestamp, detail)
         }
         let (scale, limit): (Int64, Int64) =

@@ -88,10 +88,10 @@ package struct MappingRule: Sendable, Hashable {
             report.refuse(pointer + "/version", Rule.required, detail)
         }
         if let operation, operation.mayHaveDocument, !seen.contains("document") {
-            report.refuse(pointer + "/document", Rule.required, "document is required but for a delete")
+            report.refuse(pointer + "/document", Rule.required, "document is required, except for a delete")
         }
         if seen.contains("occurred_at_unit"), !seen.contains("occurred_at") {
-            report.refuse(pointer + "/occurred_at_unit", Rule.range, "this is for occurred_at, which is not there")
+            report.refuse(pointer + "/occurred_at_unit", Rule.range, "this requires occurred_at, which is missing")
         }
         guard report.problems.count == before, let type, let operation, let id = pointers["id"] else { return nil }
         self.conditions = conditions
@@ -114,7 +114,7 @@ package struct MappingRule: Sendable, Hashable {
     ) -> [Condition] {
         var conditions: [Condition] = []
         var count = 0
-        report.members(of: value, at: pointer, "when: pointers, with what must stand there", hasNulls: true) {
+        report.members(of: value, at: pointer, "when: pointers, with the required values", hasNulls: true) {
             report,
             member,
             place,
@@ -134,7 +134,7 @@ package struct MappingRule: Sendable, Hashable {
             let scalars = values.compactMap { Self.scalar($0) }
             if values.isEmpty || values.count > valueLimit || scalars.count != values.count {
                 let form = "strings of at most \(maximumValueBytes) bytes, whole numbers, true, false or null"
-                report.refuse(place, Rule.range, "a condition names 1 to \(valueLimit) values: \(form)")
+                report.refuse(place, Rule.range, "a condition must have 1 to \(valueLimit) values: \(form)")
             } else {
                 conditions.append(Condition(at: at, values: scalars))
             }
@@ -191,7 +191,7 @@ extension MappingRule.OperationChoice {
         }
         var (at, values, otherwise): (MappedPointer?, [ExactText: IngestOperation]?, IngestOperation?)
         let before = report.problems.count
-        let seen = report.members(of: value, at: pointer, "an operation: at, values, otherwise; or one by its name") {
+        let seen = report.members(of: value, at: pointer, "an operation: at, values, otherwise; or its name") {
             report,
             member,
             place,
@@ -201,7 +201,7 @@ extension MappingRule.OperationChoice {
             case "otherwise": otherwise = Self.operation(value, place, &report)
             case "values":
                 var found: [ExactText: IngestOperation] = [:]
-                report.members(of: value, at: place, "values: what may stand there, with operations") {
+                report.members(of: value, at: place, "values: possible values, with operations") {
                     report,
                     name,
                     place,
@@ -210,7 +210,7 @@ extension MappingRule.OperationChoice {
                     return true
                 }
                 if found.isEmpty || found.count > MappingRule.valueLimit {
-                    report.refuse(place, Rule.range, "values names 1 to \(MappingRule.valueLimit) operations")
+                    report.refuse(place, Rule.range, "values must contain 1 to \(MappingRule.valueLimit) operations")
                 }
                 values = found
             default: return false
@@ -257,8 +257,8 @@ extension MappingRule.OperationChoice {
 
 extension SettingsReport {
     static let pointerForm = """
-        this must be a JSON Pointer (RFC 6901) of at most \(MappedPointer.maximumBytes) bytes, as /data/id; with ^ in front \
-        from the whole body on
+        this must be a JSON Pointer (RFC 6901) of at most \(MappedPointer.maximumBytes) bytes, such as /data/id; with ^ \
+        in front, it starts at the whole body
         """
 
     /// A pointer of a mapping.

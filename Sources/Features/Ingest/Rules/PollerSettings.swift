@@ -31,10 +31,10 @@ package struct PollerSettings: Sendable, Hashable {
             /// A description of this form, for error messages.
             var words: String {
                 switch self {
-                case .rfc3339: "a time in the form of RFC 3339, as 2026-11-20T07:00:00Z"
+                case .rfc3339: "a time in the form of RFC 3339, such as 2026-11-20T07:00:00Z"
                 case .seconds: "seconds since 1970, or a time in the form of RFC 3339"
                 case .milliseconds: "milliseconds since 1970, or a time in the form of RFC 3339"
-                case .text: "a number or a text, as updated_since has it"
+                case .text: "a number or a text, as in updated_since"
                 }
             }
         }
@@ -93,12 +93,12 @@ package struct PollerSettings: Sendable, Hashable {
             case "mapping":
                 mapping = SourceMapping(value, at: place, &report)
                 if mapping?.events != nil {
-                    let detail = "the items of a page are named by items, beside mapping"
+                    let detail = "a poller's items are configured by items, not in mapping"
                     report.refuse(place + "/events", Rule.unknownMember, detail)
                 }
                 // else a page's events could be many times as large as the page
                 for (index, rule) in (mapping?.rules ?? []).enumerated() where rule.document?.isOfBody == true {
-                    let detail = "a poller's documents are in its items: the pointer cannot lead from the whole body on"
+                    let detail = "a poller's documents are in its items, so the pointer cannot start at the body"
                     report.refuse("\(place)/rules/\(index)/document", Rule.range, detail)
                 }
             default: return false
@@ -132,7 +132,7 @@ package struct PollerSettings: Sendable, Hashable {
         }
         if let pageSize { ours.append(("/page_size/parameter", pageSize.parameter)) }
         for (place, parameter) in ours where !seen.insert(parameter).inserted {
-            report.refuse(pointer + place, Rule.duplicateMember, "'\(parameter)' is a parameter of the request already")
+            report.refuse(pointer + place, Rule.duplicateMember, "'\(parameter)' is already a parameter of the request")
         }
     }
 
@@ -171,11 +171,11 @@ package struct PollerSettings: Sendable, Hashable {
     /// if there is no such place, which the report has then.
     func state(from value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [UInt8]? {
         guard let form = since?.form else {
-            report.refuse(pointer, Rule.range, "from must be null, for all: there is no updated_since to begin at")
+            report.refuse(pointer, Rule.range, "from must be null (everything), because updated_since is not set")
             return nil
         }
         guard let since = SinceValue(value, form) else {
-            let detail = "from must be null, for all, or where to begin: \(form.words)"
+            let detail = "from must be null (everything) or the start: \(form.words)"
             report.refuse(pointer, Rule.range, detail)
             return nil
         }
@@ -207,7 +207,7 @@ extension PollerSettings.Since {
         guard let seen else { return nil }
         report.require(["parameter", "form", "from"], in: seen, at: pointer)
         if form == .text, seen.contains("overlap_seconds") {
-            let detail = "overlap_seconds is for times; what is a text is sent back as it is"
+            let detail = "overlap_seconds requires times; a text is sent back unchanged"
             report.refuse(pointer + "/overlap_seconds", Rule.range, detail)
         }
         guard report.problems.count == before, let parameter, let form, let from else { return nil }
@@ -239,7 +239,7 @@ extension PollerSettings.Paging {
                 if value.bool == true {
                     found.append(.link)
                 } else {
-                    report.refuse(place, Rule.range, "link must be true; leave paging out where there is one page")
+                    report.refuse(place, Rule.range, "link must be true; omit paging if there is only one page")
                 }
             case "cursor":
                 var (parameter, at): (String?, String?)
@@ -281,7 +281,7 @@ extension PollerSettings.Paging {
         }
         guard let seen, report.problems.count == before else { return nil }
         guard seen.count == 1, let paging = found.first else {
-            report.refuse(pointer, Rule.range, "paging is one of \(Self.form); left out, there is one page")
+            report.refuse(pointer, Rule.range, "paging must be one of \(Self.form); omit it if there is only one page")
             return nil
         }
         self = paging

@@ -50,7 +50,7 @@ package struct SettingsReport: Sendable {
             let member = name.string
             let place = JSONPointer(pointer).appending(member: member).text
             guard seen.insert(member).inserted else {
-                refuse(place, Rule.duplicateMember, "'\(member)' is there twice")
+                refuse(place, Rule.duplicateMember, "'\(member)' occurs twice")
                 continue
             }
             if !read(&self, member, place, value) {

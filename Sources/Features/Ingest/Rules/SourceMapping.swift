@@ -88,12 +88,12 @@ package struct SourceMapping: Sendable, Hashable {
     private func items(of body: JSONValue, limit: Int) throws(Problem) -> [JSONValue] {
         guard let events else { return [body] }
         guard let elements = body.value(at: events.pointer)?.elements else {
-            let detail = "the mapping expects an array of events at '\(events.pointer)', and there is none"
+            let detail = "the mapping expects an array of events at '\(events.pointer)', which is missing"
             throw Problem(.validationFailed, pointer: events.pointer, rule: Rule.memberType, detail)
         }
         let items = Array(elements.prefix(limit + 1))
         guard items.count <= limit else {
-            throw Problem(.payloadTooLarge, "a message may hold \(limit) events, this one holds more")
+            throw Problem(.payloadTooLarge, "a message may contain at most \(limit) events")
         }
         return items
     }

@@ -70,7 +70,7 @@ package enum SourceSettings: Sendable, Hashable {
     ) -> [UInt8]? {
         switch self {
         case .webhook:
-            report.refuse(pointer, Rule.unknownMember, "a webhook source brings what is sent, and cannot begin anew")
+            report.refuse(pointer, Rule.unknownMember, "a webhook source only receives messages")
             return nil
         case .poller(let settings): return settings.state(from: value, at: pointer, &report)
         case .postgres: return ReplicationSettings.state(from: value, at: pointer, &report)
@@ -94,7 +94,7 @@ package enum SourceSettings: Sendable, Hashable {
     package static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {
         switch kind {
         case .webhook: ReceiverSettings.problem(ofSecret: secret)
-        case .poller: secret == nil ? nil : "a poller has no secret: requests carry the upstream's credential"
+        case .poller: secret == nil ? nil : "a poller has no secret: requests use the upstream's credential"
         case .postgres: ReplicationSettings.problem(ofSecret: secret)
         }
     }

@@ -85,7 +85,9 @@ package struct SourceAdministration: Sendable {
     ) throws(Problem) {
         let kind = update.settings.kind
         if let old, old.kind != kind {
-            let detail = "the source is of kind \(old.kind.rawValue), and stays so; delete it to make another"
+            let detail =
+                "the kind of the source is \(old.kind.rawValue), which cannot be changed; delete the source to "
+                + "create another"
             throw Problem(.validationFailed, pointer: "/kind", rule: Rule.range, detail)
         }
         if old == nil, count >= maximumSources {
@@ -170,7 +172,7 @@ package struct SourceAdministration: Sendable {
     package static func cannotRun(_ source: SourceRow) -> Problem {
         let reason =
             source.kind.isWorkedOn
-            ? "the source is disabled; enable it first" : "a webhook source takes what is sent: nothing is fetched"
+            ? "the source is disabled; enable it first" : "a webhook source only receives messages; nothing is fetched"
         return Problem(.statusTransitionMustBeValid, reason)
     }
 

@@ -83,7 +83,7 @@ struct PollRun: Sendable {
             if Task.isCancelled { return nil }
             if taken.isInterrupted { return finished(released(after: 0), tally) }
             if let reason = taken.failure {
-                let failure = PollFailure("the feed could not take a page's items: \(reason)")
+                let failure = PollFailure("the items of a page could not be committed: \(reason)")
                 return finished(failed(failure, nil, planner.settings, failures).outcome, tally)
             }
             let step = planner.state(
@@ -126,7 +126,7 @@ struct PollRun: Sendable {
         do throws(Problem) {
             return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil
         } catch {
-            logger.debug("How far a source is was not written", metadata: ["reason": "\(error.detail)"])
+            logger.debug("A source's progress was not written", metadata: ["reason": "\(error.detail)"])
             return true
         }
     }

@@ -128,7 +128,7 @@ package final class Poller: Service {
                     tasks.addTask { await self.work(on: source) }
                 }
             } catch {
-                return logger.debug("Sources were not looked for", metadata: ["reason": "\(error.detail)"])
+                return logger.debug("Due sources could not be queried", metadata: ["reason": "\(error.detail)"])
             }
         } while place != nil && !ends
     }
@@ -268,7 +268,7 @@ package final class Poller: Service {
         }
         if let refusal = result.firstRefusal {
             logger.warning(
-                "Items of a source were refused",
+                "Items of a source were rejected",
                 metadata: Self.metadata(claim.key, ["count": "\(result.refused)", "reason": "\(refusal)"])
             )
         }

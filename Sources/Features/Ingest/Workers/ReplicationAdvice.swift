@@ -9,27 +9,27 @@ struct ReplicationAdvice {
         switch error.sqlState {
         case "55006":
             return SourceTrouble(
-                "Slot '\(settings.slot)' is read by somebody else: \(error.message). One reader at a time has it; if that "
-                    + "is another gateway or program, make a slot of its own.",
+                "Slot '\(settings.slot)' is read by another process: \(error.message). A slot has one reader at a "
+                    + "time. If it is used by another gateway or program, create a separate slot.",
                 isFatal: false
             )
         case "42704":
             return SourceTrouble("The slot or the publication is missing: \(error.message). \(Self.docs)")
         case "42501":
             return SourceTrouble(
-                "The role may not do this: \(error.message). Run there: ALTER ROLE … REPLICATION (of managed databases, "
-                    + "grant the role that stands for it, such as rds_replication)."
+                "The role may not do this: \(error.message). Run there: ALTER ROLE … REPLICATION (of managed "
+                    + "databases, grant the equivalent role, such as rds_replication)."
             )
         case "55000": return SourceTrouble("The slot cannot be read: \(error.message). \(Self.docs)")
         case "42703", "42883":
-            return SourceTrouble("The server does not know what PostgreSQL 13 does: \(error.message).")
+            return SourceTrouble("The server lacks a feature of PostgreSQL 13: \(error.message).")
         default: break
         }
-        if error.kind == .decoding { return SourceTrouble("What the server sends cannot be read: \(error.message).") }
+        if error.kind == .decoding { return SourceTrouble("The server's messages cannot be read: \(error.message).") }
         let words = SourceStoreWords.sentence(error.words)
         let known = Self.connecting.first { error.message.contains($0.sign) }
         if let known { return SourceTrouble("\(words) \(known.advice)") }
-        return SourceTrouble("The database is not reached: \(words)", isFatal: !error.isUnavailable)
+        return SourceTrouble("The database cannot be reached: \(words)", isFatal: !error.isUnavailable)
     }
 
     // MARK: - Events
@@ -37,7 +37,7 @@ struct ReplicationAdvice {
     /// For an event that the feed did not take within the attempts.
     func postponed(_ event: LoggedEvent, _ reason: String) -> SourceTrouble {
         SourceTrouble(
-            "Changes cannot be taken, from \(Self.name(of: event)) on: \(SourceStoreWords.sentence(reason)) "
+            "Changes cannot be committed, starting with \(Self.name(of: event)): \(SourceStoreWords.sentence(reason)) "
                 + "The slot keeps them; the gateway retries after a pause.",
             isFatal: false
         )
@@ -46,9 +46,9 @@ struct ReplicationAdvice {
     /// For an event that the feed can never take.
     func impossible(_ event: LoggedEvent, _ reason: String) -> SourceTrouble {
         SourceTrouble(
-            "The feed cannot take \(Self.name(of: event)): \(SourceStoreWords.sentence(reason)) "
-                + "The slot keeps this change and those after it. Take the table out of the source's settings until "
-                + "state.confirmed_lsn is past this event, make the row smaller, put the table back, and import it."
+            "\(Self.name(of: event)) cannot be committed: \(SourceStoreWords.sentence(reason)) "
+                + "The slot keeps this change and later ones. Remove the table from the source's settings until "
+                + "state.confirmed_lsn is past this event, make the row smaller, add the table again, and import it."
         )
     }
 
@@ -63,7 +63,7 @@ struct ReplicationAdvice {
     // MARK: - Positions
 
     private static let anew =
-        "Take a fresh copy of the tables (sluice import), then run the source with from null "
+        "Import the tables again (sluice import), then run the source with from null "
         + "(sluice sources run --from-beginning)"
 
     /// Why the log between a stored position and the slot cannot be read; nil if nothing is missing.
@@ -76,21 +76,22 @@ struct ReplicationAdvice {
         let anew = Self.anew
         if state.system != server.system {
             return SourceTrouble(
-                "The URI leads to another database cluster than before (system identifier \(server.system), was "
-                    + "\(state.system)), whose log does not continue this source's. Correct the secret, or: \(anew)."
+                "The URI points to a different database cluster (system identifier \(server.system), was "
+                    + "\(state.system)), whose log does not continue this source's log. Correct the secret, or: "
+                    + "\(anew)."
             )
         }
         if server.end < known {
             return SourceTrouble(
                 "The server's log ends at \(server.end), before the source's position \(known): "
-                    + "the database was set back, as by a restore or a failover that lost commits. \(anew)."
+                    + "the database was reset by a restore, or by a failover that lost commits. \(anew)."
             )
         }
         if state.timeline != nil, confirmed > known {
             return SourceTrouble(
                 "Slot '\(settings.slot)' is at \(confirmed), ahead of the source's position \(known): "
                     + "Sluice's database was restored from a backup, or another program read the slot. "
-                    + "The changes in between are not in the log any more. \(anew)."
+                    + "The changes in between are no longer in the log. \(anew)."
             )
         }
         return nil
@@ -111,17 +112,17 @@ struct ReplicationAdvice {
         )
     }
 
-    static let docs = "docs/ingest.md, 'A database's own tables', says how to make them."
+    static let docs = "docs/ingest.md, 'A database's own tables', describes how to create them."
 
     /// Messages of a server while a connection is opened; they have no code.
     private static let connecting: [(sign: String, advice: String)] = [
-        ("password authentication failed", "Give the source a secret with the right user and password."),
-        ("no password supplied", "Give the source a secret with a password in it."),
-        ("no pg_hba.conf entry", "Let the role connect from the gateway's address, in the server's pg_hba.conf."),
+        ("password authentication failed", "Correct the user and password in the source's secret."),
+        ("no password supplied", "Add a password to the source's secret."),
+        ("no pg_hba.conf entry", "Allow the role to connect from the gateway's address in the server's pg_hba.conf."),
         ("must be superuser or replication role", "Run there: ALTER ROLE … REPLICATION."),
         ("permission denied to start WAL sender", "Run there: ALTER ROLE … REPLICATION."),
-        ("certificate verify failed", "Its certificate is not by an authority that the gateway trusts."),
-        ("server does not support SSL", "Turn TLS on there, or name another sslmode."),
+        ("certificate verify failed", "The gateway does not trust the issuer of its certificate."),
+        ("server does not support SSL", "Enable TLS on the server, or use another sslmode."),
     ]
 }
 

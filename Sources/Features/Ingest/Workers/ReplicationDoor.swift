@@ -31,7 +31,9 @@ package struct ReplicationDoor: Sendable {
             }
             // connects to the address that was checked, even if the name resolves to another one later
             guard let address = addresses.first(where: { uri.problem($0, policy) == nil }) else {
-                throw SourceTrouble("Host '\(uri.host)' is not connected to: \(uri.problem(first, policy) ?? "").")
+                throw SourceTrouble(
+                    "Connections to host '\(uri.host)' are not allowed: \(uri.problem(first, policy) ?? "")."
+                )
             }
             return ConnectionConfiguration(
                 uri: uri.keywords(address: address, authorities: authorities),

@@ -90,7 +90,7 @@ final class ReplicationRun: Sendable {
         } catch let problem as Problem {
             return .failed(SourceTrouble(SourceStoreWords.sentence(problem.detail), isFatal: false))
         } catch {
-            return .failed(SourceTrouble("The source was given up: \(error)", isFatal: false))
+            return .failed(SourceTrouble("The source was stopped: \(error)", isFatal: false))
         }
     }
 
@@ -192,7 +192,7 @@ final class ReplicationRun: Sendable {
         // the slot is never ahead of the state stored here
         source.confirmsIdle = false
         let stream = try await ReplicationStream.open(database, source)
-        parts.logger.info("A database's log is followed", metadata: metadata(["from": "\(begun.confirmed)"]))
+        parts.logger.info("Replication of a database started", metadata: metadata(["from": "\(begun.confirmed)"]))
         let outcome = await withTaskGroup(of: End.self) { group in
             group.addTask { await self.ending { try await self.read(stream, inspection, base: begun.base) } }
             group.addTask { await self.ending { try await self.confirm(stream) } }
@@ -249,7 +249,7 @@ final class ReplicationRun: Sendable {
                 state.confirmed = max(known, confirmed).description
             } else if state.timeline != server.timeline {
                 parts.logger.warning(
-                    "A database has another timeline, as after a failover",
+                    "A database has a new timeline, as after a failover",
                     metadata: metadata(["timeline": "\(server.timeline)"])
                 )
             }
@@ -460,7 +460,7 @@ final class ReplicationRun: Sendable {
         while true {
             try await Task.sleep(for: lack == nil ? configuration.watchInterval : configuration.tick)
             guard let slot = try await inspection.slot(now: configuration.now) else {
-                throw SourceTrouble("Slot '\(settings.slot)' is gone.")
+                throw SourceTrouble("Slot '\(settings.slot)' no longer exists.")
             }
             if notedAt.duration(to: .now) >= configuration.watchInterval {
                 note(slot.report)
@@ -526,7 +526,7 @@ final class ReplicationRun: Sendable {
             progress.state?.lastTruncation = SourceStore.bounded("\(names), \(moment)")
             progress.isNews = true
         }
-        parts.logger.warning("Tables were emptied, which is not followed", metadata: metadata(["tables": "\(names)"]))
+        parts.logger.warning("Tables were truncated, not replicated", metadata: metadata(["tables": "\(names)"]))
     }
 
     private func note(refused verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
@@ -542,7 +542,7 @@ final class ReplicationRun: Sendable {
             progress.isNews = true
         }
         let more = metadata(["count": "\(refused.count)", "reason": "\(words)"])
-        parts.logger.warning("Rows of a database were refused", metadata: more)
+        parts.logger.warning("Rows of a database were rejected", metadata: more)
     }
 
     private func metadata(_ more: Logger.Metadata = [:]) -> Logger.Metadata {

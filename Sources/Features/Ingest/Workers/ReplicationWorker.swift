@@ -110,7 +110,7 @@ package final class ReplicationWorker: Service {
                     for source in choose(found.due) { tasks.addTask { await self.work(on: source) } }
                     if next != nil, current < configuration.places { continue }
                 } catch {
-                    logger.debug("Sources were not looked for", metadata: ["reason": "\(error.detail)"])
+                    logger.debug("Due sources could not be queried", metadata: ["reason": "\(error.detail)"])
                 }
                 await cancelWhenGracefulShutdown {
                     try? await Task.sleep(for: .seconds(self.configuration.pollInterval * Double.random(in: 0.8...1.2)))
@@ -220,7 +220,7 @@ package final class ReplicationWorker: Service {
             try await finish(claim, await run.run(), failures: run.isProven ? 0 : Int(claim.failureCount))
         } catch {
             let metadata = Self.metadata(source, ["reason": "\(error.detail)"])
-            logger.warning("A source's end was not written", metadata: metadata)
+            logger.warning("The end of a source's run was not written", metadata: metadata)
         }
     }
 
@@ -247,7 +247,7 @@ package final class ReplicationWorker: Service {
             let pause = Self.pause(failures: failures, isFatal: trouble.isFatal) * Double.random(in: 0.8...1.2)
             let retry = now.adding(seconds: pause)
             logger.warning(
-                "A database's log is not followed",
+                "Replication of a database failed",
                 metadata: Self.metadata(claim.key, ["reason": "\(trouble.words)", "retry_at": "\(retry.rfc3339)"])
             )
             try await write(.failed(error: trouble.words, retryAt: retry), claim)

@@ -81,28 +81,28 @@ struct SlotInspection {
         if slot == nil {
             if state?.slot == settings.slot {
                 throw SourceTrouble(
-                    "Slot '\(settings.slot)' is gone, and what was changed since is not told any more. Make it again (or "
-                        + "have it made, with create_slot), import the tables, then run the source with from null."
+                    "Slot '\(settings.slot)' no longer exists, so changes since then are lost. Create it again (or "
+                        + "set create_slot), import the tables, then run the source with from null."
                 )
             }
             guard settings.createsSlot else {
                 throw SourceTrouble(
                     "There is no slot '\(settings.slot)'. Run there: SELECT pg_create_logical_replication_slot("
-                        + "'\(settings.slot)', 'pgoutput'), or put create_slot: true into the settings."
+                        + "'\(settings.slot)', 'pgoutput'), or set create_slot: true."
                 )
             }
             _ = try await connection.run(Query(Self.createStatement, Parameters(settings.slot)))
             slot = try await self.slot(now: now)
         }
-        guard let slot else { throw SourceTrouble("Slot '\(settings.slot)' went away.", isFatal: false) }
+        guard let slot else { throw SourceTrouble("Slot '\(settings.slot)' disappeared.", isFatal: false) }
         guard slot.plugin == "pgoutput" else {
             throw SourceTrouble(
-                "Slot '\(settings.slot)' is no logical slot of pgoutput. Name another, made by "
+                "Slot '\(settings.slot)' is not a logical slot of pgoutput. Use a slot created by "
                     + "pg_create_logical_replication_slot(…, 'pgoutput')."
             )
         }
         guard slot.isHere else {
-            throw SourceTrouble("Slot '\(settings.slot)' belongs to another database of the server than the URI names.")
+            throw SourceTrouble("Slot '\(settings.slot)' does not belong to the database of the URI.")
         }
         try Self.checkAlive(slot, settings)
         return (server, slot, finding, lack)
@@ -118,7 +118,7 @@ struct SlotInspection {
         if let slot = try await slot(now: now) {
             try Self.checkAlive(slot, settings)
         } else if !settings.createsSlot {
-            throw SourceTrouble("There is no slot '\(settings.slot)'. \(ReplicationAdvice.docs)")
+            throw SourceTrouble("Slot '\(settings.slot)' does not exist. \(ReplicationAdvice.docs)")
         }
         return warning(of: finding.publication)
     }
@@ -145,9 +145,9 @@ struct SlotInspection {
     static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
         guard slot.walStatus == "lost" else { return }
         throw SourceTrouble(
-            "Slot '\(settings.slot)' was invalidated: the server has dropped log that was not read yet "
-                + "(max_slot_wal_keep_size). Drop the slot, make it anew, import the tables, then run the source with "
-                + "from null."
+            "Slot '\(settings.slot)' was invalidated: the server removed log that had not been read "
+                + "(max_slot_wal_keep_size). Drop the slot, create it again, import the tables, then run the source "
+                + "with from null."
         )
     }
 
@@ -185,7 +185,7 @@ struct SlotInspection {
                 throw SourceTrouble(
                     "Publication '\(settings.publication)' does not publish \(lost.joined(separator: ", ")), "
                         + "so such changes would never arrive. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = "
-                        + "'insert, update, delete, truncate'); what was changed before that is not in the log, so "
+                        + "'insert, update, delete, truncate'); earlier changes are not in the log, so "
                         + "import the tables."
                 )
             }
@@ -210,9 +210,9 @@ struct SlotInspection {
         guard publication.lacking.contains("truncate") else { return nil }
         let name = settings.publication.replacing("\"", with: "\"\"")
         return
-            "Publication '\(settings.publication)' does not publish truncate, so state.last_truncation stays empty if a "
-            + "table is emptied. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = "
-            + "'insert, update, delete, truncate')"
+            "Publication '\(settings.publication)' does not publish truncate, so state.last_truncation stays empty "
+            + "if a table is emptied. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = 'insert, update, "
+            + "delete, truncate')"
     }
 
     /// The scope with the tables that the settings name. A table that was renamed since the last check is found by its
@@ -531,26 +531,26 @@ private struct TableFinding {
     }
 
     func check(_ table: FollowedTable, publication: String, isViaRoot: Bool) throws(SourceTrouble) {
-        guard exists else { throw SourceTrouble("There is no table \(table.name).") }
+        guard exists else { throw SourceTrouble("Table \(table.name) does not exist.") }
         guard isPublished else {
             let quoted = publication.replacing("\"", with: "\"\"")
             if isPartitioned, !isViaRoot {
                 throw SourceTrouble(
-                    "Table \(table.name) is partitioned, and publication '\(publication)' publishes changes "
-                        + "under the names of partitions, if at all. Run there: "
-                        + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql), and "
-                        + "ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = true)"
+                    "Table \(table.name) is partitioned, and publication '\(publication)' publishes changes with the "
+                        + "names of partitions, if at all. Run there: ALTER PUBLICATION \"\(quoted)\" ADD TABLE "
+                        + "\(table.name.sql), and ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = "
+                        + "true)"
                 )
             }
             if isPartition, isViaRoot {
                 throw SourceTrouble(
                     "Table \(table.name) is a partition, and publication '\(publication)' publishes its changes "
-                        + "under the partitioned table's name. Name that table in the settings instead, or run there: "
+                        + "with the partitioned table's name. Use that table in the settings instead, or run there: "
                         + "ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = false)"
                 )
             }
             throw SourceTrouble(
-                "Publication '\(publication)' does not have table \(table.name). Run there: "
+                "Publication '\(publication)' does not contain table \(table.name). Run there: "
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
             )
         }
@@ -561,15 +561,16 @@ private struct TableFinding {
         let names = Set<ExactText>(columns.map { renamings[$0] ?? $0 })
         for (role, column) in table.wanted where !names.contains(column) {
             throw SourceTrouble(
-                "Table \(table.name) has no column '\(column)', which the settings name as \(role). Mend the settings; if "
-                    + "it was renamed, the old name goes into the table's 'renamed', for what the log has from before."
+                "Table \(table.name) has no column '\(column)', which the settings use as \(role). Correct the "
+                    + "settings. If it was renamed, add the old name to the table's 'renamed', for earlier parts of "
+                    + "the log."
             )
         }
         if let published {
             let published = Set(published.map { renamings[$0] ?? $0 })
             for (role, column) in table.wanted where !published.contains(column) {
                 throw SourceTrouble(
-                    "The publication leaves out column '\(column)' of table \(table.name), which the settings name as "
+                    "The publication omits column '\(column)' of table \(table.name), which the settings use as "
                         + "\(role). Add it to the publication's column list (ALTER PUBLICATION … SET TABLE), or take "
                         + "it out of the settings."
                 )
@@ -578,7 +579,7 @@ private struct TableFinding {
         let identifying = Set(keys.map { renamings[$0] ?? $0 })
         if let missing = table.ids.first(where: { !identifying.contains($0) }), identity != "f" {
             throw SourceTrouble(
-                "Table \(table.name) does not tell in the log which row was deleted: '\(missing)' is not in its primary "
+                "The log does not identify deleted rows of table \(table.name): '\(missing)' is not in its primary "
                     + "key or replica identity. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
@@ -589,22 +590,24 @@ private struct TableFinding {
         guard !fitting.isEmpty else {
             let columns = table.ids.map { "'\($0)'" }.joined(separator: ", ")
             throw SourceTrouble(
-                "Rows of table \(table.name) may share an id: no unique constraint or index covers \(columns) without "
-                    + "further columns or a condition, so different rows would become one entity. Name all columns of "
-                    + "the primary key as id, as in \"id\": [\"tenant\", \"number\"], or make the column unique."
+                "Rows of table \(table.name) may have the same id: no unique constraint or index covers \(columns) "
+                    + "without further columns or a condition, so different rows would become one entity. Use all "
+                    + "columns of the primary key as id, as in \"id\": [\"tenant\", \"number\"], or make the column "
+                    + "unique."
             )
         }
         guard identity == "f" || fitting.contains(where: \.isImmediate) else {
             throw SourceTrouble(
-                "The unique constraint on the id of table \(table.name) is deferrable, so ids may pass from row to row "
-                    + "within a transaction, and only with all of the old row the log tells which row has an id. "
+                "The unique constraint on the id of table \(table.name) is deferrable, so ids may move between rows "
+                    + "within a transaction. The log must contain the whole old row to identify the row of an id. "
                     + "Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
         guard identity == "f" || table.causingKey == nil else {
             throw SourceTrouble(
-                "Table \(table.name) has a causing_key, and only with all of the old row the log tells whether a change "
-                    + "wrote it or an earlier one did. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
+                "Table \(table.name) has a causing_key. The log must contain the whole old row to show whether a "
+                    + "change wrote it or an earlier one did. Run there: ALTER TABLE \(table.name.sql) REPLICA "
+                    + "IDENTITY FULL"
             )
         }
     }

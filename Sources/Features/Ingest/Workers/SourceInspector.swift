@@ -15,7 +15,7 @@ package struct SourceInspector: Sendable {
     /// - Returns: what should be corrected although the source works; nil if nothing.
     /// - Throws: the defect, with an instruction.
     package func inspect(_ source: SourceStore.Followed) async throws(SourceTrouble) -> String? {
-        guard let secret = source.secret else { throw SourceTrouble("The database's URI cannot be opened.") }
+        guard let secret = source.secret else { throw SourceTrouble("The database's URI cannot be decrypted.") }
         let uri: DatabaseURI
         do throws(DatabaseURI.Malformed) {
             uri = try DatabaseURI(secret)

@@ -33,7 +33,7 @@ package struct FailureEndpoints: Sendable {
         var filter = try query.stuckFilter()
         filter.user = try query.uuid("user_id")
         if filter.user != nil, organization == nil {
-            throw URLQuery.invalid("user_id", "means something beside 'organization_id' only")
+            throw URLQuery.invalid("user_id", "requires 'organization_id'")
         }
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
         try await exchange.hold.enter()
@@ -78,7 +78,7 @@ extension URLQuery {
         var filter = StuckFilter()
         for word in list("status") {
             guard let status = MutationStatus.forAPerson.first(where: { $0.rawValue == word }) else {
-                throw URLQuery.invalid("status", "must name statuses: failed, conflict")
+                throw URLQuery.invalid("status", "must be statuses of: failed, conflict")
             }
             filter.statuses.append(status)
         }

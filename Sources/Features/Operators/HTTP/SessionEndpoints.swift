@@ -22,7 +22,7 @@ struct SessionEndpoints: Sendable {
     func signIn(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
-            throw Problem(.forbidden, "Only the console itself signs in; Sec-Fetch-Site says otherwise.")
+            throw Problem(.forbidden, "Only the console itself can sign in; Sec-Fetch-Site is a different site.")
         }
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
             try Self.token(in: body)
@@ -34,10 +34,10 @@ struct SessionEndpoints: Sendable {
             let session = OperatorSession.text(for: token, until: now.seconds + OperatorSession.seconds)
             return Self.answer(session, seconds: OperatorSession.seconds, to: exchange)
         case .wrong:
-            logger.notice("A wrong token was tried at the console's sign-in")
+            logger.notice("Sign-in to the console with a wrong token")
             throw BearerToken.refusal("invalid_token", "The token is not an operator's token.")
         case .tooMany(let seconds):
-            var problem = Problem(.rateLimited, "Too many wrong tokens came from your address.")
+            var problem = Problem(.rateLimited, "Too many sign-ins with wrong tokens from your address.")
             problem.retryAfter = Int(seconds)
             throw problem
         }
@@ -50,7 +50,7 @@ struct SessionEndpoints: Sendable {
     func signOut(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
-            throw Problem(.forbidden, "Only the console itself signs out; Sec-Fetch-Site says otherwise.")
+            throw Problem(.forbidden, "Only the console itself can sign out; Sec-Fetch-Site is a different site.")
         }
         let answer = Self.answer("", seconds: 0, to: exchange)
         guard let cookie = SessionCookie.value(exchange.headers),

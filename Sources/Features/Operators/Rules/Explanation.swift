@@ -36,8 +36,8 @@ package struct Explanation: Sendable {
                 Finding(
                     .problem,
                     .organizationSuspended,
-                    "The organization is suspended: its requests are refused, and none of its lanes runs.",
-                    do: "Make it active again, and everything that waits goes on by itself."
+                    "The organization is suspended: its requests are rejected, and its lanes do not run.",
+                    do: "Activate it again; its lanes then continue automatically."
                 )
             )
         case .purging:
@@ -45,8 +45,8 @@ package struct Explanation: Sendable {
                 Finding(
                     .problem,
                     .organizationPurging,
-                    "The organization is being purged: what it had is being deleted, and nothing new is taken.",
-                    do: "Call the purge again until it is done; what was deleted does not come back."
+                    "The organization is being purged: its data is being deleted, and requests are rejected.",
+                    do: "Repeat the purge until it is done. Deleted data cannot be restored."
                 )
             )
         }
@@ -57,9 +57,9 @@ package struct Explanation: Sendable {
                     Finding(
                         .problem,
                         .userNotLetIn,
-                        "The user is not let in, or was shut out again: the organization's provisioning is explicit, and "
-                            + "the user's requests are refused.",
-                        do: "Let the user in, if that is meant (sluice users add, or PUT of the user)."
+                        "The user was not added, or was removed: the organization's provisioning is explicit, and "
+                            + "the user's requests are rejected.",
+                        do: "If the user should have access, add the user (sluice users add, or PUT of the user)."
                     )
                 )
             } else if !snapshot.isKnown {
@@ -67,7 +67,7 @@ package struct Explanation: Sendable {
                     Finding(
                         .info,
                         .userUnknown,
-                        "Nothing ever came from this user: no push, no device.",
+                        "No push and no device of this user was ever received.",
                         do: "Compare the user's id with the one in the app's token (sluice token explain)."
                     )
                 )
@@ -77,8 +77,8 @@ package struct Explanation: Sendable {
                 Finding(
                     .info,
                     .userJoined,
-                    "The user was joined into \(target.lowercased): everything is that user's now.",
-                    do: "Look at that user."
+                    "The user was merged into \(target.lowercased), which has all of the data.",
+                    do: "Check that user."
                 )
             )
         case .joining:
@@ -86,8 +86,8 @@ package struct Explanation: Sendable {
                 Finding(
                     .warning,
                     .userJoining,
-                    "The user is being joined with another, and is not served meanwhile.",
-                    do: "Repeat the join if it does not come to its end within a minute."
+                    "The user is being merged with another user; until then, requests are rejected.",
+                    do: "If the merge does not end within a minute, repeat it."
                 )
             )
         case .erased:
@@ -95,7 +95,7 @@ package struct Explanation: Sendable {
                 Finding(
                     .problem,
                     .userErased,
-                    "The user was erased: nobody is served under this id any more.",
+                    "The user was erased: requests with this id are rejected.",
                     do: "The person needs another account."
                 )
             )
@@ -111,7 +111,7 @@ package struct Explanation: Sendable {
         let stuck = backlog.counts[.failed] + backlog.counts[.conflict]
         guard waiting + stuck > 0 else {
             return snapshot.isKnown
-                ? [Finding(.info, .nothingWaits, "Nothing waits: everything that was accepted of this user is done.")]
+                ? [Finding(.info, .nothingWaits, "No mutation waits: all accepted mutations of this user are done.")]
                 : []
         }
         var findings: [Finding] = []
@@ -123,7 +123,7 @@ package struct Explanation: Sendable {
                 Finding(
                     .info,
                     .sending,
-                    "A gateway works on the lane just now; \(Words.mutations(waiting, backlog.isTruncated)) to go.",
+                    "A gateway is processing the lane; \(Words.mutations(waiting, backlog.isTruncated)) remaining.",
                     mutation: snapshot.lane?.inFlight ?? backlog.head?.id,
                     until: end
                 )
@@ -133,9 +133,9 @@ package struct Explanation: Sendable {
                 Finding(
                     .info,
                     .due,
-                    "\(Words.mutations(waiting, backlog.isTruncated)) to go, and the next is due: a gateway takes it "
-                        + "within seconds.",
-                    do: "If it stays so, look whether gateways run, and at sluice_lanes_running.",
+                    "\(Words.mutations(waiting, backlog.isTruncated)) remaining, and the next is due: a gateway will "
+                        + "process it within seconds.",
+                    do: "If this persists, check whether gateways run, and check sluice_lanes_running.",
                     mutation: backlog.head?.id
                 )
             )
@@ -150,9 +150,9 @@ package struct Explanation: Sendable {
                 Finding(
                     .problem,
                     .stuck,
-                    "\(what) \(stuck == 1 ? "waits" : "wait") for a person; what does not depend on "
+                    "\(what) \(stuck == 1 ? "waits" : "wait") for a person; mutations that do not depend on "
                         + "\(stuck == 1 ? "it" : "them") goes on.",
-                    do: "Look at each: retry, resolve or discard it."
+                    do: "Retry, resolve or discard each of them."
                 )
             )
         }
@@ -167,8 +167,8 @@ package struct Explanation: Sendable {
             return Finding(
                 .problem,
                 .laneHalted,
-                "The lane stands still: mutation \(first?.lowercased ?? "-") \(what), and the organization's settings let "
-                    + "nothing behind it run before somebody settles it.",
+                "The lane is halted: mutation \(first?.lowercased ?? "-") \(what), and the organization's settings "
+                    + "do not allow later mutations to run before it is settled.",
                 do: "Retry, resolve or discard that mutation.",
                 mutation: first
             )
@@ -177,9 +177,9 @@ package struct Explanation: Sendable {
             return Finding(
                 .warning,
                 .backOff,
-                "The last attempt at mutation \(backlog.head?.id.lowercased ?? "-") failed (it is at \(tries)), and the next "
-                    + "one is due \(Words.moment(hold.until)).",
-                do: "Look at its attempts; it is tried again by itself.",
+                "The last attempt at mutation \(backlog.head?.id.lowercased ?? "-") failed (it is at \(tries)), and "
+                    + "the next one is due \(Words.moment(hold.until)).",
+                do: "Check its attempts. It is retried automatically.",
                 mutation: backlog.head?.id,
                 until: hold.until
             )
@@ -187,9 +187,9 @@ package struct Explanation: Sendable {
             return Finding(
                 .warning,
                 .circuitOpen,
-                "Nothing is sent to the organization's upstream until \(Words.moment(hold.until)): it failed too often, or "
-                    + "the organization was suspended, or without one, when the lane was looked at last.",
-                do: "Look under Upstreams that fail whether it is well; sending begins again by itself.",
+                "No request is sent to the organization's upstream until \(Words.moment(hold.until)): it failed too "
+                    + "often, or the organization was suspended or had no upstream at the last check.",
+                do: "Check it under Failing upstreams. Sending resumes automatically.",
                 mutation: backlog.head?.id,
                 until: hold.until
             )
@@ -197,7 +197,8 @@ package struct Explanation: Sendable {
             return Finding(
                 .problem,
                 .noUpstream,
-                "Mutations of type '\(backlog.head?.entityType ?? "-")' are forwarded, and the organization has no upstream.",
+                "Mutations of type '\(backlog.head?.entityType ?? "-")' are forwarded, and the organization has no "
+                    + "upstream.",
                 do: "Set the organization's upstream, or make the type a built-in one.",
                 mutation: backlog.head?.id
             )
@@ -205,9 +206,9 @@ package struct Explanation: Sendable {
             return Finding(
                 .problem,
                 .blocked,
-                "What is next waits for \(Words.count(Int64(hold.mutationIDs.count), "mutation")) that did not succeed, "
+                "The next mutation waits for \(Words.count(Int64(hold.mutationIDs.count), "mutation")) that did not succeed, "
                     + "the first of them \(first?.lowercased ?? "-").",
-                do: "Settle that mutation; what waits for it goes on then.",
+                do: "Settle that mutation; mutations that wait for it then continue.",
                 mutation: first
             )
         }
@@ -222,8 +223,9 @@ package struct Explanation: Sendable {
                 Finding(
                     .problem,
                     .mutationUnknown,
-                    "The user has no mutation \(id.lowercased): it never came, was refused, or is past its retention.",
-                    do: "Look into the phone's outbox, and at its last push's answer.",
+                    "The user has no mutation \(id.lowercased): it was never received, was rejected, or was deleted "
+                        + "by retention.",
+                    do: "Check the phone's outbox and the response to its last push.",
                     mutation: id
                 )
             ]
@@ -235,7 +237,8 @@ package struct Explanation: Sendable {
                 Finding(
                     .info,
                     .mutationSucceeded,
-                    "The mutation succeeded\(Words.at(record.syncedAt))\(version): devices see it with their next pull.",
+                    "The mutation succeeded\(Words.at(record.syncedAt))\(version): devices see it with their next "
+                        + "pull.",
                     mutation: id
                 )
             ]
@@ -244,12 +247,12 @@ package struct Explanation: Sendable {
                 Finding(
                     .warning,
                     .mutationDiscarded,
-                    "The mutation was discarded\(Words.at(record.syncedAt)): it had no effect, and never will.",
+                    "The mutation was discarded\(Words.at(record.syncedAt)) and has no effect.",
                     mutation: id
                 )
             ]
         case .failed, .conflict:
-            let reason = record.error.flatMap { StoredProblem($0).detail } ?? "its problem cannot be read here"
+            let reason = record.error.flatMap { StoredProblem($0).detail } ?? "its problem is not readable"
             return [
                 Finding(
                     .problem,
@@ -265,7 +268,7 @@ package struct Explanation: Sendable {
             let comes = ahead.count == 1 && !ahead.isMore ? "comes" : "come"
             let place =
                 isNext
-                ? "; nothing of the lane comes before it"
+                ? "; it is the first of the lane"
                 : "; \(Words.mutations(ahead.count, ahead.isMore)) of the lane \(comes) before it"
             let needed = Words.someOrNone(Int64(record.dependsOn.count), "mutation")
             let waits = needed.map { ", and it waits for " + $0 } ?? ""
@@ -274,7 +277,7 @@ package struct Explanation: Sendable {
                     record.status == .blocked ? .problem : .warning,
                     .mutationWaits,
                     "The mutation is \(record.status.rawValue)\(place)\(waits).",
-                    do: record.status == .blocked ? "Settle what it waits for." : nil,
+                    do: record.status == .blocked ? "Settle the mutation for which it waits." : nil,
                     mutation: record.dependsOn.first ?? id,
                     until: record.nextRetryAt
                 )
@@ -293,7 +296,7 @@ package struct Explanation: Sendable {
                         .info,
                         .noDevices,
                         "No device of this user has pushed or registered.",
-                        do: "The app never came so far: look at its token and its address of the gateway."
+                        do: "Check the app's token and its address of the gateway."
                     )
                 ]
             }
@@ -304,8 +307,8 @@ package struct Explanation: Sendable {
                 Finding(
                     .problem,
                     .deviceUnknown,
-                    "The user has no device \(wanted.lowercased): it has never pushed or registered here.",
-                    do: "Look whether the app signs in as this user, and reaches this gateway."
+                    "The user has no device \(wanted.lowercased): it has never pushed or registered.",
+                    do: "Check whether the app signs in as this user and reaches this gateway."
                 )
             ]
         }
@@ -321,8 +324,8 @@ package struct Explanation: Sendable {
                 Finding(
                     .warning,
                     .deviceSilent,
-                    "Device \(name) was last heard of \(Words.moment(seen)): what was written on it since is on it alone.",
-                    do: "Open the app there, with a connection."
+                    "Device \(name) last sent a request \(Words.moment(seen)): later edits exist only on the device.",
+                    do: "Open the app on the device while it is online."
                 )
             )
         }
@@ -331,8 +334,9 @@ package struct Explanation: Sendable {
                 Finding(
                     .info,
                     .deviceBehind,
-                    "Of device \(name) everything up to number \(device.acceptedSequence) is here; number "
-                        + "\(oldest.sequenceNumber) is the first that is not done, accepted \(Words.moment(oldest.acceptedAt)).",
+                    "All mutations of device \(name) up to number \(device.acceptedSequence) were received; number "
+                        + "\(oldest.sequenceNumber) is the first that is not done, accepted "
+                        + "\(Words.moment(oldest.acceptedAt)).",
                     mutation: oldest.id
                 )
             )
@@ -357,7 +361,7 @@ private enum Words {
     }
 
     static func moment(_ moment: Timestamp?) -> String {
-        moment.map { "at \($0.rfc3339)" } ?? "at a time that is not known"
+        moment.map { "at \($0.rfc3339)" } ?? "at an unknown time"
     }
 
     static func at(_ moment: Timestamp?) -> String { moment.map { " at \($0.rfc3339)" } ?? "" }

@@ -38,11 +38,11 @@ package struct OperationDraft: Sendable, Hashable {
         self.kind = kind
         dependants = try body.choice("dependents")
         if dependants != nil, kind != .discard {
-            throw SettleBody.problem("/dependents", Rule.unknownMember, "dependents means something to a discard only")
+            throw SettleBody.problem("/dependents", Rule.unknownMember, "dependents requires the kind discard")
         }
         strategy = try body.choice("strategy")
         if strategy != nil, kind != .resolve {
-            throw SettleBody.problem("/strategy", Rule.unknownMember, "strategy means something to a resolve only")
+            throw SettleBody.problem("/strategy", Rule.unknownMember, "strategy requires the kind resolve")
         }
         if kind == .resolve, strategy == nil, !isPreview {
             let detail = "strategy is required to resolve: server_wins or client_wins"
@@ -51,7 +51,7 @@ package struct OperationDraft: Sendable, Hashable {
         reason = try Self.reason(body["reason"], isOptional: isPreview)
         perSecond = try Self.perSecond(body["per_second"])
         guard let members = body["filter"]?.members else {
-            let detail = "filter is required, an object; {} means all that stands still in the organization"
+            let detail = "filter is required; {} selects all failed and conflicting mutations of the organization"
             throw SettleBody.problem("/filter", body["filter"] == nil ? Rule.required : Rule.memberType, detail)
         }
         for (name, value) in members where !value.isNull { try read(name.string, value) }
@@ -98,7 +98,7 @@ package struct OperationDraft: Sendable, Hashable {
     private static func reason(_ value: JSONValue?, isOptional: Bool) throws(Problem) -> String {
         guard let value else {
             if isOptional { return "" }
-            throw SettleBody.problem("/reason", Rule.required, "reason is required: it stands in the audit")
+            throw SettleBody.problem("/reason", Rule.required, "reason is required for the audit log")
         }
         guard let text = value.string, (1...reasonBytes).contains(text.utf8.count),
             text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control })

@@ -140,7 +140,7 @@ package struct OperationStore: Sendable {
     }
 
     private static var tooMany: Problem {
-        let detail = "\(atOnce) operations of this organization run already: wait for one to end, or cancel one"
+        let detail = "\(atOnce) operations of this organization are already running: wait for one to end, or cancel one"
         return Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
     }
 
@@ -149,7 +149,7 @@ package struct OperationStore: Sendable {
             .userErased,
             pointer: "/filter/user_id",
             rule: Rule.owner,
-            "the user was erased: there is nothing to settle"
+            "the user was erased and has no mutations to settle"
         )
     }
 

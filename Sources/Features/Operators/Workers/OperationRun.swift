@@ -70,7 +70,7 @@ package struct OperationRun: Sendable {
                 let taken = try await pool.run([Query(OperationStatements.claim, parameters)])[0]
                 guard let claimed = try taken.read(OperationRow.init).first else { continue }
                 logger.notice(
-                    claimed.matched > 0 ? "operation goes on" : "operation begins",
+                    claimed.matched > 0 ? "Operation resumed" : "Operation started",
                     metadata: metadata(claimed)
                 )
                 return claimed
@@ -102,7 +102,7 @@ package struct OperationRun: Sendable {
             let began = ContinuousClock.now
             do throws(Problem) {
                 guard let step = try await step(operation, limit: pace.limit) else {
-                    logger.notice("operation was cancelled, or taken over", metadata: metadata(operation))
+                    logger.notice("Operation was cancelled, or taken over", metadata: metadata(operation))
                     return
                 }
                 metrics.count(operation.kind, step.tally)
@@ -111,14 +111,14 @@ package struct OperationRun: Sendable {
                 notifier.operatorNews.operationMoved(operation.id, of: operation.organization)
                 if step.isLast { return try await end(operation, as: .done) }
                 if failures >= Self.patience {
-                    let reason = "given up: \(failures) mutations in a row could not be settled"
+                    let reason = "stopped: \(failures) consecutive mutations could not be settled"
                     return try await end(operation, as: .failed, because: reason)
                 }
                 let seconds = Double((ContinuousClock.now - began).nanoseconds) / 1e9
                 await rest(pace.pause(after: Int(step.tally.done), in: seconds))
             } catch {
                 logger.warning(
-                    "operation was cut off, and is gone on with later",
+                    "Operation was interrupted and will be resumed",
                     metadata: metadata(operation, ["code": "\(error.code.rawValue)"])
                 )
                 return await release(operation, until: now().adding(seconds: Self.pause))
@@ -202,7 +202,7 @@ package struct OperationRun: Sendable {
         } catch {
             if error.code == .storeUnavailable || error.code == .overloaded { throw error }
             logger.warning(
-                "an operation failed at mutations of a user",
+                "An operation failed for mutations of a user",
                 metadata: metadata(operation, ["user": "\(user.lowercased)", "code": "\(error.code.rawValue)"])
             )
             var tally = OperationTally()
@@ -248,7 +248,7 @@ package struct OperationRun: Sendable {
         notifier.operatorNews.operationMoved(ended.id, of: ended.organization)
         logger.log(
             level: state == .done ? .notice : .error,
-            state == .done ? "operation is done" : "operation failed",
+            state == .done ? "Operation completed" : "Operation failed",
             metadata: metadata(ended, reason.map { ["reason": "\($0)"] } ?? [:])
         )
     }
@@ -260,7 +260,7 @@ package struct OperationRun: Sendable {
         do {
             _ = try await pool.run([Query(OperationStatements.release, parameters)])
         } catch {
-            logger.debug("an operation's lease was not given back", metadata: ["error": "\(error)"])
+            logger.debug("An operation's lease was not released", metadata: ["error": "\(error)"])
         }
     }
 

@@ -105,7 +105,7 @@ package final class OperationService: Service {
             return true
         } catch {
             // the store has logged the cause; the next look tries again
-            logger.debug("no operation could be looked for", metadata: ["error": "\(error)"])
+            logger.debug("Due operations could not be queried", metadata: ["error": "\(error)"])
             return false
         }
     }
@@ -147,7 +147,7 @@ package final class OperationService: Service {
                 deleted = Int64(try await run.pool.run([query])[0].affected)
             }
         } catch {
-            logger.debug("old operations were not deleted", metadata: ["error": "\(error)"])
+            logger.debug("Old operations were not deleted", metadata: ["error": "\(error)"])
         }
     }
 }

@@ -193,7 +193,7 @@ package struct RetentionRun: Sendable {
     /// Leaves a part that fails again and again to the next run: one organization's trouble does not stop the others.
     private func leave(_ part: Part, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
         logger.warning(
-            "retention leaves something to its next run",
+            "Retention leaves rows to its next run",
             metadata: [
                 "organization": "\(part.organization.lowercased)", "what": "\(part.kind.rawValue)",
                 "code": "\(error.code.rawValue)",

@@ -99,7 +99,7 @@ package final class RetentionService: Service {
             try await work(lease)
         } catch {
             // the store has logged the cause; the next look tries again
-            logger.debug("retention was cut off", metadata: ["error": "\(error)"])
+            logger.debug("Retention was interrupted", metadata: ["error": "\(error)"])
         }
     }
 
@@ -116,7 +116,7 @@ package final class RetentionService: Service {
         ) { [store, metrics, logger] kind, step, elapsed in
             metrics.step(kind, step, took: elapsed)
             if let line = progress.withLock({ $0.add(kind, step.changed) }) {
-                logger.info("retention goes on", metadata: line)
+                logger.info("Retention in progress", metadata: line)
             }
             let seconds = Double(elapsed.nanoseconds) / 1e9
             let waiting = store.pushes.waiting
@@ -136,16 +136,16 @@ package final class RetentionService: Service {
                 state.finishedAt = finishedAt
                 if result.isComplete { state.overdue = 0 }
             }
-            logger.log(level: result.report.total > 0 ? .info : .debug, "retention is done", metadata: line)
+            logger.log(level: result.report.total > 0 ? .info : .debug, "Retention completed", metadata: line)
         case .stopped:
             // another replica continues immediately
             try await store.retention.release(lease, report: nil, due: now())
-            logger.info("retention stops half-way, and is gone on with later", metadata: line)
+            logger.info("Retention stopped and will be resumed", metadata: line)
         case .lost:
-            logger.warning("retention was taken over by another replica", metadata: line)
+            logger.warning("Retention was taken over by another replica", metadata: line)
         case .failed(let problem):
             line["code"] = "\(problem.code.rawValue)"
-            logger.warning("retention was cut off, and is tried again in a minute", metadata: line)
+            logger.warning("Retention was interrupted and will be retried in a minute", metadata: line)
             try await store.retention.release(lease, report: nil, due: now().adding(seconds: Self.secondTry))
         }
     }

@@ -54,10 +54,11 @@ package struct EntityExport: Sendable {
     package func cursor(in line: [UInt8]) throws(Problem) -> FeedCursor {
         let text = (try? JSONTree(parsing: line, limits: .widest).root)?["cursor"]?.string
         guard let text, let cursor = FeedCursor(text) else {
-            throw Problem(.invalidRequest, "its last line is not one of an export")
+            throw Problem(.invalidRequest, "its last line is not a line of an export")
         }
         guard cursor.filter == filterHash else {
-            let detail = "it is of another organization, or of other --type, --updated-since or --tombstones"
+            let detail =
+                "it was exported from another organization, or with other --type, --updated-since or --tombstones"
             throw Problem(.invalidRequest, detail)
         }
         return cursor
@@ -202,7 +203,7 @@ extension EntityExport.Page {
     /// Reads the rows of ``EntityExport/statement``.
     init(_ rows: Rows, after cursor: FeedCursor?, _ limit: Int, _ filter: UInt64, _ seal: Seal) throws {
         guard let first = rows.first else {
-            throw Problem(.organizationUnknown, "the organization is not there any more")
+            throw Problem(.organizationUnknown, "the organization no longer exists")
         }
         var feed = first
         let epoch = try feed.int64("epoch")
@@ -213,7 +214,7 @@ extension EntityExport.Page {
         if let cursor {
             // the same as for phones, see FeedPage
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else {
-                let detail = "deletions since then are no longer known, or it was purged or restored meanwhile"
+                let detail = "deletions since then are no longer stored, or the organization was purged or restored"
                 throw Problem(.cursorExpired, detail + ": export it from the beginning")
             }
         }

@@ -111,7 +111,7 @@ package struct EntityImport {
     package mutating func run(_ next: () async throws -> [UInt8]?) async throws -> Report {
         while let part = try await next() {
             if isAtBeginning, part.starts(with: [0x1f, 0x8b]) {
-                throw Problem(.invalidRequest, "it is compressed: zcat FILE | sluice import … - unpacks it")
+                throw Problem(.invalidRequest, "it is compressed; use: zcat FILE | sluice import … -")
             }
             isAtBeginning = isAtBeginning && part.isEmpty
             for line in splitter.take(part) {
@@ -213,7 +213,7 @@ package struct EntityImport {
             case .echo: report.echoes += 1
             case .parked: report.parked += 1
             case .refused:
-                let problem = verdict.problem ?? Problem(.internalError, "the line was refused")
+                let problem = verdict.problem ?? Problem(.internalError, "the line was rejected")
                 if problem.code == .overloaded, !isLast {
                     again.append(line)
                 } else {

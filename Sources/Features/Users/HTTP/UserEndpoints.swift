@@ -51,7 +51,7 @@ struct UserEndpoints: Sendable {
         do {
             called = try userCalled(subject)
         } catch {
-            let detail = "tokens of the issuer say UUIDs alone (user_ids): nobody comes under this text"
+            let detail = "the issuer's tokens contain only UUIDs (user_ids), so this text identifies no user"
             throw Problem(.validationFailed, pointer: "/subject", rule: Rule.uuid, detail)
         }
         switch called {
@@ -116,7 +116,7 @@ struct UserEndpoints: Sendable {
     private static func subject(_ query: URLQuery) throws(Problem) -> Subject? {
         let issuer = try query.text("issuer")
         guard let subject = try query.text("subject") else {
-            guard issuer == nil else { throw URLQuery.invalid("issuer", "means something beside 'subject' only") }
+            guard issuer == nil else { throw URLQuery.invalid("issuer", "requires 'subject'") }
             return nil
         }
         guard ExternalName.isValid(subject) else {

@@ -36,7 +36,7 @@ struct UserJoinEndpoint: Sendable {
             return true
         }
         guard let target else {
-            let detail = "into must say which user the other becomes part of"
+            let detail = "into is required: the user into which the other user is merged"
             throw Problem(.validationFailed, pointer: "/into", rule: Rule.required, detail)
         }
         return target

@@ -68,22 +68,22 @@ package struct JoinSituation: Sendable {
 
     /// - Throws: `validation_failed`, with the rule.
     package func decide(at now: Timestamp) throws(Problem) -> Decision {
-        if user == target { throw Self.refusal("join_same_user", "a user cannot be joined into itself") }
+        if user == target { throw Self.refusal("join_same_user", "a user cannot be merged into itself") }
         let joins = joins.filter { $0.counts(at: now) }
         let own = joins.first { $0.user == user }
         if let own {
             guard own.target == target else {
-                let word = own.closedUntil == nil ? "is part of" : "is being joined into"
+                let word = own.closedUntil == nil ? "is merged into" : "is being merged into"
                 throw Self.refusal("join_already", "the user \(word) \(own.target.lowercased)")
             }
             if own.closedUntil == nil { return .hasMoved }
         }
         if let other = joins.first(where: { $0.user == target }) {
-            let detail = "the target is joined into \(other.target.lowercased) itself: name that user"
+            let detail = "the target itself is merged into \(other.target.lowercased): use that user"
             throw Self.refusal("join_chain", detail)
         }
         if let other = joins.first(where: { $0.target == user && $0.closedUntil != nil }) {
-            let detail = "\(other.user.lowercased) is being joined into the user: let that end first"
+            let detail = "\(other.user.lowercased) is being merged into the user: wait until that merge ends"
             throw Self.refusal("join_chain", detail)
         }
         guard isTargetKnown else {
@@ -96,26 +96,27 @@ package struct JoinSituation: Sendable {
         guard own != nil || count < Self.limit else {
             throw Self.refusal(
                 "join_too_many",
-                "the organization has \(Self.limit) joined users already"
+                "the organization already has \(Self.limit) merged users"
             )
         }
         guard !hasOldGateway else {
-            let detail = "a gateway of an older version is running, which knows of no joins: update all of them first"
+            let detail =
+                "a gateway of an older version without support for merges is running: update all gateways first"
             throw Self.refusal("join_old_gateway", detail)
         }
         return .close
     }
 
     package static var unknownTarget: Problem {
-        refusal("join_unknown_user", "the organization has no such user to join into")
+        refusal("join_unknown_user", "the organization has no such target user")
     }
 
     /// The tokens of one would be accepted as the other's: that requires an operator's decision and not a join.
     package static var oneIsShutOut: Problem {
         refusal(
             "join_shut_out",
-            "one of the two is let in and the other is not, and users are let in by an operator: let both in, or shut "
-                + "both out, first"
+            "only one of the two users is added, and the organization's provisioning is explicit: add both, or remove "
+                + "both, first"
         )
     }
 

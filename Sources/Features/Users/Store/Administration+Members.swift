@@ -12,7 +12,7 @@ extension Administration {
     /// - Throws: `user_erased`; `invalid_request` of an id that no user has.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard !Writer.isReserved(user) else {
-            throw Problem(.invalidRequest, "the id stands for nobody: no user has it")
+            throw Problem(.invalidRequest, "the id is the nil UUID, which identifies no user")
         }
         guard try await self.organization(organization) != nil else { return nil }
         let lane = LaneKey(organization: organization, user: try await whole(user, in: organization))
@@ -70,6 +70,6 @@ extension Administration {
 
 extension Problem {
     static var erasedUserIsNotLetIn: Problem {
-        Problem(.userErased, "The user was erased, and is not let in again: give the person another id.")
+        Problem(.userErased, "The user was erased and cannot be added again; use another id.")
     }
 }

@@ -70,7 +70,7 @@ struct JoinMove {
         if lanes.values.count(where: { $0.haltedBy != nil }) > 1 {
             throw JoinSituation.refusal(
                 "join_both_halted",
-                "the lanes of both users wait for a person: settle one of the two mutations first"
+                "the lanes of both users are halted: settle one of the two mutations first"
             )
         }
         let results = try await connection.run(
@@ -81,11 +81,11 @@ struct JoinMove {
         guard try count.int64("rows") + Int64(entities) <= JoinSituation.rowLimit else { throw UserJoining.tooLarge }
         if try found.bool("is_one_shut_out") { throw JoinSituation.oneIsShutOut }
         if try found.bool("devices") {
-            throw JoinSituation.refusal("join_devices_collide", "both users have a device of the same id")
+            throw JoinSituation.refusal("join_devices_collide", "both users have a device with the same id")
         }
         for name in ["mutations", "keys", "mappings"] as [StaticString] where try found.bool(name) {
             let what = ["mutations": "a mutation", "keys": "an idempotency key"]["\(name)"] ?? "a client id"
-            throw JoinSituation.refusal("join_ids_collide", "both users have \(what) of the same id")
+            throw JoinSituation.refusal("join_ids_collide", "both users have \(what) with the same id")
         }
     }
 

@@ -224,7 +224,7 @@ package struct UserErasing: Sendable {
             guard var row = results[3].first, try row.bool("is_known") || isNamed else { return nil }
             guard try !row.bool("has_old_gateway") else {
                 throw Problem.overloaded(
-                    "a gateway of an older version is running, which knows of no erasures: update all of them first"
+                    "a gateway of an older version without support for erasures is running: update all gateways first"
                 )
             }
             let followers = joins.filter { $0.target == user.user && $0.closedUntil == nil }.map(\.user)
@@ -252,7 +252,7 @@ package struct UserErasing: Sendable {
                 if now < until { throw .userIsJoining }
             } else if join.user == user {
                 let target = join.target.lowercased
-                throw Problem(.notFound, "The user is part of \(target): everything is that user's, and goes with it.")
+                throw Problem(.notFound, "The user is merged into \(target); erase that user.")
             }
         }
     }
@@ -470,7 +470,7 @@ package struct UserErasing: Sendable {
     private func fail(_ erasure: UserErasureRow, _ reason: String) async throws -> UserErasureRow {
         untold.increment()
         logger.warning(
-            "an upstream was not told of an erasure",
+            "An upstream was not notified of an erasure",
             metadata: metadata(erasure, ["reason": "\(reason)", "attempts": "\(erasure.attempts + 1)"])
         )
         var parameters = erasure.key

@@ -37,7 +37,7 @@ package struct UserExport: Sendable {
             throw failure.problem(error, doing: "look up a user")
         }
         if let target = standing.target {
-            throw Problem(.notFound, "The user is part of \(target.lowercased): everything is that user's.")
+            throw Problem(.notFound, "The user is merged into \(target.lowercased), which has all of the data.")
         }
         return true
     }

@@ -197,8 +197,8 @@ package struct UserJoining: Sendable {
     static var tooLarge: Problem {
         JoinSituation.refusal(
             "join_too_large",
-            "the user has more than \(JoinSituation.rowLimit) rows, too many to move at once; join the smaller of the "
-                + "two into the other, or let retention do away with old ones first"
+            "the user has more than \(JoinSituation.rowLimit) rows, too many to move at once; merge the smaller user "
+                + "into the larger one, or wait until retention has deleted old rows"
         )
     }
 

@@ -93,7 +93,7 @@ package final class ErasureService: Service {
             shared.withLock { $0 = State(count: backlog.count, since: backlog.since) }
         } catch {
             // the store has logged the cause; the next look tries again
-            logger.debug("erasing was cut off", metadata: ["error": "\(error)"])
+            logger.debug("Erasing was interrupted", metadata: ["error": "\(error)"])
         }
     }
 

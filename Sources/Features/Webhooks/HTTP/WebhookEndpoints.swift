@@ -138,7 +138,7 @@ struct WebhookEndpoints: Sendable {
         case .retried: return Answer(.noContent)
         case .notFound: throw Refusal.notFound
         case .notDead:
-            throw Problem(.statusTransitionMustBeValid, "the delivery is not dead: it waits, or was delivered")
+            throw Problem(.statusTransitionMustBeValid, "the delivery is not dead: it waits or was delivered")
         }
     }
 

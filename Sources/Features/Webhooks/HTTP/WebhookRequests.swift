@@ -76,13 +76,13 @@ extension RequestReport {
             guard count < 100 else { break }
             let event = element.string.flatMap(WebhookEvent.init(rawValue:))
             guard let event, WebhookEvent.wishable.contains(event) else {
-                refuse("/events/\(count)", Rule.range, "an event is one of \(known)")
+                refuse("/events/\(count)", Rule.range, "an event must be one of \(known)")
                 continue
             }
             if !events.contains(event) { events.append(event) }
         }
         if events.isEmpty, problems.isEmpty {
-            refuse("/events", Rule.range, "events must name one at least, of \(known)")
+            refuse("/events", Rule.range, "events must contain at least one of \(known)")
         }
         return events
     }

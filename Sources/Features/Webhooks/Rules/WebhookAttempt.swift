@@ -133,9 +133,9 @@ extension WebhookAnswer {
     package var error: String? {
         switch self {
         case .status(200...299, _): nil
-        case .status(410, _): "the endpoint answered 410: it wants no more"
+        case .status(410, _): "the endpoint answered 410, so deliveries to it stop"
         case .status(let status, _) where (300...399).contains(status):
-            "the endpoint answered with a redirect (\(status)), which is not followed; give its final URL"
+            "the endpoint answered with a redirect (\(status)), which is not followed; use the final URL"
         case .status(let status, _): "the endpoint answered \(status)"
         case .none(let reason): reason
         }
@@ -205,7 +205,7 @@ package enum WebhookSchedule {
             attemptCount: delivery.attemptCount,
             nextAttempt: now,
             lastStatus: nil,
-            lastError: "the endpoint has not answered for three days"
+            lastError: "the endpoint has not responded for three days"
         )
     }
 }

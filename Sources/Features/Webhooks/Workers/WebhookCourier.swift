@@ -185,7 +185,7 @@ package final class WebhookCourier: Service {
                     // the next page at once
                     if due != nil || behind != nil, running.withLock({ $0.hasRoom(isSlow: false) }) { continue }
                 } catch {
-                    logger.debug("Webhooks were not looked for", metadata: ["reason": "\(error.detail)"])
+                    logger.debug("Due webhooks could not be queried", metadata: ["reason": "\(error.detail)"])
                 }
                 await cancelWhenGracefulShutdown {
                     try? await Task.sleep(for: .seconds(self.configuration.pollInterval * Double.random(in: 0.8...1.2)))

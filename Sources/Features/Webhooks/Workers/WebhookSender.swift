@@ -80,7 +80,7 @@ package struct WebhookSender: Sendable {
         guard let address = found.first else { return refused("the host's name could not be resolved") }
         // one forbidden address rejects all: such a name is an attack, or its owner's mistake
         if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
-            return refused("nothing is sent there: \(problem)")
+            return refused("webhooks are not sent there: \(problem)")
         }
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectTimeout = .seconds(5)
@@ -116,7 +116,7 @@ package struct WebhookSender: Sendable {
     ///
     /// - Parameter headers: the signature's; `Content-Type` and the like are added.
     package func send(_ body: [UInt8], headers: [(name: String, value: String)], on line: Line) async -> WebhookAnswer {
-        guard let client = line.client else { return .none(line.problem ?? "nothing can be sent") }
+        guard let client = line.client else { return .none(line.problem ?? "no request can be sent") }
         var fields = HTTPHeaders(headers.map { ($0.name, $0.value) })
         fields.add(name: "Content-Type", value: "application/json")
         fields.add(name: "Accept", value: "*/*")

@@ -146,7 +146,7 @@ import Testing
         let refused = try #require(try planner.step(single, PollState(), tally).done)
         #expect(!planner.request(refused).isConditional)
         let warning = try #require(refused.warning(at: now))
-        #expect(warning.contains("an item was refused (at '/0/id'): id must be  one"), "\(warning)")
+        #expect(warning.contains("an item was rejected (at '/0/id'): id must be  one"), "\(warning)")
     }
 
     // MARK: - Pages
@@ -212,7 +212,7 @@ import Testing
             switch try planner.step(PollSamples.answer(body), planner.state(stored: planner.stored(state))) {
             case .more(let next): state = next
             case .failed(let failure):
-                #expect(failure.reason.hasPrefix("the pages go round"))
+                #expect(failure.reason.hasPrefix("the pages form a cycle"))
                 #expect(failure.state?.isInPass == false && number < 4 * (length + lead) + 4)
                 return
             case .done: Issue.record("there is no end")
@@ -226,7 +226,7 @@ import Testing
         let same = PollSamples.answer(list(PollSamples.item(1)))
         let second = try #require(try planner.step(same, PollState()).more)
         let failure = try #require(try planner.step(same, second).failure)
-        #expect(failure.reason == "the pages repeat themselves: page 2 has the items of one before")
+        #expect(failure.reason == "the pages repeat: page 2 has the items of an earlier page")
     }
 
     @Test func `stops an endless list at the page limit`() throws {
@@ -234,7 +234,7 @@ import Testing
         var state = try #require(try planner.step(PollSamples.answer(list(PollSamples.item(0))), PollState()).more)
         state.pass?.pages = PollPlanner.passPages - 1
         let failure = try planner.step(PollSamples.answer(list(PollSamples.item(1))), state).failure
-        #expect(failure?.reason == "the list had no end after 100000 pages" && failure?.state?.isInPass == false)
+        #expect(failure?.reason == "the list did not end after 100000 pages" && failure?.state?.isInPass == false)
     }
 
     @Test func `an interrupted pass resumes at its page, unless the page is gone`() throws {
@@ -258,9 +258,9 @@ import Testing
     // MARK: - Invalid lists
 
     @Test(arguments: [
-        ("<html>", "the answer is no JSON but text/html"), ("", "the answer is no JSON"),
-        ("{}", "the answer is no array"),
-        (#""x""#, "the answer is no array of items"), ("[1", "the answer is no JSON"),
+        ("<html>", "the response is not JSON but text/html"), ("", "the response is not JSON"),
+        ("{}", "the response is not an array"),
+        (#""x""#, "the response is not an array of items"), ("[1", "the response is not JSON"),
     ])
     func `an error describes an answer that is no list`(_ body: String, _ reason: String) throws {
         var response = PollSamples.answer(body)
@@ -274,7 +274,7 @@ import Testing
         let planner = try PollSamples.planner()
         var response = PollSamples.answer("")
         response.body = nil
-        #expect(try planner.failure(response).reason.hasPrefix("the answer is longer than 4194304 bytes"))
+        #expect(try planner.failure(response).reason.hasPrefix("the response is longer than 4194304 bytes"))
         let many = "[" + [String](repeating: "1", count: 10_001).joined(separator: ",") + "]"
         #expect(try planner.failure(PollSamples.answer(many)).reason == "a page has more than 10000 items")
     }

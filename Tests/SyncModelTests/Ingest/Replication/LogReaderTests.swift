@@ -220,7 +220,7 @@ import Testing
 
     @Test(arguments: [
         (#""id":"nr""#, "no column 'nr'"), (#""id":"id","version":"v""#, "no column 'v'"),
-        (#""id":"name""#, "REPLICA IDENTITY FULL"), (#""id":"id","version":"name""#, "no whole number"),
+        (#""id":"name""#, "REPLICA IDENTITY FULL"), (#""id":"id","version":"name""#, "not a whole number"),
         (#""id":"id","causing_key":"name""#, "REPLICA IDENTITY FULL"),
     ])
     func `reports a table that does not fit the settings, with a remedy`(table: String, words: String) throws {
@@ -252,7 +252,7 @@ import Testing
             try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
         } throws: { error in
             let words = (error as? SourceTrouble)?.words ?? ""
-            return ["'nick', which the settings name as columns", "'id', 'name', 'data'.", "'renamed'"]
+            return ["'nick', which the settings use as columns", "'id', 'name', 'data'.", "'renamed'"]
                 .allSatisfy { words.contains($0) }
         }
     }

@@ -37,7 +37,7 @@ struct PollPath: Sendable, Hashable {
     func following(_ reference: String, below base: BaseURL) throws(Refused) -> PollPath {
         guard reference.utf8.count <= Self.maximumBytes else { throw Refused(reason: "has a URL that is too long") }
         guard reference.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
-            throw Refused(reason: "has a URL with characters that none may have")
+            throw Refused(reason: "has a URL with invalid characters")
         }
         let reference = reference.before("#")
         let full = try fullPath(String(reference), base)
@@ -54,7 +54,7 @@ struct PollPath: Sendable, Hashable {
     private func fullPath(_ reference: String, _ base: BaseURL) throws(Refused) -> String {
         if let scheme = Self.scheme(of: reference) {
             let rest = reference.dropFirst(scheme.count + 1)
-            guard rest.hasPrefix("//") else { throw Refused(reason: "has a URL of another form") }
+            guard rest.hasPrefix("//") else { throw Refused(reason: "has a URL of an unsupported form") }
             return try Self.path(ofAuthority: rest.dropFirst(2), isTLS: scheme.lowercased() == "https", base, scheme)
         }
         if reference.hasPrefix("//") {

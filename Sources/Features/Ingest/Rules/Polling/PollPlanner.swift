@@ -102,7 +102,7 @@ package struct PollPlanner: Sendable {
         default: return .failed(refusal(response, in: state))
         }
         guard let body = response.body else {
-            let detail = "the answer is longer than \(limits.bodyBytes) bytes; page_size may ask for shorter pages"
+            let detail = "the response is longer than \(limits.bodyBytes) bytes; use page_size to request shorter pages"
             return .failed(PollFailure(detail))
         }
         let tree: JSONTree
@@ -111,7 +111,7 @@ package struct PollPlanner: Sendable {
         } catch {
             let type = response.contentType.map { " but \($0)" } ?? ""
             let detail = Problem(jsonError: error, limit: limits.bodyBytes).detail
-            return .failed(PollFailure("the answer is no JSON\(type): \(detail)"))
+            return .failed(PollFailure("the response is not JSON\(type): \(detail)"))
         }
         return read(tree.root, response, request, state)
     }
@@ -124,8 +124,8 @@ package struct PollPlanner: Sendable {
     ) -> Reading {
         let pointer = settings.mapping.events?.pointer ?? ""
         guard let list = body.value(at: pointer), let elements = list.elements else {
-            let place = pointer.isEmpty ? "the answer is" : "at '\(pointer)' of the answer (items) there is"
-            return .failed(PollFailure("\(place) no array of items"))
+            let place = pointer.isEmpty ? "the response is" : "the value at '\(pointer)' of the response (items) is"
+            return .failed(PollFailure("\(place) not an array of items"))
         }
         let items = Array(elements.prefix(Self.pageItems + 1))
         var wide = limits
@@ -213,7 +213,7 @@ package struct PollPlanner: Sendable {
         pass.items += page.items
         pass.refused += tally.refused
         if let first = tally.firstRefusal {
-            let what = pass.refused == 1 ? "an item was refused" : "\(pass.refused) items were refused, one of them"
+            let what = pass.refused == 1 ? "an item was rejected" : "\(pass.refused) items were rejected, one of them"
             state.notice = PollState.Notice(at: now, text: "\(what) \(first)")
         }
         switch page.end {
@@ -244,7 +244,7 @@ package struct PollPlanner: Sendable {
         if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
             state.since = isToken ? greatest : greatest.max(state.since)
         } else if pass.items > 0 {
-            let text = "nothing at '\(since.from.text)' says when an item was changed, so all is read each time"
+            let text = "no item has a change time at '\(since.from.text)', so all items are read each time"
             state.notice = PollState.Notice(at: now, text: text)
         }
     }
@@ -295,17 +295,17 @@ extension PollState {
 extension PollState.Pass {
     /// Why there is no end behind this page; nil if there may be one.
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
-        if pages >= PollPlanner.passPages { return "the list had no end after \(pages) pages" }
+        if pages >= PollPlanner.passPages { return "the list did not end after \(pages) pages" }
         // a link may lead back to the first page
         if places == nil { places = RepetitionWatch(PollState.Place.link(ExactText(page.request.path)).digest) }
         if places?.repeats(place.digest) == true {
-            return "the pages go round: what is to follow page \(pages) was there before"
+            return "the pages form a cycle: the page after page \(pages) was read before"
         }
         guard let content = page.content else { return nil }
         if contents == nil {
             contents = RepetitionWatch(content)
         } else if contents?.repeats(content) == true {
-            return "the pages repeat themselves: page \(pages) has the items of one before"
+            return "the pages repeat: page \(pages) has the items of an earlier page"
         }
         return nil
     }

@@ -19,8 +19,8 @@ extension SettingsReport {
     /// A pointer from the whole body on.
     mutating func bodyPointer(_ value: JSONValue, at pointer: String) -> MappedPointer? {
         let found = value.string.flatMap { MappedPointer($0) }.flatMap { $0.isOfBody ? nil : $0 }
-        let form = "a JSON Pointer (RFC 6901) of at most \(MappedPointer.maximumBytes) bytes, as /data"
-        return self.value(found, at: pointer, "this must be \(form); it leads from the whole body on")
+        let form = "a JSON Pointer (RFC 6901) of at most \(MappedPointer.maximumBytes) bytes, such as /data"
+        return self.value(found, at: pointer, "this must be \(form); it starts at the whole body")
     }
 
     /// A query parameter's name.
@@ -43,9 +43,9 @@ extension SettingsReport {
             if let problem = UpstreamSettings.headerProblem(name: name, value: text, isCredential: false) {
                 report.refuse(place, Rule.header, "header \(name) " + problem)
             } else if UpstreamFetch.owns(name) {
-                report.refuse(place, Rule.header, "header \(name) is set by the gateway; leave it out")
+                report.refuse(place, Rule.header, "header \(name) is set by the gateway; omit it")
             } else if !folded.insert(form).inserted {
-                let detail = "a header's name does not depend on case, nor on - and _; name it once"
+                let detail = "names of headers are compared without case, and with - equal to _; list each name once"
                 report.refuse(place, Rule.duplicateMember, detail)
             } else {
                 headers[name.lowercased()] = text

@@ -66,9 +66,12 @@ package struct DatabaseURI: Sendable, Hashable {
         guard let user = Self.decoded(credentials[0]), !user.isEmpty,
             let password = credentials.count == 2 ? Self.decoded(credentials[1]) : "",
             let database = Self.decoded(place[1]), !database.isEmpty, !place[1].contains("/")
-        else { throw refuse("must name a user and a database, with % in front of two hexadecimal digits only") }
+        else { throw refuse("must contain a user and a database, with % only before two hexadecimal digits") }
         guard let (host, port) = Self.hostAndPort(authority[1]) else {
-            throw refuse("must name one host, and a port from 1 to 65535 or none; no socket, and no list of hosts")
+            throw refuse(
+                "must contain one host, and optionally a port from 1 to 65535; sockets and lists of hosts are not "
+                    + "supported"
+            )
         }
         (self.user, self.password, self.database) = (user, password, database)
         (self.host, self.port) = (host, port)
@@ -167,7 +170,7 @@ package struct DatabaseURI: Sendable, Hashable {
     package func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
         if let problem = policy.problem(address, isTLS: true) { return problem }
         guard !security.isEncrypted, policy.problem(address, isTLS: false) != nil else { return nil }
-        return "its address \(address) is public: put ?sslmode=verify-full into the URI, or at least sslmode=require"
+        return "its address \(address) is public: add ?sslmode=verify-full, or at least sslmode=require, to the URI"
     }
 
     /// Returns the connection string for libpq.

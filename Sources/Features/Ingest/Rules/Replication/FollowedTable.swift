@@ -48,7 +48,7 @@ package struct FollowedTable: Sendable, Hashable {
         let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
             switch member {
             case "table":
-                let detail = "table must be schema.name; a part with a dot or a quote stands in double quotes"
+                let detail = "table must be schema.name; write a part with a dot or a quote in double quotes"
                 table = report.value(value.string.flatMap { QualifiedName($0) }, at: place, detail)
             case "entity_type":
                 let text = value.string.flatMap { EntityType.isValidName($0) ? $0 : nil }
@@ -82,7 +82,7 @@ package struct FollowedTable: Sendable, Hashable {
         let elements = value.elements.map { Array($0.prefix(RowID.columnLimit + 1)) } ?? []
         guard (2...RowID.columnLimit).contains(elements.count) else {
             let detail =
-                "id must be a column, or an array of 2 to \(RowID.columnLimit) columns; give one column as a string"
+                "id must be a column (a string), or an array of 2 to \(RowID.columnLimit) columns"
             report.refuse(pointer, Rule.range, detail)
             return []
         }
@@ -110,13 +110,13 @@ package struct FollowedTable: Sendable, Hashable {
             guard members.count < columnLimit, report.isColumn(column, at: place) else { return true }
             guard let name = report.text(value, at: place, limit: 200) else { return true }
             if !names.insert(name).inserted {
-                report.refuse(place, Rule.range, "two columns would be the member '\(name)'")
+                report.refuse(place, Rule.range, "two columns have the member name '\(name)'")
             }
             members.append(Member(column: column, name: name))
             return true
         }
         if members.isEmpty {
-            report.refuse(pointer, Rule.range, "columns must name a column at least")
+            report.refuse(pointer, Rule.range, "columns must contain at least one column")
         }
         return .named(members)
     }

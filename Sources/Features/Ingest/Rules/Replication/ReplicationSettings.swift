@@ -23,7 +23,7 @@ package struct ReplicationSettings: Sendable, Hashable {
             switch member {
             case "slot":
                 let text = value.string.flatMap { Self.isSlotName($0) ? $0 : nil }
-                slot = report.value(text, at: place, "slot must be a slot's name: 1 to 63 of a-z, 0-9 and _")
+                slot = report.value(text, at: place, "slot must be the name of a slot: 1 to 63 of a-z, 0-9 and _")
             case "publication": publication = report.text(value, at: place, limit: QualifiedName.partLimit)
             case "create_slot": createsSlot = report.bool(value, at: place) ?? false
             case "tables": tables = Self.tables(value, at: place, &report)
@@ -54,7 +54,7 @@ package struct ReplicationSettings: Sendable, Hashable {
             let place = "\(pointer)/\(index)"
             guard let table = FollowedTable(element, at: place, &report) else { continue }
             if tables.contains(where: { $0.name == table.name }) {
-                report.refuse("\(place)/table", Rule.range, "table \(table.name) is there twice")
+                report.refuse("\(place)/table", Rule.range, "table \(table.name) occurs twice")
             }
             tables.append(table)
         }
@@ -78,7 +78,7 @@ package struct ReplicationSettings: Sendable, Hashable {
 
     /// Why a text can be no connection URI; nil for a good one. Repeats nothing of it.
     static func problem(ofSecret secret: String?) -> String? {
-        guard let secret else { return "a postgres source needs a secret: the URI of the database" }
+        guard let secret else { return "a postgres source requires a secret: the URI of the database" }
         do throws(DatabaseURI.Malformed) {
             _ = try DatabaseURI(secret)
             return nil
@@ -90,7 +90,7 @@ package struct ReplicationSettings: Sendable, Hashable {
     /// The state that a worker begins with after an operator requested everything from a place on: only the slot's own
     /// place is possible.
     static func state(from value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [UInt8]? {
-        report.refuse(pointer, Rule.range, "from must be null: a slot is read from where it stands")
+        report.refuse(pointer, Rule.range, "from must be null: a slot is read from its position")
         return nil
     }
 }

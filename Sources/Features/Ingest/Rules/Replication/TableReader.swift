@@ -50,19 +50,20 @@ struct TableReader: Sendable {
         }
         tellsOldRows = columns.allSatisfy(\.isKey)
         if let lacking = ids.first(where: { !columns[$0].isKey }) {
-            let reason = "what identifies its rows in the log is not '\(columns[lacking].name)'"
-            let past = "take the table out of the settings until that is read, or make the slot anew, and import it"
+            let reason = "its replica identity does not contain '\(columns[lacking].name)'"
+            let past =
+                "remove the table from the settings until this is read, or recreate the slot, and import the table"
             throw SourceTrouble(Self.advice(table, reason, past))
         }
         if let version, ![20, 21, 23, 26, 1700].contains(columns[version].type) {
             throw SourceTrouble(
-                "Column '\(columns[version].name)' of table \(table.name) is to be its version, and is no whole number. "
-                    + "Name one that is, or none: then a change's place in the log is its version."
+                "Column '\(columns[version].name)' of table \(table.name) is its version, but not a whole number. "
+                    + "Choose another column, or omit version: then the position of a change in the log is its version."
             )
         }
         if table.causingKey != nil, !tellsOldRows {
-            let reason = "only so the log tells whether a change wrote its causing_key or an earlier one did"
-            throw SourceTrouble(Self.advice(table, reason, "leave causing_key out of the settings until that is read"))
+            let reason = "otherwise the log does not show whether this change or an earlier one wrote its causing_key"
+            throw SourceTrouble(Self.advice(table, reason, "omit causing_key in the settings until this is read"))
         }
     }
 
@@ -86,9 +87,9 @@ struct TableReader: Sendable {
         let names = told.prefix(listedColumns).map { "'\($0.name)'" }.joined(separator: ", ")
         return SourceTrouble(
             """
-            Table \(table.name) has no column '\(column)', which the settings name as \(role), where the log goes on. If it \
-            is called otherwise there, say so in the table's 'renamed', or name that instead; else the publication leaves it \
-            out, or it is gone: mend the publication or the settings. It has \(names)\
+            Table \(table.name) has no column '\(column)', which the settings use as \(role), at this position of the log. \
+            If it has another name there, add it to the table's 'renamed', or use that name. Otherwise the publication \
+            omits it, or it was dropped: correct the publication or the settings. The table has \(names)\
             \(told.count > listedColumns ? " and others" : "").
             """
         )
@@ -298,7 +299,7 @@ struct TableReader: Sendable {
     }
 
     private static func damaged(_ name: String) -> IngestRequest.Entry {
-        let detail = "the row has another number of columns than its table"
+        let detail = "the number of columns of the row and its table differ"
         return IngestRequest.Entry(
             eventID: name,
             event: .failure(Problem(.validationFailed, pointer: "", rule: Rule.payload, detail))
