@@ -3,11 +3,11 @@ import { amount, ask, button, call, field, h, jsonEditor, noun, of, organization
 import { mutationColumns } from './lists.js'
 
 const choice = (name, label, options) => field({ name, label, type: 'select', options, pointer: `/${name}` })
-const strategies = () => choice('strategy', 'Which version', [['server_wins', 'the server’s stays (server_wins)'], ['client_wins', 'the phone’s is written over it (client_wins)']])
+const strategies = () => choice('strategy', 'Which version', [['server_wins', 'keep the server’s version (server_wins)'], ['client_wins', 'the phone’s version replaces it (client_wins)']])
 const VERBS = { retry: 'Retry', discard: 'Discard', resolve: 'Resolve' }
 const MEANS = {
-	retry: 'Each is sent again from its first attempt on. What fails anew is not tried again by this operation.',
-	discard: 'Each is given up. This cannot be taken back.',
+	retry: 'Each is sent again, starting with its first attempt. If it fails again, this operation does not retry it.',
+	discard: 'Each is discarded. This cannot be undone.',
 	resolve: 'Each conflict is settled for one of the two sides.',
 }
 
@@ -18,9 +18,9 @@ export async function actOnGroup(view, group, kind) {
 	if (group.response_status) filter.response_status = Number(group.response_status) || 0
 	if (kind === 'resolve') filter.status = 'conflict'
 	const place = h('div.preview', { 'aria-live': 'polite' }, h('p.loading', 'Counting…'))
-	const rate = field({ label: 'At most a second', type: 'number', value: '50', min: '1', max: '1000', pointer: '/per_second', hint: 'So that the upstream is not flooded.' })
-	const how = kind === 'resolve' ? strategies() : kind === 'discard' && choice('dependents', 'What depends on them', [
-		['', 'leave those that something depends on'], ['discard', 'discard what depends on them, too'], ['keep', 'keep what depends on them, and let it run or fail']])
+	const rate = field({ label: 'Maximum per second', type: 'number', value: '50', min: '1', max: '1000', pointer: '/per_second', hint: 'Limits the load of the upstream.' })
+	const how = kind === 'resolve' ? strategies() : kind === 'discard' && choice('dependents', 'Dependants', [
+		['', 'skip mutations with dependants'], ['discard', 'also discard the dependants'], ['keep', 'keep the dependants, which run or fail']])
 	let dialog = null, found = null
 	const preview = async () => {
 		try {
@@ -30,7 +30,7 @@ export async function actOnGroup(view, group, kind) {
 		}
 		const { sample, users } = found, matched = amount(found.count), isMore = found.count.is_more, many = plural(found.count, 'mutation')
 		refill(place, h('p.strong', matched ? `${many} of ${users.is_more ? 'at least ' : ''}${plural(amount(users), 'user')}`
-			: isMore ? 'None was found as far as was looked; there may be some.' : 'Nothing fits any more: somebody may have settled it.'),
+			: isMore ? 'No match in the examined part; there may be more.' : 'No match: the mutations may have been settled.'),
 			matched && [h('p.hint', `${isMore ? 'At least' : 'About'} ${span(matched / (rate.value || 50))} at ${rate.value} a second. ${MEANS[kind]}`),
 				h('details', h('summary', `Which: ${sample.length < matched ? `the first ${sample.length}` : matched === 1 ? 'this one' : 'all of them'}`),
 					table('Sample', mutationColumns, sample.map(row => ({ organization_id: organization, ...row }))).element)])
@@ -51,12 +51,12 @@ export async function actOnGroup(view, group, kind) {
 export function settle(kind, { base, story, again }) {
 	const waiting = kind === 'discard' && amount(story.waited_for_by?.count)
 	const dependents = waiting && choice('dependents', `${plural(story.waited_for_by.count, 'mutation')} ${noun(story.waited_for_by.count, 'depends', 'depend')} on it`,
-		[['discard', 'discard them, too'], ['keep', 'keep them: they run, or fail where they need what this would have made']])
+		[['discard', 'also discard them'], ['keep', 'keep them: they run, or fail if they need the entity of this mutation']])
 	return ask({
 		title: `${VERBS[kind]} this mutation`, submit: VERBS[kind], danger: kind === 'discard', reason: 'optional', children: [dependents],
-		text: kind === 'retry' ? 'It is sent again, as it is, from its first attempt on.' : 'It is given up, and the phone is told so. This cannot be taken back.',
+		text: kind === 'retry' ? 'It is sent again unchanged, starting with its first attempt.' : 'It is discarded, and the phone is notified. This cannot be undone.',
 		does: () => ['POST', `${base}/${kind}`, dependents ? { dependents: dependents.value } : {}],
-		then: again, says: kind === 'retry' ? 'It is in its lane again.' : 'It is discarded.',
+		then: again, says: kind === 'retry' ? 'Returned to its lane.' : 'Discarded.',
 	})
 }
 
@@ -65,12 +65,12 @@ export function edit({ base, story, again }) {
 	const { mutation, pushed } = story, payload = textOf(mutation.payload ?? pushed?.payload)
 	const editor = payload !== null && jsonEditor(payload, { label: 'Payload', id: 'edit-payload' })
 	const endpoint = mutation.endpoint && field({ label: 'Endpoint', value: mutation.endpoint, pointer: '/endpoint' })
-	const force = field({ label: 'Send it although the outcome of the last attempt is not known', type: 'check', pointer: '/force', hint: 'It may take effect beside what was sent before.' })
+	const force = field({ label: 'Send it although the outcome of the last attempt is unknown', type: 'check', pointer: '/force', hint: 'It may take effect in addition to the earlier request.' })
 	const note = h('div.hint', { role: 'status' })
 	const body = () => {
 		if (editor && !editor.isValid) {
 			editor.focus()
-			throw { title: 'Not sent', detail: 'The payload is no JSON yet.' }
+			throw { title: 'Not sent', detail: 'The payload is not valid JSON.' }
 		}
 		return `{${[editor && `"payload":${editor.value}`, endpoint && endpoint.value !== mutation.endpoint && `"endpoint":${JSON.stringify(endpoint.value)}`,
 			force.value && '"force":true'].filter(Boolean).join(',')}}`
@@ -79,7 +79,7 @@ export function edit({ base, story, again }) {
 		refill(note, 'Asking the gateway…')
 		try {
 			await call('POST', `${base}/retry?validate=true`, body())
-			refill(note, 'The gateway would take it.')
+			refill(note, 'The gateway would accept it.')
 		} catch (problem) {
 			refill(note, problemBox(problem))
 		}
@@ -87,7 +87,7 @@ export function edit({ base, story, again }) {
 	return ask({
 		title: 'Retry with an edit', submit: 'Send this', wide: true, reason: 'required',
 		children: [editor && h('div', { 'data-pointer': '/payload' }, editor.element, h('p.hint.wrong', { hidden: true })), endpoint, force, h('div', check), note],
-		does: () => ['POST', `${base}/retry`, body()], then: again, says: 'It is in its lane again, as edited.',
+		does: () => ['POST', `${base}/retry`, body()], then: again, says: 'Returned to its lane with the edit.',
 	})
 }
 

@@ -50,7 +50,7 @@ export async function call(method, path, body, options = {}) {
 			if (typeof answer?.at === 'string') setClock(answer.at)
 			return answer
 		} catch {
-			throw new Problem(response.status, { title: 'The answer is no JSON', detail: text.slice(0, 200) })
+			throw new Problem(response.status, { title: 'The response is not JSON', detail: text.slice(0, 200) })
 		}
 	}
 	let problem = {}

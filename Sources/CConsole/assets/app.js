@@ -104,8 +104,8 @@ function route(path) {
 }
 
 function missing(view) {
-	view.begin('There is no such page')
-	view.put(h('p', 'The address leads nowhere. ', h('a', { href: '/console' }, 'See what is going on now.')))
+	view.begin('Page not found')
+	view.put(h('p', 'The address does not exist. ', h('a', { href: '/console' }, 'Show the current state.')))
 }
 
 async function show() {
@@ -211,7 +211,7 @@ async function begin() {
 	await show()
 }
 
-onSignedOut(() => askWho(me.name ? 'The session has ended. Sign in again to go on where you were.' : ''))
+onSignedOut(() => askWho(me.name ? 'The session has ended. Sign in again to continue.' : ''))
 document.body.append(h('a.skip', { href: '#main', onclick: event => {
 	event.preventDefault()
 	const place = document.querySelector('h1')
@@ -222,7 +222,7 @@ for (const [name, title, key] of PAGES) everywhere(`g ${key}`, title, () => go(n
 everywhere('/', 'Search or filter', () => document.querySelector('main .filters input')?.focus())
 everywhere('j', 'Next row', () => step(1))
 everywhere('k', 'Row before', () => step(-1))
-everywhere('.', 'Pause, or go on', live.toggle)
+everywhere('.', 'Pause or resume', live.toggle)
 everywhere('t', 'Other theme', nextTheme)
 everywhere('?', 'This list', help)
 live.on('state', paintState)

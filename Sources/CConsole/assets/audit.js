@@ -14,6 +14,6 @@ export async function audit(view) {
 		['what', row => h('code', said(row.action, 60))],
 		['organization', row => row.organization_id && organizationLink(row)],
 		['which', row => said(words(row.target), 160), 'wide'], ['why', row => row.reason && said(row.reason, 120), 'wide'], ['outcome', row => row.outcome ? words(row.outcome) && said(words(row.outcome), 80) : 'begun'],
-	], ['/admin/audit', asked, 'audit'], empty('Nothing', 'No operator did anything that fits.'))
+	], ['/admin/audit', asked, 'audit'], empty('Nothing', 'No operator action matches.'))
 	view.put(filters(view, NAMES.map(each => narrow(view, each))), list.element)
 }

@@ -47,7 +47,7 @@ export function visible(text, name = character => `U+${code(character).toUpperCa
 		const at = rest.search(UNSEEN)
 		if (at < 0) { nodes.push(rest); break }
 		if (at > 0) nodes.push(rest.slice(0, at))
-		nodes.push(h('span.unseen', { title: 'A character that cannot be seen' }, name(rest[at])))
+		nodes.push(h('span.unseen', { title: 'An invisible character' }, name(rest[at])))
 		rest = rest.slice(at + 1)
 		if (nodes.length > 2_000) { nodes.push(rest.replaceAll(new RegExp(UNSEEN, 'g'), '�')); break }
 	}

@@ -23,7 +23,7 @@ export async function failures(view) {
 			button('Retry…', () => actOnGroup(view, groupOf(row), 'retry'), 'small'),
 			row.status === 'conflict' ? button('Resolve…', () => actOnGroup(view, groupOf(row), 'resolve'), 'small') : null,
 			button('Discard…', () => actOnGroup(view, groupOf(row), 'discard'), 'small danger')) : null, 'act'],
-	], ['/admin/failures', { ...values, status: values.status || 'failed,conflict' }, 'groups'], empty('Nothing waits for a person', Object.values(values).some(Boolean) ? 'Nothing that fits these filters has failed or is in conflict.' : 'No mutation has failed, and none is in conflict.'))
+	], ['/admin/failures', { ...values, status: values.status || 'failed,conflict' }, 'groups'], empty('No action needed', Object.values(values).some(Boolean) ? 'No failed or conflicting mutation matches these filters.' : 'No mutation has failed or is in conflict.'))
 	view.put(filterBar(view), list.element)
 	keepFresh(view, list, values.organization_id)
 }

@@ -79,7 +79,7 @@ export function record(members, values, prefix = '') {
 // @param act saves, and receives the reason; its result is passed to `done`
 export function form({ label, fields, submit, act, done, reason }) {
 	const place = h('div'), send = h('button.primary', submit)
-	const why = reason ? field({ label: 'Reason', maxlength: '160', hint: 'For the audit.' }) : null
+	const why = reason ? field({ label: 'Reason', maxlength: '160', hint: 'For the audit log.' }) : null
 	return h('form.form', { 'aria-label': label, novalidate: true, onsubmit: once(place, send, async () => done(await act(why?.value.trim()))) },
 		place, [...fields, why].map(each => each?.element ?? each), h('div.actions', send))
 }
@@ -88,7 +88,7 @@ export function form({ label, fields, submit, act, done, reason }) {
 export function lock(place) {
 	if (may('admin')) return
 	for (const each of place.querySelectorAll('input, select, textarea, form button')) each.disabled = true
-	place.prepend(h('p.hint', 'Changing this needs the scope admin.'))
+	place.prepend(h('p.hint', 'Changes require the scope admin.'))
 }
 
 // Performs the action once at a time, and shows errors.
@@ -127,7 +127,7 @@ export function filters(view, fields, submit = 'Filter', act = view.filter) {
 export function ask({ title, text, children = [], submit, danger, reason, does, then, says, ready, wide }) {
 	return new Promise(resolve => {
 		const place = h('div'), id = `d${++number}`, isRequired = reason === 'required'
-		const why = reason && field({ label: 'Reason', required: isRequired, maxlength: '160', hint: `Why you do it, for the audit${isRequired ? '.' : ', if there is something to say.'}` })
+		const why = reason && field({ label: 'Reason', required: isRequired, maxlength: '160', hint: `For the audit log${isRequired ? '.' : ' (optional).'}` })
 		const send = h(`button.primary${danger ? '.danger' : ''}`, submit)
 		let answer = null
 		const dialog = h('dialog', { 'aria-labelledby': id, class: wide && 'wide', onclose: () => { dialog.remove(); resolve(answer) } },

@@ -30,7 +30,7 @@ export function* scan(text) {
 			throw flaw('The text ends before the value does')
 		}
 		const first = text[at], start = at
-		if (expects === 'end') throw flaw('There is more after the value')
+		if (expects === 'end') throw flaw('There is more text after the value')
 		if (expects === 'colon') {
 			if (first !== ':') throw flaw('A colon is missing after the name')
 			at += 1
@@ -87,7 +87,7 @@ function endOfString(text, start, flaw) {
 		if (character !== 0x5c) continue
 		const escape = text[at + 1]
 		if (escape === 'u' ? !/^[0-9a-fA-F]{4}/.test(text.slice(at + 2, at + 6)) : !'"\\/bfnrt'.includes(escape)) {
-			throw flaw('A string has a backslash that begins no escape')
+			throw flaw('A string has an invalid escape')
 		}
 		at += escape === 'u' ? 5 : 1
 	}

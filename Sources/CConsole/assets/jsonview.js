@@ -86,7 +86,7 @@ export function comparison(mine, theirs, names) {
 	return h('div.scroll', { tabindex: '0', role: 'group', 'aria-label': 'Both versions' },
 		h('table.comparison.stack', { role: 'table' },
 			h('thead', h('tr', { role: 'row' }, ['member', ...names].map(name => h('th', { role: 'columnheader', scope: 'col' }, name)))),
-			h('tbody', rows.length ? rows : h('tr', { role: 'row' }, h('td', { role: 'cell', colspan: '3' }, 'There is nothing to compare.')))))
+			h('tbody', rows.length ? rows : h('tr', { role: 'row' }, h('td', { role: 'cell', colspan: '3' }, 'No differences.')))))
 }
 
 function side(text, kind, missing) {
@@ -106,7 +106,7 @@ export function jsonEditor(source, { label, id }) {
 		const flaw = flawOf(field.value)
 		field.setAttribute('aria-invalid', flaw ? 'true' : 'false')
 		note.className = flaw ? 'hint wrong' : 'hint'
-		const text = flaw ? `Line ${flaw.line}, column ${flaw.column}: ${flaw.message}.` : 'This is JSON. Numbers go out as they stand here.'
+		const text = flaw ? `Line ${flaw.line}, column ${flaw.column}: ${flaw.message}.` : 'Valid JSON. Numbers are sent exactly as written.'
 		if (note.textContent !== text) note.textContent = text
 		return !flaw
 	}

@@ -5,18 +5,18 @@ import { keepFresh, named, ORGANIZATION } from './lists.js'
 // The mutations that run once the lane moves. Blocked ones are not counted: they wait for the one that halts the lane.
 const waiting = (row, state) => row.queued_count
 	? [`${plural(row.queued_count, 'mutation')} to run, the first since `, ago(row.queued_since)]
-	: state === 'halted' ? 'nothing that could run before it is settled' : 'nothing else'
+	: state === 'halted' ? 'no mutation that could run before it is settled' : 'no other mutation'
 
 export async function lanes(view) {
 	const state = view.asked('state') || 'halted', organization_id = view.asked('organization_id')
-	view.begin('Lanes that stand still')
+	view.begin('Halted lanes')
 	const list = pages(view, 'Lanes', [
 		['user', row => userLink(row.organization_id, row.user_id, row.subjects)], ['organization', organizationLink],
 		state === 'halted'
 			? ['halted by', row => row.halted_by && link(mutationPath(row.organization_id, row.user_id, row.halted_by), shortId(row.halted_by))]
 			: ['next try', row => ago(row.ready_at)],
 		['behind it', row => waiting(row, state)],
-	], ['/admin/lanes', { state, organization_id }, 'lanes'], empty('No lane stands still'), named('lanes'))
+	], ['/admin/lanes', { state, organization_id }, 'lanes'], empty('No halted lane'), named('lanes'))
 	view.put(filters(view, [
 		narrow(view, ['state', 'Until'], { type: 'select', options: [['halted', 'somebody settles'], ['waiting', 'a moment']] }),
 		narrow(view, ORGANIZATION),

@@ -48,8 +48,8 @@ export async function mutation(view) {
 		const hides = story.withheld?.length > 0, rewritten = sent?.rewritten ?? []
 		view.begin(`${it.operation} ${it.entity_type}`, pill(it.status))
 		const shown = (value, label, what, marks) => value != null ? jsonView(value, { label, marks })
-			: h('p.muted', hides ? `${what} is hidden. ${may('settle') ? 'Showing it is written to the audit.' : 'Seeing it needs the scope settle.'}` : `${what} is empty.`)
-		const kept = value => value ?? (hides && h('span.muted', 'hidden until asked for'))
+			: h('p.muted', hides ? `${what} is hidden. ${may('settle') ? 'Showing it is recorded in the audit log.' : 'Showing it requires the scope settle.'}` : `${what} is empty.`)
+		const kept = value => value ?? (hides && h('span.muted', 'hidden'))
 		return [
 			h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', userLink(organization, user, story.subjects), ' › ', idLine(it.id)),
 			(error || it.last_error) && h(`div.verdict${KINDS[it.status] ?? ''}`,
@@ -73,7 +73,7 @@ export async function mutation(view) {
 				]), h('ul.rewritten', rewritten.map(each => h('li', h('mark', each.pointer === 'endpoint' ? 'in the path' : each.pointer || 'all of it'), ' ', each.entity_type, ' ',
 					shortId(each.client_id), ' → ', h('code', said(each.server_id, 60))))),
 				shown(sent.body, 'Body as sent', 'The body', new Map(rewritten.map(each => [each.pointer, `${each.entity_type}: was ${each.client_id}`])))]
-					: h('p.muted', 'Nothing is sent: the built-in store takes it, or it has not come so far.'))),
+					: h('p.muted', 'No request: it is stored in the built-in store, or was not sent yet.'))),
 			h('div.columns', section('Attempts', attempts(it)), section('What waits', graph(organization, user, story), facts([
 				['Lane', link(userPath(organization, user), lane?.halted_by ? (lane.halted_by === it.id ? 'halted by this one' : 'halted') : 'runs')],
 				['Halted by', lane?.halted_by && lane.halted_by !== it.id && link(mutationPath(organization, user, lane.halted_by), shortId(lane.halted_by))],
@@ -99,7 +99,7 @@ export async function mutation(view) {
 				each.revision > 1 && h('span.muted', ` revision ${each.revision}`)),
 			h('div.muted', moment(each.sent_at), ' · ', ago(each.sent_at), each.duration_ms !== null && ` · took ${span(each.duration_ms / 1_000)}`),
 			each.error && h('div', said(each.error, 200)))))
-			: h('p.muted', made ? `${number(made)} so far; those that went well leave no trace.` : 'None went wrong.'),
-		answer && [h('p', 'The answer that counts: ', h('span.answer', answer.status)), answer.body && jsonView(answer.body, { label: 'Body of the answer' })]]
+			: h('p.muted', made ? `${number(made)} so far; successful attempts are not recorded.` : 'No failed attempts.'),
+		answer && [h('p', 'Final response: ', h('span.answer', answer.status)), answer.body && jsonView(answer.body, { label: 'Body of the response' })]]
 	}
 }

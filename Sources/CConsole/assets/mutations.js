@@ -4,7 +4,7 @@ import { actOnGroup } from './act.js'
 import { FILTERS, filterBar, keepFresh, mutationColumns, named } from './lists.js'
 
 export async function mutations(view) {
-	view.begin('Mutations that wait for a person', link('/console/failures', 'Groups'))
+	view.begin('Mutations that need action', link('/console/failures', 'Groups'))
 	const values = Object.fromEntries([...FILTERS, 'user_id'].map(name => [name, view.asked(name)]))
 	const list = pages(view, 'Mutations', [
 		...mutationColumns.slice(0, 3),
@@ -12,7 +12,7 @@ export async function mutations(view) {
 		mutationColumns[3],
 		['attempts', row => number(row.attempt_count), 'n'],
 		['since', row => ago(row.changed_at)],
-	], ['/admin/mutations', { ...values, status: values.status || 'failed,conflict' }, 'mutations'], empty('Nothing fits', 'What was here may have been settled since.'), named('mutations'))
+	], ['/admin/mutations', { ...values, status: values.status || 'failed,conflict' }, 'mutations'], empty('Nothing fits', 'The mutations may have been settled.'), named('mutations'))
 	const isGroup = values.organization_id && may('settle')
 	const group = { ...values, status: values.status || null }
 	view.put(

@@ -45,16 +45,16 @@ function page(state) {
 		verdict(state),
 		h('div.tiles', RATES.map(([name, title, href]) => tile(title, href, figure(rates[`${name}_per_second`]), name === 'pushes' ? 'a second' : 'mutations a second', '',
 			spark(series[name], { label: `${title} a second`, step, kind: name === 'failed' ? 'bad' : '' })))),
-		h('p.hint', 'Rates and the lines of the last hour are this gateway’s; what waits is counted over all of them.'),
+		h('p.hint', 'Rates and charts of the last hour are of this gateway; waiting mutations are counted over all gateways.'),
 		h('div.tiles',
 			tile('Oldest waiting', oldest ? mutationPath(oldest.organization_id, oldest.user_id, oldest.mutation_id) : ALL,
 				oldest ? span(oldest.age_seconds) : 'none', oldest ? ['since ', moment(oldest.accepted_at)] : 'nothing waits', oldest?.age_seconds > 300 && 'warn',
 				spark(series.oldest_waiting_seconds, { label: 'Age of the oldest waiting, seconds', step })),
 			tile('Failed', FAILED, stuck.failed, noun(stuck.failed, 'mutation'), amount(stuck.failed) && 'bad'),
 			tile('Conflicts', CONFLICTS, stuck.conflict, noun(stuck.conflict, 'mutation'), amount(stuck.conflict) && 'split'),
-			tile('Halted lanes', HALTED, stuck.halted_lanes, 'until somebody settles', amount(stuck.halted_lanes) && 'warn'),
+			tile('Halted lanes', HALTED, stuck.halted_lanes, 'until settled', amount(stuck.halted_lanes) && 'warn'),
 			tile('Waiting lanes', WAITING, stuck.waiting_lanes, 'for a next try')),
-		section('Upstreams that fail', circuits.length
+		section('Failing upstreams', circuits.length
 			? table('Circuits', [
 				['organization', organizationLink],
 				['circuit', row => pill(row.state)],
@@ -63,7 +63,7 @@ function page(state) {
 				['last error', row => said(row.last_error, 160), 'wide'],
 				['next try', row => ago(row.next_probe_at)],
 			], circuits).element
-			: h('p.muted', 'Every upstream answers, or has not been asked lately.')),
+			: h('p.muted', 'Every upstream responds, or received no recent request.')),
 		h('div.columns',
 			section('Gateways', table('Gateways', [
 				['gateway', row => [shortId(row.gateway_id), row.gateway_id === state.gateway_id && h('span.muted', ' this one')]],
@@ -75,7 +75,7 @@ function page(state) {
 				['Last run', ago(retention.last_run_at)],
 				['Removed then', h('span.wrap', removed(retention.last_run))],
 				['At rest', me.sealed ? 'encrypted' : 'not encrypted by Sluice'],
-			]) : h('p.muted', 'Nothing is known of it.'))),
+			]) : h('p.muted', 'No data.'))),
 	]
 }
 
@@ -94,11 +94,11 @@ function verdict({ stuck = {}, circuits = [], oldest_waiting: oldest }) {
 	].filter(Boolean)
 	if (!parts.length) {
 		return h('p.verdict.good', h('span.strong', 'All is well. '),
-			oldest ? `Nothing waits for a person; what is in hand is ${span(oldest.age_seconds)} old at most.` : 'Nothing waits.')
+			oldest ? `No action needed; the oldest waiting mutation is ${span(oldest.age_seconds)} old.` : 'No mutation waits.')
 	}
-	return h('p.verdict.bad', h('span.strong', 'Somebody is needed: '),
+	return h('p.verdict.bad', h('span.strong', 'Action needed: '),
 		parts.flatMap((part, index) => [index && (index === parts.length - 1 ? ' and ' : ', '), part]),
-		amount(stuck.halted_lanes) ? ['. ', link(HALTED, plural(stuck.halted_lanes, 'lane')), ` ${amount(stuck.halted_lanes) === 1 ? 'stands' : 'stand'} still for it.`] : '.')
+		amount(stuck.halted_lanes) ? ['. ', link(HALTED, plural(stuck.halted_lanes, 'lane')), ` ${amount(stuck.halted_lanes) === 1 ? 'is' : 'are'} halted.`] : '.')
 }
 
 const tile = (title, href, value, note, kind, picture) => h('a', { href, class: `tile ${kind || ''}` },

@@ -23,25 +23,25 @@ export async function operation(view) {
 		return [
 			h('p.crumbs', link('/console/operations', 'Operations'), ' › ', idLine(it.id)),
 			progress(it),
-			h('p.verdict', h('span.strong', isRunning ? 'It runs. ' : it.state === 'done' ? 'It is done. ' : it.state === 'cancelled' ? 'It was cancelled. ' : 'It failed. '),
+			h('p.verdict', h('span.strong', isRunning ? 'Running. ' : it.state === 'done' ? 'Done. ' : it.state === 'cancelled' ? 'Cancelled. ' : 'Failed. '),
 				`${number(it.done)} done, ${number(it.skipped)} skipped, ${number(it.failed)} failed.`,
-				isRunning && left > 0 && ` ${it.total?.is_more ? 'At least' : 'About'} ${span(left / it.per_second)} to go at ${number(it.per_second)} a second.`,
+				isRunning && left > 0 && ` ${it.total?.is_more ? 'At least' : 'About'} ${span(left / it.per_second)} remaining at ${number(it.per_second)} per second.`,
 				it.error && [' ', said(it.error, 300)]),
 			isRunning && may('settle') && h('div.actions', button('Cancel…', cancel, 'danger')),
 			section('What and why', facts([
 				['Reason', said(it.reason, 600)], ['By', said(it.actor, 60)], ['Organization', link(organizationPath(view.organization), said(view.organization))],
 				...Object.entries(it.filter).map(([name, value]) => [name.replaceAll('_', ' '), Array.isArray(value) ? said(value.join(', ')) : said(value)]),
-				['Why not', it.reasons?.map(each => h('div', `${number(each.count)} `, h('code', each.code)))], ['Dependants', it.dependents], ['Version that stays', it.strategy], ['At most a second', number(it.per_second)],
+				['Why not', it.reasons?.map(each => h('div', `${number(each.count)} `, h('code', each.code)))], ['Dependants', it.dependents], ['Version that stays', it.strategy], ['Maximum per second', number(it.per_second)],
 				['Asked for', ago(it.created_at)], ['Begun', ago(it.started_at)], ['Ended', ago(it.ended_at)],
 			])),
-			h('p.hint', 'Skipped ones cannot be settled so, or were settled meanwhile; they and those that failed stay as they are.'),
+			h('p.hint', 'Skipped mutations cannot be settled in this way, or were settled before. Skipped and failed ones are unchanged.'),
 		]
 	}
 
 	function cancel() {
 		return ask({
 			title: 'Cancel this operation', submit: 'Cancel it', danger: true, reason: 'optional',
-			text: 'What it has done stays done; the rest is left as it is.', does: () => ['POST', `${path}/cancel`], then: again,
+			text: 'Completed changes are kept; the remaining mutations are unchanged.', does: () => ['POST', `${path}/cancel`], then: again,
 		})
 	}
 }

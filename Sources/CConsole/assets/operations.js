@@ -16,7 +16,7 @@ export async function operations(view) {
 	const list = pages(view, 'Operations', [
 		['what', row => link(organizationPath(row.organization_id, 'operations', row.id), h('span.strong', row.kind), ' ', said(Object.values(row.filter).flat().slice(0, 4).join(' · '), 60))],
 		['state', row => pill(row.state)], ['progress', progress], ['why', row => said(row.reason, 80), 'wide'], ['who', row => said(row.actor, 40)], ['begun', row => ago(row.created_at)],
-	], [organization.value ? of(organization.value, 'operations') : '/admin/operations', { state: state.value }, 'operations'], empty('Nothing was done to many at once', 'A group of failures has the actions that begin an operation.'))
+	], [organization.value ? of(organization.value, 'operations') : '/admin/operations', { state: state.value }, 'operations'], empty('No bulk operations', 'Start an operation from a group of failures.'))
 	view.put(filters(view, [state, organization]), list.element)
 	live.on('operation', () => list.again(), view.signal)
 }

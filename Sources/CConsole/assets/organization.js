@@ -21,16 +21,16 @@ async function overview(view, place, it) {
 	const counts = await view.get(query('/admin/organizations', { search: it.id, counts: true, limit: 1 }))
 		.then(answer => answer.organizations.find(each => each.id === it.id)?.counts ?? {}, () => ({}))
 	const stuck = more => query('/console/failures', { organization_id: it.id, ...more })
-	place.append(section('How it stands', facts([
+	place.append(section('State', facts([
 		['Failed', countLink(counts.failed, stuck({ status: 'failed' }))], ['Conflicts', countLink(counts.conflict, stuck({ status: 'conflict' }))],
 		['Halted lanes', countLink(counts.halted_lanes, query('/console/lanes', { organization_id: it.id }))],
 		['Operations', link(query('/console/operations', { organization_id: it.id }), 'see them')], ['What operators did', link(query('/console/audit', { organization_id: it.id }), 'see the audit')],
 	])), section('Quotas', facts([
 		['Requests a second', it.settings.requests_per_second === null ? 'any number' : number(it.settings.requests_per_second)],
-		['Mutations a day and user', it.settings.mutations_per_day_per_user === null ? 'any number' : number(it.settings.mutations_per_day_per_user)],
-	])), section('What it is', facts([
+		['Mutations per day and user', it.settings.mutations_per_day_per_user === null ? 'any number' : number(it.settings.mutations_per_day_per_user)],
+	])), section('Properties', facts([
 		['Made', ago(it.created_at)], ['Changed', ago(it.updated_at)],
-		['Called by issuers', it.external_ids?.length ? it.external_ids.map(each => h('div', said(each.external_id), h('span.muted', ' by '), said(each.issuer || 'the issuer without a name'))) : 'its id alone'],
+		['External ids', it.external_ids?.length ? it.external_ids.map(each => h('div', said(each.external_id), h('span.muted', ' by '), said(each.issuer || 'the issuer without a name'))) : 'only its id'],
 	])))
 	if (may('admin')) place.append(section('Danger', h('div.actions',
 		it.status === 'active' ? button('Suspend…', () => setStatus(view, it), 'danger') : button('Serve it again…', () => setStatus(view, it, true), 'primary'),
@@ -40,7 +40,7 @@ async function overview(view, place, it) {
 function setStatus(view, it, isServed) {
 	return ask({
 		title: isServed ? `Serve ${it.name} again` : `Suspend ${it.name}`, submit: isServed ? 'Serve it again' : 'Suspend', danger: !isServed, reason: 'required',
-		text: isServed ? 'Its phones may push and pull again, and its lanes run.' : 'Its phones are refused, and its lanes stand, until it is served again. Nothing is lost.',
+		text: isServed ? 'Its phones can push and pull again, and its lanes run.' : 'Requests of its phones are rejected and its lanes stop until it is served again. No data is lost.',
 		does: () => ['PUT', of(it.id), { status: isServed ? 'active' : 'suspended' }], then: () => view.go(location.pathname),
 	})
 }
@@ -49,28 +49,28 @@ function purge(view, it) {
 	const typed = field({ label: `Type its name: ${it.name}`, name: 'name', spellcheck: 'false' })
 	return ask({
 		title: `Purge ${it.name}`, submit: 'Purge it', danger: true, reason: 'required', children: [typed],
-		text: 'Everything of it is deleted: users, mutations, documents, keys, settings. This cannot be taken back.',
+		text: 'All of its data is deleted: users, mutations, documents, keys, settings. This cannot be undone.',
 		ready: dialog => { dialog.enable(false); typed.input.addEventListener('input', () => dialog.enable(typed.value === it.name)) },
 		does: () => ['DELETE', of(it.id)], then: () => view.go('/console/organizations'), says: 'It is being purged.',
 	})
 }
 
 const SETTINGS = [
-	['provisioning', 'Who may come', [['on_first_push', 'any user with a valid token'], ['explicit', 'users whom an operator let in']]],
-	['entity_types', 'Unknown entity types', [['open', 'are registered at their first use'], ['registered', 'are refused']]],
-	['conflict_resolution', 'Conflicts of mutations that say nothing', [['manual', 'wait for a person'], ['server_wins', 'the server wins'], ['client_wins', 'the client wins']]],
+	['provisioning', 'Provisioning of users', [['on_first_push', 'any user with a valid token'], ['explicit', 'users added by an operator']]],
+	['entity_types', 'Unknown entity types', [['open', 'are registered on first use'], ['registered', 'are rejected']]],
+	['conflict_resolution', 'Default conflict resolution', [['manual', 'wait for a person'], ['server_wins', 'the server wins'], ['client_wins', 'the client wins']]],
 	['on_conflict', 'A conflict', [['halt', 'stops its user’s lane'], ['continue', 'stops only what depends on it']]],
 	['on_failure', 'A failure', [['halt', 'stops its user’s lane'], ['continue', 'stops only what depends on it']]],
 	['stale_after_days', 'Stale after days', 'whole', 'Empty: 14. From 1 to 3,650.'],
-	['requests_per_second', 'Quota: requests a second', 'whole', 'Of the whole organization. Empty: any number.'],
-	['mutations_per_day_per_user', 'Quota: mutations a day and user', 'whole', 'Empty: any number.'],
-	['user_keys', 'A key for each user', 'flag', 'What users write is encrypted with keys of their own, which an erasure destroys. Needs a master key.'],
+	['requests_per_second', 'Quota: requests per second', 'whole', 'Of the whole organization. Empty: any number.'],
+	['mutations_per_day_per_user', 'Quota: mutations per day and user', 'whole', 'Empty: any number.'],
+	['user_keys', 'A key for each user', 'flag', 'Each user’s data is encrypted with a separate key, which an erasure destroys. Requires a master key.'],
 ]
 
 function settings(view, place, it) {
 	const name = field({ label: 'Name', value: it.name, pointer: '/name', maxlength: '200' })
 	const chosen = record(SETTINGS, it.settings, '/settings')
-	const ids = field({ label: 'External ids', type: 'area', pointer: '/external_ids', hint: 'What issuers call it, one a line: the issuer, a space, the id.', value: (it.external_ids ?? []).map(each => `${each.issuer} ${each.external_id}`).join('\n') })
+	const ids = field({ label: 'External ids', type: 'area', pointer: '/external_ids', hint: 'Issuers’ names for it, one per line: the issuer, a space, the id.', value: (it.external_ids ?? []).map(each => `${each.issuer} ${each.external_id}`).join('\n') })
 	place.append(form({
 		label: 'Settings', submit: 'Save', fields: [name, ...chosen.fields, ids], reason: may('admin'),
 		act: reason => call('PUT', of(it.id), {
@@ -80,7 +80,7 @@ function settings(view, place, it) {
 				return { issuer: line.slice(0, Math.max(0, at)), external_id: line.slice(at + 1).trim() }
 			}),
 		}, { reason }),
-		done: saved => { toast('Saved; in force at once here, within 5 seconds on other gateways.'); view.begin(saved.name, pill(saved.status)) },
+		done: saved => { toast('Saved; in effect on this gateway now, on others within 5 seconds.'); view.begin(saved.name, pill(saved.status)) },
 	}))
 	lock(place)
 }
@@ -88,8 +88,8 @@ function settings(view, place, it) {
 const TYPE = [
 	['id_space', 'Ids', [['mapped', 'mapped: the phone’s UUIDs to the server’s ids'], ['device', 'device: each device counts its own'], ['shared', 'shared: used as they are']]],
 	['upstream', 'Where mutations go', [['true', 'to the upstream'], ['false', 'into the built-in store']]],
-	['visibility', 'Who sees entities', [['organization', 'everybody in the organization'], ['user', 'their creator alone']]],
-	['on_erase', 'When their owner is erased', [['delete', 'they are deleted'], ['blank_owner', 'they stay, and are nobody’s']]],
+	['visibility', 'Who sees entities', [['organization', 'all users of the organization'], ['user', 'only their creator']]],
+	['on_erase', 'When their owner is erased', [['delete', 'they are deleted'], ['blank_owner', 'they are kept without an owner']]],
 	['default_priority', 'Priority', 'whole', '0 to 1,000'],
 	['relations', 'Relations', 'pairs', 'One a line: member, a space, entity type.'],
 ]
@@ -100,7 +100,7 @@ async function types(view, place, it) {
 		['seen by', row => row.visibility === 'user' ? 'its creator' : 'everybody'], ['priority', row => number(row.default_priority), 'n'], ['in use', row => row.in_use ? 'yes' : 'no'],
 		['relations', row => said(Object.entries(row.relations ?? {}).map(([key, value]) => `${key} → ${value}`).join(', '), 80), 'wide'],
 		['', row => may('admin') && button('Change…', () => change(row), 'small'), 'act'],
-	], [of(it.id, 'entity-types'), {}, 'entity_types'], empty('No entity type yet', 'Types are registered at their first use, or here.'))
+	], [of(it.id, 'entity-types'), {}, 'entity_types'], empty('No entity type yet', 'Types are registered on first use, or here.'))
 	place.append(list.element)
 	if (may('admin')) place.append(h('div.actions', button('Register one…', () => change())))
 
@@ -119,7 +119,7 @@ async function users(view, place, it) {
 		['user', row => link(userPath(it.id, row.id), row.subjects?.length ? said(row.subjects[0].subject, 60) : h('code', row.id))],
 		['registered', row => row.registered ? 'yes' : 'no'], ['first seen', row => ago(row.first_seen_at)], ['last seen', row => ago(row.last_seen_at)],
 		['joined into', row => row.into ? link(userPath(it.id, row.into), shortId(row.into)) : ''],
-	], [of(it.id, 'users'), { issuer: subject.value ? issuer.value : '', subject: subject.value }, 'users'], empty('No such user', 'Users are known once they have pushed, registered a device or were let in.'))
+	], [of(it.id, 'users'), { issuer: subject.value ? issuer.value : '', subject: subject.value }, 'users'], empty('No such user', 'Users are listed after they push, register a device or are added.'))
 	place.append(filters(view, [subject, issuer], 'Find', values => {
 		const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(values.subject)
 		return isId ? view.go(userPath(it.id, values.subject.toLowerCase())) : view.filter(values)
@@ -132,7 +132,7 @@ async function keys(view, place, it) {
 	const { keys } = await view.get(of(it.id, 'keys'))
 	place.append(listed('Data keys', [
 		['key', row => number(row.number), 'n'], ['state', row => pill(row.state)], ['made', row => ago(row.made_at)], ['master key', row => h('code', said(row.master_key, 60))],
-	], keys), keys?.length ? '' : h('p.hint', 'What is stored of it is not encrypted by Sluice.'))
+	], keys), keys?.length ? '' : h('p.hint', 'Its data is not encrypted by Sluice.'))
 }
 
 async function edits(view, place, it) {

@@ -12,6 +12,6 @@ export async function organizations(view) {
 		['conflicts', row => countLink(row.counts?.conflict, query('/console/failures', { organization_id: row.id, status: 'conflict' })), 'n'],
 		['halted lanes', row => countLink(row.counts?.halted_lanes, query('/console/lanes', { organization_id: row.id })), 'n'],
 		['changed', row => ago(row.updated_at)],
-	], ['/admin/organizations', { search, counts: true, limit: 50 }, 'organizations'], empty('There is no such organization', search ? 'Names are found by any part, ids by their beginning.' : 'sluice organizations makes one.'))
+	], ['/admin/organizations', { search, counts: true, limit: 50 }, 'organizations'], empty('No such organization', search ? 'Search by any part of a name or by the beginning of an id.' : 'Create one with sluice organizations.'))
 	view.put(filters(view, [words], 'Search'), list.element)
 }

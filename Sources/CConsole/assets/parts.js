@@ -41,7 +41,7 @@ export const empty = (title, text) => h('div.empty', h('p.strong', title), text 
 // A problem as the gateway returned it.
 export function problemBox(problem, again) {
 	return h('div.problem', { role: 'alert' },
-		h('p.strong', problem.title ?? 'Something went wrong in the console'),
+		h('p.strong', problem.title ?? 'An error occurred in the console'),
 		h('p', said(problem.detail || problem.message, 600)),
 		problem.errors?.length && h('ul', problem.errors.slice(0, 20).map(error =>
 			h('li', h('code', error.pointer || '–'), ' ', said(error.detail ?? error.rule)))),
@@ -119,7 +119,7 @@ export function pages(view, label, columns, [address, values, member], nothing, 
 			}
 		}))
 		offer(first.next)
-		return [list.element, !first[member].length && h('p.muted', 'Nothing on this page of the list.'), foot]
+		return [list.element, !first[member].length && h('p.muted', 'This page of the list is empty.'), foot]
 	})
 	again()
 	return { element: place, again }

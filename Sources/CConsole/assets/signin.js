@@ -12,5 +12,5 @@ export function signIn(text, done) {
 			act: () => call('POST', '/console/session', { token: token.value.trim() }),
 			done: () => { token.value = ''; return done() },
 		}),
-		h('p.hint', h('code', 'sluice token --operator'), ' makes one; with ', h('code', 'sluice dev'), ' it stands in the file that the terminal names. A session lasts 12 hours.'))
+		h('p.hint', h('code', 'sluice token --operator'), ' creates one; with ', h('code', 'sluice dev'), ' it is in the file shown in the terminal. A session lasts 12 hours.'))
 }

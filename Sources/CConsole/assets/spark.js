@@ -9,7 +9,7 @@ export function spark(told = [], { label, step, kind = '' }) {
 	const values = [...Array(Math.max(0, 3_600 / step - told.length)).fill(null), ...told]
 	const points = values.map((value, index) => [index, value]).filter(([, value]) => value != null), known = points.map(([, value]) => value)
 	const most = Math.max(...known, 0)
-	const text = known.length ? `${label} in the last hour: now ${figure(known.at(-1))}, at most ${figure(most)}` : `${label}: nothing is known yet`
+	const text = known.length ? `${label} in the last hour: now ${figure(known.at(-1))}, at most ${figure(most)}` : `${label}: no data yet`
 	const place = ([index, value]) => `${(index * WIDTH / (values.length - 1)).toFixed(1)} ${(HEIGHT - 3 - value / (most || 1) * (HEIGHT - 7)).toFixed(1)}`
 	const line = `M${points.map(place).join('L')}`
 	return svg(`svg.spark.${kind}`, { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': text }, svg('title', text),

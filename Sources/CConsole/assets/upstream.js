@@ -4,9 +4,9 @@ import { ask, button, call, facts, field, filters, form, h, lock, may, number, o
 const PLAIN = { asWritten: new Set() }
 const MEMBERS = [
 	['timeout_seconds', 'Time limit, seconds', 'whole', 'Empty: the default.'], ['max_concurrency', 'Requests at a time', 'whole'],
-	['id_pointer', 'Where answers have the id', 'text', 'A JSON Pointer, /id unless set.'], ['erase_endpoint', 'Told of erased users at', 'text', 'A path; empty: it is not told.'],
-	['send_weak_etags', 'Sends weak ETags in If-Match', 'flag', 'Only where it accepts them: RFC 9110 has servers refuse them.'],
-	['headers', 'Headers of every request', 'pairs', 'One a line: name, a space, value.'], ['allowed_headers', 'Headers that phones may set', 'lines', 'One name a line.'],
+	['id_pointer', 'Pointer to the id in responses', 'text', 'A JSON Pointer, /id unless set.'], ['erase_endpoint', 'Erase endpoint', 'text', 'A path for notifications of erased users. Empty: no notification.'],
+	['send_weak_etags', 'Sends weak ETags in If-Match', 'flag', 'Only if the upstream accepts them: RFC 9110 requires servers to reject them.'],
+	['headers', 'Headers of every request', 'pairs', 'One per line: name, a space, value.'], ['allowed_headers', 'Headers that phones may set', 'lines', 'One name per line.'],
 ]
 
 export async function upstream(view, place, it) {
@@ -19,10 +19,10 @@ export async function upstream(view, place, it) {
 	const url = field({ label: 'Base URL', pointer: '/base_url', value: now?.base_url, type: 'url', placeholder: 'https://api.example.com/v1' })
 	const credential = field({
 		label: 'Credential', type: 'select', pointer: '/credential', value: kind,
-		options: [['signed', 'a JWT that the gateway signs for each request'], ['bearer', 'a bearer token'], ['header', 'a header of its own'], ['none', 'none']],
+		options: [['signed', 'a JWT that the gateway signs for each request'], ['bearer', 'a bearer token'], ['header', 'a custom header'], ['none', 'none']],
 	})
 	const header = field({ label: 'Header’s name', value: now?.credential?.header ?? 'X-Api-Key' })
-	const secret = field({ label: 'Secret', type: 'password', autocomplete: 'new-password', hint: 'Never read back. Empty: the present one stays.' })
+	const secret = field({ label: 'Secret', type: 'password', autocomplete: 'new-password', hint: 'Never shown. Empty: keep the current one.' })
 	const rest = record(MEMBERS, now)
 	const toggle = () => { header.element.hidden = credential.value !== 'header'; secret.element.hidden = !['bearer', 'header'].includes(credential.value) }
 	credential.input.addEventListener('change', toggle)
@@ -36,23 +36,23 @@ export async function upstream(view, place, it) {
 	const settings = h('div', form({
 		label: 'Upstream', submit: 'Save', fields: [url, credential, header, secret, ...rest.fields], reason: may('admin'),
 		act: reason => call('PUT', base, { base_url: url.value.trim(), ...credentialValue(), ...rest.read() }, { reason, ...PLAIN }),
-		done: () => { toast('Saved. A probe tells whether it answers.'); view.go(location.pathname) },
+		done: () => { toast('Saved. Use a probe to check whether it responds.'); view.go(location.pathname) },
 	}))
 	lock(settings)
-	if (!now) place.append(h('p.hint', 'There is none: every type takes effect in the built-in store.'))
+	if (!now) place.append(h('p.hint', 'No upstream: every type uses the built-in store.'))
 	else if (may('admin')) place.append(probe(view, of(it.id, 'upstream', 'test')))
 	place.append(section('Settings', settings))
 	if (now && may('admin')) place.append(h('div.actions', button('Take the upstream away…', () => ask({
 		title: 'Take the upstream away', submit: 'Take it away', danger: true, reason: 'required',
-		text: 'Mutations of forwarded types wait until there is one again.', does: () => ['DELETE', base], then: () => view.go(location.pathname),
+		text: 'Mutations of forwarded types wait until an upstream is set.', does: () => ['DELETE', base], then: () => view.go(location.pathname),
 	}), 'danger')))
 }
 
-const CREDENTIAL = 'The upstream is reachable, and refuses the credential.'
+const CREDENTIAL = 'The upstream is reachable, but rejects the credential.'
 const MEANS = {
-	401: CREDENTIAL, 403: CREDENTIAL, 407: 'A proxy on the way refuses the gateway.',
-	404: 'The upstream is reachable, and has nothing at this path.', 405: 'The upstream is reachable, and does not take this method here.',
-	429: 'The upstream is reachable, and asks for fewer requests.',
+	401: CREDENTIAL, 403: CREDENTIAL, 407: 'A proxy rejects the gateway.',
+	404: 'The upstream is reachable, but has no resource at this path.', 405: 'The upstream is reachable, but does not support this method here.',
+	429: 'The upstream is reachable, but limits the rate of requests.',
 }
 
 // A response of 4xx shows that the upstream is reachable; of these, only a refused credential prevents mutations.
@@ -62,16 +62,16 @@ function probe(view, address) {
 	const method = field({ label: 'Method', name: 'method', type: 'select', options: [['GET'], ['HEAD'], ['OPTIONS']] })
 	const target = field({ label: 'Path', name: 'path', value: '/', pointer: '/path' })
 	const result = h('div', { 'aria-live': 'polite' })
-	return section('Probe', h('p.hint', 'Asks with the organization’s credential and the rules of forwarding. The circuit is not touched.'),
+	return section('Probe', h('p.hint', 'Sends a request with the organization’s credential and the rules of forwarding. Does not affect the circuit breaker.'),
 		filters(view, [method, target], 'Send a probe', async values => {
 			refill(result, h('p.loading', 'Asking…'))
 			try {
 				const it = await call('POST', address, values, { signal: view.signal, ...PLAIN })
 				refill(result, h('div', { class: `verdict ${judge(it.status)}` },
-					h('p.strong', it.status ? `It answered ${it.status} in ${number(it.duration_ms)} ms` : 'It did not answer'),
+					h('p.strong', it.status ? `Response ${it.status} in ${number(it.duration_ms)} ms` : 'No response'),
 					MEANS[it.status] && h('p', MEANS[it.status]), it.error && h('p', said(it.error, 400))),
 				facts([['Asked', h('code.wrap', `${it.sent?.method} `, said(it.sent?.url, 400))], ...Object.entries(it.headers ?? {})]),
-				it.body_excerpt && h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Beginning of the answer' }, said(it.body_excerpt, 2_100)))
+				it.body_excerpt && h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Beginning of the response' }, said(it.body_excerpt, 2_100)))
 			} catch (problem) {
 				refill(result, problemBox(problem))
 			}

@@ -3,8 +3,8 @@ import { ago, empty, facts, h, idLine, link, load, mutationLink, mutationPath, n
 import { keepFresh } from './lists.js'
 
 const REASONS = {
-	back_off: 'the upstream failed, and is asked again later', circuit_open: 'nothing is sent to the upstream for a while',
-	no_upstream: 'the organization has no upstream', blocked: 'nothing can run before other mutations have', conflict: 'a conflict that a person must settle', failure: 'a failure that a person must settle',
+	back_off: 'the upstream failed; the request will be retried', circuit_open: 'requests to the upstream are paused',
+	no_upstream: 'the organization has no upstream', blocked: 'waits for other mutations', conflict: 'a conflict that needs action', failure: 'a failure that needs action',
 }
 
 export async function user(view) {
@@ -15,7 +15,7 @@ export async function user(view) {
 		const subject = it.subjects?.[0]?.subject
 		return [h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', idLine(id)),
 			facts([
-				['Known as', subject ? it.subjects.map(each => h('div', said(each.subject, 80), each.issuer && [h('span.muted', ' by '), said(each.issuer, 80)])) : 'its id alone'],
+				['Known as', subject ? it.subjects.map(each => h('div', said(each.subject, 80), each.issuer && [h('span.muted', ' by '), said(each.issuer, 80)])) : 'only its id'],
 				['Registered', it.registered ? 'yes' : 'no'], ['First seen', ago(it.first_seen_at)], ['Last seen', ago(it.last_seen_at)],
 				['Joined into', it.into && link(organizationPath(organization, 'users', it.into), shortId(it.into))],
 			])]
@@ -33,12 +33,12 @@ export async function user(view) {
 		['device', row => [shortId(row.device_id), ` ${row.sequence_number}`]],
 		['why', row => row.blocked_by?.length ? ['waits for ', row.blocked_by.slice(0, 3).map(each => [link(mutationPath(organization, id, each), shortId(each)), ' '])] : row.next_retry_at && ['next try ', ago(row.next_retry_at)], 'wide'],
 		['attempts', row => number(row.attempt_count), 'n'], ['accepted', row => ago(row.accepted_at)],
-	], [`${base}/lane`, {}, 'mutations'], empty('The lane is empty', 'All that this user’s devices have pushed is settled.'), ({ lane, devices: rows }) => {
+	], [`${base}/lane`, {}, 'mutations'], empty('The lane is empty', 'All mutations of this user’s devices are settled.'), ({ lane, devices: rows }) => {
 		const by = lane.held_by
 		refill(held, facts([
 			['Held by', by ? [h('span.strong', REASONS[by.reason] ?? by.reason), by.until && [', until ', ago(by.until)], (by.mutation_ids ?? []).map(each => [' ', link(mutationPath(organization, id, each), shortId(each))])] : 'nothing: it runs'],
 			['Halted by', lane.halted_by && link(mutationPath(organization, id, lane.halted_by), shortId(lane.halted_by))],
-			['In the hands of', lane.lease && [shortId(lane.lease.gateway_id), ' until ', ago(lane.lease.until)]],
+			['Leased by', lane.lease && [shortId(lane.lease.gateway_id), ' until ', ago(lane.lease.until)]],
 		]))
 		showDevices(rows)
 	})
