@@ -156,12 +156,12 @@ struct TokenExplanation {
         switch algorithm {
         case "HS256":
             guard issuer.secret == nil else { return nil }
-            return .failed("key", "HS256 requires a shared secret, and the issuer's settings have none", advice)
+            return .failed("key", "HS256 requires a shared secret, which the issuer's settings lack", advice)
         case "RS256", "ES256", "EdDSA":
             guard issuer.jwksURL == nil else { return nil }
             if examination.knownAlgorithms.contains(algorithm) { return nil }
             let finding =
-                "\(algorithm) requires a public key, and the issuer's settings have none for it; \(keys)"
+                "\(algorithm) requires a public key, which the issuer's settings lack; \(keys)"
             return .failed("key", finding, advice)
         default: return .failed("key", "the algorithm \(ShownText.of(algorithm)) is not supported", advice)
         }

@@ -122,8 +122,9 @@ struct Enqueuing {
     private func makeMapping(_ entity: EntitySync, _ name: EntityName) throws {
         if entity.key.kind == .text, let uuid = UUID(text: name.key), uuid.wire != name.key {
             throw SluiceError.invalid(
-                "the key of '\(entity.entityType)' is a UUID in upper case, '\(name.key)', and would be in lower case on"
-                    + " other phones: make it so, or map it with .uuid(\"\(entity.key.column)\", stored: .uppercaseText)"
+                "the key of '\(entity.entityType)' is a UUID in upper case, '\(name.key)', and would be in lower "
+                    + "case on other phones: make it so, or map it with .uuid(\"\(entity.key.column)\", stored: "
+                    + ".uppercaseText)"
             )
         }
         let id = entity.idSpace == .shared ? entity.key.json(of: name.key) : try clientID(entity, name.key)
@@ -150,7 +151,7 @@ struct Enqueuing {
     private func clientID(_ entity: EntitySync, _ key: String) throws -> JSON {
         guard entity.idSpace == .mapped else { return entity.key.json(of: key) }
         guard let uuid = UUID(text: key) else {
-            throw SluiceError.invalid("the key of a new '\(entity.entityType)' must be a UUID: '\(key)' is none")
+            throw SluiceError.invalid("the key of a new '\(entity.entityType)' must be a UUID: '\(key)' is not")
         }
         return .string(uuid.wire)
     }

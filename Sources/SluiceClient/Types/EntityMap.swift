@@ -77,8 +77,8 @@ struct EntityMap: Sendable {
             }
             if entity.idSpace == .device, try !Self.isAutoincremented(entity.table, db) {
                 throw SluiceError.configuration(
-                    "'\(entity.entityType)' has device ids, and the key of '\(entity.table)' is not AUTOINCREMENT: SQLite"
-                        + " would give the number of a deleted row once more"
+                    "'\(entity.entityType)' has device ids, and the key of '\(entity.table)' is not AUTOINCREMENT: "
+                        + "SQLite would reuse the number of a deleted row"
                 )
             }
         }

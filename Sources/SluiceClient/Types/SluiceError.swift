@@ -22,9 +22,10 @@ public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .configuration(let text), .invalid(let text), .stateForbids(let text): text
         case .unknownEntity(let type, let key):
-            "there is no '\(type)' \(key): it was neither created by enqueue(_:in:) nor pulled"
-        case .unknownMutation: "there is no such mutation in the outbox"
-        case .hasDependents(let count): "\(count) other writes depend on this one: say what becomes of them"
+            "unknown '\(type)' \(key): it was neither created by enqueue(_:in:) nor pulled"
+        case .unknownMutation: "the outbox does not contain this mutation"
+        case .hasDependents(let count):
+            "\(count) other writes depend on this one: specify whether to keep or discard them"
         case .pendingWrites(let count): "\(count) writes have not reached the server, and would be lost"
         case .otherAccount: "this database has the writes of another user"
         }

@@ -29,7 +29,7 @@ extension SyncWorker {
             case .ok(let answer):
                 // one that goes nowhere would be asked for without end
                 guard let page = ChangesPage(answer), page.isUpToDate || page.next != feed.cursor else {
-                    throw Stop.again(Trouble(text: "a page of changes that is none"))
+                    throw Stop.again(Trouble(text: "a malformed page of changes"))
                 }
                 if try await apply(page, feed, numbers), page.isUpToDate {
                     try await refreshHeld()

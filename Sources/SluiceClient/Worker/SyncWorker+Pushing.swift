@@ -50,7 +50,7 @@ extension SyncWorker {
                 result = MutationResult(answer)
                 // JSON of another server in between: it is unknown whether the decision was accepted
                 guard result?.id == intent.mutationID else {
-                    throw Stop.again(Trouble(text: "an answer to a decision that is none"))
+                    throw Stop.again(Trouble(text: "a malformed response to a decision"))
                 }
             case .refused: result = nil
             }

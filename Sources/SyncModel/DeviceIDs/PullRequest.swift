@@ -81,7 +81,7 @@ public struct PullRequest: Sendable {
                 throw counter(type, Rule.entityType, "an entity type's name matches [a-z][a-z0-9_-]{0,63}")
             }
             guard let number = value.int64 ?? (value.isNull ? .some(0) : nil) else {
-                let detail = "the next local id of a type must be a 64-bit integer, or null without one"
+                let detail = "the next local id of a type must be a 64-bit integer or null"
                 throw counter(type, Rule.range, detail)
             }
             guard counters.count < typeLimit else {

@@ -163,7 +163,7 @@ package final class SourceReceivers: Sendable {
             _ = try await pool.run([query])
             invalidate(key)
         } catch {
-            _ = failure.problem(error, doing: "note what became of a message")
+            _ = failure.problem(error, doing: "record the outcome of a message")
         }
     }
 

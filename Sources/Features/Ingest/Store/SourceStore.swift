@@ -184,7 +184,7 @@ package struct SourceStore: Sendable {
             parameters.add(timestamp: hasEvents ? moment.microseconds : nil)
             parameters.add(timestamp: moment.microseconds)
             parameters.add(warning.map(Self.bounded))
-            return try await report(claim, SourceStatements.succeed, parameters, "write what became of a source")
+            return try await report(claim, SourceStatements.succeed, parameters, "write the outcome of a source's run")
         case .failed(let error, let retryAt, let state):
             var parameters = Self.parameters(claim, retryAt)
             parameters.add(Self.bounded(error))

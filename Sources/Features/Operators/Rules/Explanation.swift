@@ -151,7 +151,7 @@ package struct Explanation: Sendable {
                     .problem,
                     .stuck,
                     "\(what) \(stuck == 1 ? "waits" : "wait") for a person; mutations that do not depend on "
-                        + "\(stuck == 1 ? "it" : "them") goes on.",
+                        + "\(stuck == 1 ? "it" : "them") continue.",
                     do: "Retry, resolve or discard each of them."
                 )
             )

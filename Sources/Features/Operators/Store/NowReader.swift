@@ -79,7 +79,7 @@ package actor NowReader {
                 retention: status
             )
         } catch {
-            throw failure.problem(error, doing: "read what goes on")
+            throw failure.problem(error, doing: "read the current state")
         }
     }
 

@@ -27,7 +27,7 @@ package struct StoryReader: Sendable {
                 }
             }
         } catch {
-            throw failure.problem(error, doing: "tell a mutation's story")
+            throw failure.problem(error, doing: "read a mutation's history")
         }
     }
 

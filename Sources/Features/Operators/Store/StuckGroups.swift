@@ -64,7 +64,7 @@ package struct StuckGroups: Sendable {
                 isPartial: found.contains { $0.number >= Self.walk }
             )
         } catch {
-            throw failure.problem(error, doing: "group what stands still")
+            throw failure.problem(error, doing: "group failed mutations")
         }
     }
 

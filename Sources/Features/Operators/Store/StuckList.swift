@@ -44,7 +44,7 @@ package struct StuckList: Sendable {
             let last = isCut ? page.last.map(\.place) : edge
             return Page(mutations: Array(page), next: last.map(start.next))
         } catch {
-            throw failure.problem(error, doing: "list what stands still")
+            throw failure.problem(error, doing: "list failed mutations")
         }
     }
 
@@ -61,7 +61,7 @@ package struct StuckList: Sendable {
             ])
             return try await read(results[2])
         } catch {
-            throw failure.problem(error, doing: "read what stands still")
+            throw failure.problem(error, doing: "read failed mutations")
         }
     }
 

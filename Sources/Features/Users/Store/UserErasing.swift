@@ -141,7 +141,7 @@ package struct UserErasing: Sendable {
         do {
             return try await erase(erasure)
         } catch {
-            throw failure.problem(error, doing: "go on with an erasure")
+            throw failure.problem(error, doing: "continue an erasure")
         }
     }
 
