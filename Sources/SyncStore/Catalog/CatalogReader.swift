@@ -189,8 +189,7 @@ final class CatalogReader: Sendable {
 
     private static let shard = Statement(
         "cluster_shard",
-        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest($1::uuid[]) "
-            + "AS k (id)"
+        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest($1::uuid[]) AS k (id)"
     )
 
     private static let organizations = Statement(
