@@ -12,7 +12,7 @@ import Testing
     @Test func `the commands on the screen work and the next start keeps the data`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
-        #expect(first.screen.contains("Sluice \(try await Self.version) is up"))
+        #expect(first.screen.contains("Sluice \(try await Self.version) is running"))
         #expect(first.screen.contains("http://127.0.0.1:"))
         #expect(try await GatewayProcess.get(first.operations + "/readyz", token: "").status == 200)
 

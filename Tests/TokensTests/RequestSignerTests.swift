@@ -81,7 +81,7 @@ import Testing
     @Test(arguments: [
         ("", "contains no private key"), ("nonsense", "contains no private key"),
         (Keys.ec.publicKey.pemRepresentation, "contains no private key"),
-        (Keys.ec.pemRepresentation + "\n" + Keys.ec.pemRepresentation, "holds 2 private keys"),
+        (Keys.ec.pemRepresentation + "\n" + Keys.ec.pemRepresentation, "contains 2 private keys"),
         ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "not a usable key"),
         ("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----", "encrypted"),
         (P384.Signing.PrivateKey().pemRepresentation, "not a usable key"),
