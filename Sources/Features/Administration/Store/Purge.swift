@@ -1,6 +1,6 @@
 package import Foundation
 import Logging
-package import Postgres
+import Postgres
 package import SyncModel
 import SyncStore
 

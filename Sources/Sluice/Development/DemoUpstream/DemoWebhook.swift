@@ -77,7 +77,9 @@ final class DemoWebhook: Sendable {
     static func line(_ event: DemoEvent, status: Int, body: [UInt8]?) -> String {
         let root = body.flatMap { try? JSONTree(parsing: $0).root }
         let result = root?.value(at: "/results/0/result")?.string
-        guard result != IngestResult.echo.rawValue, result != IngestResult.parked.rawValue else { return "" }
+        // a replay's own event is parked until its outcome is committed, and then recognized as its echo
+        let isParkedEcho = result == IngestResult.parked.rawValue && event.causingKey != nil
+        guard result != IngestResult.echo.rawValue, !isParkedEcho else { return "" }
         let what = "\(event.entityType) \(event.id), version \(event.version)"
         let line = "upstream: notified the gateway of \(what) → \(result ?? "\(status)")"
         // an event's error, or the problem of the whole request
