@@ -1,5 +1,5 @@
 // What an operator does about what waits: one mutation, or all that went wrong in the same way.
-import { amount, ask, button, call, field, h, jsonEditor, noun, of, organizationPath, plural, problemBox, refill, said, span, table, textOf } from './ui.js'
+import { amount, ask, button, call, field, h, jsonEditor, noun, of, organizationPath, plural, problemBox, refill, quoted, span, table, textOf } from './ui.js'
 import { mutationColumns } from './lists.js'
 
 const choice = (name, label, options) => field({ name, label, type: 'select', options, pointer: `/${name}` })
@@ -40,7 +40,7 @@ export async function actOnGroup(view, group, kind) {
 	rate.input.addEventListener('change', () => found && preview())
 	const started = await ask({
 		title: `${VERBS[kind]} all of this kind`, wide: true, submit: VERBS[kind], danger: kind === 'discard', reason: 'required',
-		children: [h('p', Object.entries(filter).map(([name, value]) => h('span.chip', `${name.replaceAll('_', ' ')}: `, said(value, 60)))), place, how, rate],
+		children: [h('p', Object.entries(filter).map(([name, value]) => h('span.chip', `${name.replaceAll('_', ' ')}: `, quoted(value, 60)))), place, how, rate],
 		ready: it => { dialog = it; it.enable(false); preview() },
 		does: reason => ['POST', path, { kind, filter, reason, per_second: Number(rate.value), ...(how?.value ? { [how.input.name]: how.value } : {}) }],
 	})
@@ -56,7 +56,7 @@ export function settle(kind, { base, story, again }) {
 		title: `${VERBS[kind]} this mutation`, submit: VERBS[kind], danger: kind === 'discard', reason: 'optional', children: [dependents],
 		text: kind === 'retry' ? 'It is sent again unchanged, starting with its first attempt.' : 'It is discarded, and the phone is notified. This cannot be undone.',
 		does: () => ['POST', `${base}/${kind}`, dependents ? { dependents: dependents.value } : {}],
-		then: again, says: kind === 'retry' ? 'Returned to its lane.' : 'Discarded.',
+		then: again, message: kind === 'retry' ? 'Returned to its lane.' : 'Discarded.',
 	})
 }
 
@@ -87,7 +87,7 @@ export function edit({ base, story, again }) {
 	return ask({
 		title: 'Retry with an edit', submit: 'Send this', wide: true, reason: 'required',
 		children: [editor && h('div', { 'data-pointer': '/payload' }, editor.element, h('p.hint.wrong', { hidden: true })), endpoint, force, h('div', check), note],
-		does: () => ['POST', `${base}/retry`, body()], then: again, says: 'Returned to its lane with the edit.',
+		does: () => ['POST', `${base}/retry`, body()], then: again, message: 'Returned to its lane with the edit.',
 	})
 }
 
@@ -95,6 +95,6 @@ export function resolve({ base, again }, comparison) {
 	const strategy = strategies()
 	return ask({
 		title: 'Resolve this conflict', submit: 'Resolve', wide: true, reason: 'optional', children: [comparison, strategy],
-		does: () => ['POST', `${base}/resolve`, { strategy: strategy.value }], then: again, says: 'The conflict is settled.',
+		does: () => ['POST', `${base}/resolve`, { strategy: strategy.value }], then: again, message: 'The conflict is settled.',
 	})
 }

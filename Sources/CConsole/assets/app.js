@@ -1,5 +1,5 @@
 // The frame around every page: the signed-in operator, the navigation, and the routes from addresses to pages.
-import { amount, announce, button, call, get, h, icon, loadMe, me, noun, onSignedOut, plural, problemBox, query, refill, said, shortCount, WAVES } from './ui.js'
+import { amount, announce, button, call, get, h, icon, loadMe, me, noun, onSignedOut, plural, problemBox, query, refill, quoted, shortCount, WAVES } from './ui.js'
 import { everywhere, help, step } from './keys.js'
 import * as live from './live.js'
 import { signIn } from './signin.js'
@@ -39,7 +39,7 @@ const nav = h('nav.pages', { 'aria-label': 'Pages' })
 const liveState = button('', live.toggle, 'live')
 const theme = button('', nextTheme, 'quiet')
 const bar = h('header.bar')
-let leave = new AbortController(), isFirst = true, badge = null, told = ''
+let leave = new AbortController(), isFirst = true, badge = null, announced = ''
 
 function frame() {
 	badge = h('span.badge', { hidden: true })
@@ -82,8 +82,8 @@ function paintBadge({ stuck }) {
 	badge.hidden = total.count === 0
 	refill(badge, shortCount(total), h('span.unheard', ` ${noun(total, 'waits', 'wait')} for a person`))
 	const text = `${plural(stuck.failed, 'failed mutation')}, ${plural(stuck.conflict, 'conflict')}`
-	if (told && told !== text) announce(text)
-	told = text
+	if (announced && announced !== text) announce(text)
+	announced = text
 	paintTitle()
 }
 
@@ -123,7 +123,7 @@ async function show() {
 			title = text
 			paintTitle()
 			const place = head.contains(document.activeElement) ? head : null
-			refill(head, h('h1', { tabindex: '-1' }, said(text, 120)), beside)
+			refill(head, h('h1', { tabindex: '-1' }, quoted(text, 120)), beside)
 			if (place) head.querySelector('h1').focus()
 		},
 		put: (...children) => { if (!own.signal.aborted) refill(body, children) },

@@ -1,5 +1,5 @@
 // Who did what, to which, when and why.
-import { ago, empty, filters, h, narrow, organizationLink, pages, said } from './ui.js'
+import { ago, empty, filters, h, narrow, organizationLink, pages, quoted } from './ui.js'
 import { ORGANIZATION } from './lists.js'
 
 const NAMES = [['actor', 'Who', 'anna'], ['action', 'What', 'retryMutations'], ORGANIZATION, ['since', 'Since', '2026-11-25T00:00:00Z'], ['until', 'Until']]
@@ -10,10 +10,10 @@ export async function audit(view) {
 	view.begin('Audit')
 	const asked = Object.fromEntries(NAMES.map(([name]) => [name, view.asked(name)]))
 	const list = pages(view, 'Audit', [
-		['when', row => ago(row.at)], ['who', row => [h('span.strong', said(row.actor, 60)), ' ', h('span.muted', row.scope)]],
-		['what', row => h('code', said(row.action, 60))],
+		['when', row => ago(row.at)], ['who', row => [h('span.strong', quoted(row.actor, 60)), ' ', h('span.muted', row.scope)]],
+		['what', row => h('code', quoted(row.action, 60))],
 		['organization', row => row.organization_id && organizationLink(row)],
-		['which', row => said(words(row.target), 160), 'wide'], ['why', row => row.reason && said(row.reason, 120), 'wide'], ['outcome', row => row.outcome ? words(row.outcome) && said(words(row.outcome), 80) : 'begun'],
+		['which', row => quoted(words(row.target), 160), 'wide'], ['why', row => row.reason && quoted(row.reason, 120), 'wide'], ['outcome', row => row.outcome ? words(row.outcome) && quoted(words(row.outcome), 80) : 'begun'],
 	], ['/admin/audit', asked, 'audit'], empty('Nothing', 'No operator action matches.'))
 	view.put(filters(view, NAMES.map(each => narrow(view, each))), list.element)
 }

@@ -57,10 +57,10 @@ export function visible(text, name = character => `U+${code(character).toUpperCa
 export const escaped = character => `\\u${code(character)}`
 
 // Untrusted text: isolated from the text around it, cut if it is long, with a button that shows all of it.
-export function said(text, limit = 240) {
+export function quoted(text, limit = 240) {
 	if (text == null || text === '') return h('span.muted', '–')
 	const whole = String(text)
-	const element = h('bdi.said', visible(cut(whole, limit)))
+	const element = h('bdi.quoted', visible(cut(whole, limit)))
 	if (whole.length > limit) element.append(more(whole.length, () => refill(element, visible(whole))))
 	return element
 }

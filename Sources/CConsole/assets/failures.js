@@ -1,5 +1,5 @@
 // What waits for a person, grouped by what went wrong.
-import { ago, button, empty, h, link, may, organizationLink, pages, pill, query, said, shortCount } from './ui.js'
+import { ago, button, empty, h, link, may, organizationLink, pages, pill, query, quoted, shortCount } from './ui.js'
 import { actOnGroup } from './act.js'
 import { FILTERS, filterBar, keepFresh } from './lists.js'
 
@@ -15,7 +15,7 @@ export async function failures(view) {
 		['count', row => link(query('/console/mutations', groupOf(row)), h('span.big', shortCount(row))), 'n'],
 		['what', row => h('div', h('div', pill(row.status), ' ', h('span.strong', row.entity_type), ' ',
 			h('span.answer', row.response_status ? `answered ${row.response_status}` : 'no answer'), ' ', row.error_code && h('code', row.error_code)),
-		h('div.detail', said(row.example?.detail, 140))), 'wide'],
+		h('div.detail', quoted(row.example?.detail, 140))), 'wide'],
 		['organization', organizationLink],
 		['first', row => ago(row.first_at)],
 		['last', row => ago(row.last_at)],

@@ -124,7 +124,7 @@ export function filters(view, fields, submit = 'Filter', act = view.filter) {
 // @param reason `required`, `optional`, or nothing
 // @param does receives the reason; returns a call, `[method, path, body]`. A problem is shown, and the dialog stays
 // @returns the call's response, true for none; null if it was cancelled
-export function ask({ title, text, children = [], submit, danger, reason, does, then, says, ready, wide }) {
+export function ask({ title, text, children = [], submit, danger, reason, does, then, message, ready, wide }) {
 	return new Promise(resolve => {
 		const place = h('div'), id = `d${++number}`, isRequired = reason === 'required'
 		const why = reason && field({ label: 'Reason', required: isRequired, maxlength: '160', hint: `For the audit log${isRequired ? '.' : ' (optional).'}` })
@@ -140,7 +140,7 @@ export function ask({ title, text, children = [], submit, danger, reason, does, 
 				const [method, path, body] = does(given)
 				answer = await call(method, path, body, { reason: given }) ?? true
 				dialog.close()
-				if (says) toast(says)
+				if (message) toast(message)
 				then?.()
 			}) }, h('h2', { id }, title), h('div.dialog-body', text && h('p', text), children.map(each => each?.element ?? each), why?.element, place),
 			h('div.actions', button('Cancel', () => dialog.close()), send)))

@@ -1,5 +1,5 @@
 // Filters, columns and reloading that several pages with lists share. It must not import a page.
-import { filters, h, mutationLink, narrow, pill, said, userLink } from './ui.js'
+import { filters, h, mutationLink, narrow, pill, quoted, userLink } from './ui.js'
 import * as live from './live.js'
 
 export const ORGANIZATION = ['organization_id', 'Organization', 'id']
@@ -22,7 +22,7 @@ export const mutationColumns = [
 	['mutation', row => mutationLink(row.organization_id, row.user_id, row)],
 	['status', row => pill(row.status)],
 	['user', row => userLink(row.organization_id, row.user_id, row.subjects)],
-	['what went wrong', row => [row.response_status && h('span.answer', `${row.response_status} `), row.error_code && [h('code', row.error_code), ' '], said(row.detail, 140)], 'wide'],
+	['what went wrong', row => [row.response_status && h('span.answer', `${row.response_status} `), row.error_code && [h('code', row.error_code), ' '], quoted(row.detail, 140)], 'wide'],
 ]
 
 // Reloads a list 1.5 s after the last change of its organization. It does not reload while a dialog is open, while text is

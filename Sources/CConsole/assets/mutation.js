@@ -1,5 +1,5 @@
 // The history of one mutation: what was pushed, sent and received, and the mutations that wait for it.
-import { ago, button, comparison, copyButton, count, facts, h, idLine, jsonView, link, load, may, moment, mutationLink, mutationPath, number, of, organizationPath, pill, query, said, section, shortId, span, table, textOf, userLink, userPath } from './ui.js'
+import { ago, button, comparison, copyButton, count, facts, h, idLine, jsonView, link, load, may, moment, mutationLink, mutationPath, number, of, organizationPath, pill, query, quoted, section, shortId, span, table, textOf, userLink, userPath } from './ui.js'
 import { edit, resolve, settle } from './act.js'
 import { graph } from './graph.js'
 import { onPage } from './keys.js'
@@ -53,7 +53,7 @@ export async function mutation(view) {
 		return [
 			h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', userLink(organization, user, story.subjects), ' › ', idLine(it.id)),
 			(error || it.last_error) && h(`div.verdict${KINDS[it.status] ?? ''}`,
-				h('p.strong', error?.title ?? 'The last attempt failed'), h('p', said(error?.detail ?? it.last_error, 500)),
+				h('p.strong', error?.title ?? 'The last attempt failed'), h('p', quoted(error?.detail ?? it.last_error, 500)),
 				it.next_retry_at && h('p', 'Tried again ', ago(it.next_retry_at), '.')),
 			h('div.actions',
 				is('conflict') && button('Resolve…', acts.resolve, 'primary'),
@@ -69,9 +69,9 @@ export async function mutation(view) {
 					['Entity', shortId(it.server_id ?? it.local_id)], ['Based on version', it.base_version],
 				]), shown(pushed.payload, 'Payload as pushed', 'The payload')),
 				section('As sent', sent ? [facts([
-					['Request', h('code.wrap', `${sent.method} `, kept(sent.url && said(sent.url, 300)))], ['Idempotency key', sent.idempotency_key && h('code.wrap', sent.idempotency_key)],
+					['Request', h('code.wrap', `${sent.method} `, kept(sent.url && quoted(sent.url, 300)))], ['Idempotency key', sent.idempotency_key && h('code.wrap', sent.idempotency_key)],
 				]), h('ul.rewritten', rewritten.map(each => h('li', h('mark', each.pointer === 'endpoint' ? 'in the path' : each.pointer || 'all of it'), ' ', each.entity_type, ' ',
-					shortId(each.client_id), ' → ', h('code', said(each.server_id, 60))))),
+					shortId(each.client_id), ' → ', h('code', quoted(each.server_id, 60))))),
 				shown(sent.body, 'Body as sent', 'The body', new Map(rewritten.map(each => [each.pointer, `${each.entity_type}: was ${each.client_id}`])))]
 					: h('p.muted', 'No request: it is stored in the built-in store, or was not sent yet.'))),
 			h('div.columns', section('Attempts', attempts(it)), section('What waits', graph(organization, user, story), facts([
@@ -98,7 +98,7 @@ export async function mutation(view) {
 			h('div', h('span.strong', `${each.number}. `), h('span.answer', each.status ? `answered ${each.status}` : 'no answer'), ' ', pill(each.outcome),
 				each.revision > 1 && h('span.muted', ` revision ${each.revision}`)),
 			h('div.muted', moment(each.sent_at), ' · ', ago(each.sent_at), each.duration_ms !== null && ` · took ${span(each.duration_ms / 1_000)}`),
-			each.error && h('div', said(each.error, 200)))))
+			each.error && h('div', quoted(each.error, 200)))))
 			: h('p.muted', made ? `${number(made)} so far; successful attempts are not recorded.` : 'No failed attempts.'),
 		answer && [h('p', 'Final response: ', h('span.answer', answer.status)), answer.body && jsonView(answer.body, { label: 'Body of the response' })]]
 	}

@@ -1,5 +1,5 @@
 // The current state at a glance: first a sentence, then the figures, then the failures.
-import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, noun, number, organizationLink, pill, plural, refill, said, section, shortId, span, table } from './ui.js'
+import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, noun, number, organizationLink, pill, plural, refill, quoted, section, shortId, span, table } from './ui.js'
 import { spark } from './spark.js'
 import * as live from './live.js'
 
@@ -60,14 +60,14 @@ function page(state) {
 				['circuit', row => pill(row.state)],
 				['since', row => ago(row.since)],
 				['failures', row => number(row.failures), 'n'],
-				['last error', row => said(row.last_error, 160), 'wide'],
+				['last error', row => quoted(row.last_error, 160), 'wide'],
 				['next try', row => ago(row.next_probe_at)],
 			], circuits).element
 			: h('p.muted', 'Every upstream responds, or received no recent request.')),
 		h('div.columns',
 			section('Gateways', table('Gateways', [
 				['gateway', row => [shortId(row.gateway_id), row.gateway_id === state.gateway_id && h('span.muted', ' this one')]],
-				['version', row => said(row.version, 40)],
+				['version', row => quoted(row.version, 40)],
 				['last seen', row => ago(row.last_seen_at)],
 			], replicas).element),
 			section('Retention', retention ? facts([

@@ -1,5 +1,5 @@
 // Bulk operations, the newest first.
-import { ago, empty, filters, h, link, narrow, number, of, organizationPath, pages, pill, said } from './ui.js'
+import { ago, empty, filters, h, link, narrow, number, of, organizationPath, pages, pill, quoted } from './ui.js'
 import { ORGANIZATION } from './lists.js'
 import * as live from './live.js'
 
@@ -14,8 +14,8 @@ export async function operations(view) {
 	const organization = narrow(view, ORGANIZATION)
 	const state = narrow(view, ['state', 'State'], { type: 'select', options: [['', 'any'], ['running'], ['done'], ['cancelled'], ['failed']] })
 	const list = pages(view, 'Operations', [
-		['what', row => link(organizationPath(row.organization_id, 'operations', row.id), h('span.strong', row.kind), ' ', said(Object.values(row.filter).flat().slice(0, 4).join(' · '), 60))],
-		['state', row => pill(row.state)], ['progress', progress], ['why', row => said(row.reason, 80), 'wide'], ['who', row => said(row.actor, 40)], ['begun', row => ago(row.created_at)],
+		['what', row => link(organizationPath(row.organization_id, 'operations', row.id), h('span.strong', row.kind), ' ', quoted(Object.values(row.filter).flat().slice(0, 4).join(' · '), 60))],
+		['state', row => pill(row.state)], ['progress', progress], ['why', row => quoted(row.reason, 80), 'wide'], ['who', row => quoted(row.actor, 40)], ['begun', row => ago(row.created_at)],
 	], [organization.value ? of(organization.value, 'operations') : '/admin/operations', { state: state.value }, 'operations'], empty('No bulk operations', 'Start an operation from a group of failures.'))
 	view.put(filters(view, [state, organization]), list.element)
 	live.on('operation', () => list.again(), view.signal)

@@ -1,5 +1,5 @@
 // One organization: its state, its settings, and the actions that require the admin scope.
-import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, h, idLine, jsonView, link, lock, may, narrow, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
+import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, h, idLine, jsonView, link, lock, may, narrow, number, of, organizationPath, pages, pill, query, record, quoted, section, shortId, table, tabs, toast, userPath } from './ui.js'
 import { upstream } from './upstream.js'
 
 const PARTS = [
@@ -30,7 +30,7 @@ async function overview(view, place, it) {
 		['Mutations per day and user', it.settings.mutations_per_day_per_user === null ? 'any number' : number(it.settings.mutations_per_day_per_user)],
 	])), section('Properties', facts([
 		['Made', ago(it.created_at)], ['Changed', ago(it.updated_at)],
-		['External ids', it.external_ids?.length ? it.external_ids.map(each => h('div', said(each.external_id), h('span.muted', ' by '), said(each.issuer || 'the issuer without a name'))) : 'only its id'],
+		['External ids', it.external_ids?.length ? it.external_ids.map(each => h('div', quoted(each.external_id), h('span.muted', ' by '), quoted(each.issuer || 'the issuer without a name'))) : 'only its id'],
 	])))
 	if (may('admin')) place.append(section('Danger', h('div.actions',
 		it.status === 'active' ? button('Suspend…', () => setStatus(view, it), 'danger') : button('Serve it again…', () => setStatus(view, it, true), 'primary'),
@@ -51,7 +51,7 @@ function purge(view, it) {
 		title: `Purge ${it.name}`, submit: 'Purge it', danger: true, reason: 'required', children: [typed],
 		text: 'All of its data is deleted: users, mutations, documents, keys, settings. This cannot be undone.',
 		ready: dialog => { dialog.enable(false); typed.input.addEventListener('input', () => dialog.enable(typed.value === it.name)) },
-		does: () => ['DELETE', of(it.id)], then: () => view.go('/console/organizations'), says: 'It is being purged.',
+		does: () => ['DELETE', of(it.id)], then: () => view.go('/console/organizations'), message: 'It is being purged.',
 	})
 }
 
@@ -98,7 +98,7 @@ async function types(view, place, it) {
 	const list = pages(view, 'Entity types', [
 		['type', row => h('code', row.name)], ['ids', row => row.id_space], ['goes to', row => row.upstream ? 'the upstream' : 'the built-in store'],
 		['seen by', row => row.visibility === 'user' ? 'its creator' : 'everybody'], ['priority', row => number(row.default_priority), 'n'], ['in use', row => row.in_use ? 'yes' : 'no'],
-		['relations', row => said(Object.entries(row.relations ?? {}).map(([key, value]) => `${key} → ${value}`).join(', '), 80), 'wide'],
+		['relations', row => quoted(Object.entries(row.relations ?? {}).map(([key, value]) => `${key} → ${value}`).join(', '), 80), 'wide'],
 		['', row => may('admin') && button('Change…', () => change(row), 'small'), 'act'],
 	], [of(it.id, 'entity-types'), {}, 'entity_types'], empty('No entity type yet', 'Types are registered on first use, or here.'))
 	place.append(list.element)
@@ -116,7 +116,7 @@ async function types(view, place, it) {
 async function users(view, place, it) {
 	const [issuer, subject] = [['issuer', 'Issuer'], ['subject', 'Subject or id']].map(each => narrow(view, each))
 	const list = pages(view, 'Users', [
-		['user', row => link(userPath(it.id, row.id), row.subjects?.length ? said(row.subjects[0].subject, 60) : h('code', row.id))],
+		['user', row => link(userPath(it.id, row.id), row.subjects?.length ? quoted(row.subjects[0].subject, 60) : h('code', row.id))],
 		['registered', row => row.registered ? 'yes' : 'no'], ['first seen', row => ago(row.first_seen_at)], ['last seen', row => ago(row.last_seen_at)],
 		['joined into', row => row.into ? link(userPath(it.id, row.into), shortId(row.into)) : ''],
 	], [of(it.id, 'users'), { issuer: subject.value ? issuer.value : '', subject: subject.value }, 'users'], empty('No such user', 'Users are listed after they push, register a device or are added.'))
@@ -131,19 +131,19 @@ const listed = (title, columns, rows) => section(title, rows?.length ? table(tit
 async function keys(view, place, it) {
 	const { keys } = await view.get(of(it.id, 'keys'))
 	place.append(listed('Data keys', [
-		['key', row => number(row.number), 'n'], ['state', row => pill(row.state)], ['made', row => ago(row.made_at)], ['master key', row => h('code', said(row.master_key, 60))],
+		['key', row => number(row.number), 'n'], ['state', row => pill(row.state)], ['made', row => ago(row.made_at)], ['master key', row => h('code', quoted(row.master_key, 60))],
 	], keys), keys?.length ? '' : h('p.hint', 'Its data is not encrypted by Sluice.'))
 }
 
 async function edits(view, place, it) {
 	const [{ sources }, { webhooks }, { service_tokens: tokens }] = await Promise.all([
 		view.get(of(it.id, 'sources'), { asWritten: new Set(['settings']) }), view.get(of(it.id, 'webhooks')), view.get(of(it.id, 'service-tokens'))])
-	const failing = [['failures', row => number(row.failure_count), 'n'], ['last error', row => said(row.last_error), 'wide']]
+	const failing = [['failures', row => number(row.failure_count), 'n'], ['last error', row => quoted(row.last_error), 'wide']]
 	place.append(listed('Sources', [
 		['name', row => h('span.strong', row.name)], ['kind', row => row.kind], ['status', row => pill(row.status)], ['does', row => row.activity], ['last event', row => ago(row.last_event_at)], ...failing,
 	], sources), ...sources.map(row => h('details', h('summary', `Settings of ${row.name}`), jsonView(row.settings, { label: `Settings of ${row.name}` }))),
 	listed('Webhooks', [
-		['url', row => said(row.url, 100), 'wide'], ['status', row => pill(row.paused_until ? 'paused' : row.status)], ['events', row => count(row.events.length), 'n'], ...failing,
+		['url', row => quoted(row.url, 100), 'wide'], ['status', row => pill(row.paused_until ? 'paused' : row.status)], ['events', row => count(row.events.length), 'n'], ...failing,
 	], webhooks), listed('Service tokens', [
 		['source', row => row.source], ['made', row => ago(row.created_at)], ['last used', row => ago(row.last_used_at)], ['revoked', row => ago(row.revoked_at)],
 	], tokens))

@@ -1,12 +1,12 @@
 // The organizations, with what waits in each.
-import { ago, countLink, empty, filters, h, link, narrow, organizationPath, pages, pill, query, said } from './ui.js'
+import { ago, countLink, empty, filters, h, link, narrow, organizationPath, pages, pill, query, quoted } from './ui.js'
 
 export async function organizations(view) {
 	const search = view.asked('search')
 	view.begin('Organizations')
 	const words = narrow(view, ['search', 'Name or id'], { type: 'search' })
 	const list = pages(view, 'Organizations', [
-		['name', row => link(organizationPath(row.id), h('span.strong', said(row.name, 60)))],
+		['name', row => link(organizationPath(row.id), h('span.strong', quoted(row.name, 60)))],
 		['status', row => pill(row.status)],
 		['failed', row => countLink(row.counts?.failed, query('/console/failures', { organization_id: row.id, status: 'failed' })), 'n'],
 		['conflicts', row => countLink(row.counts?.conflict, query('/console/failures', { organization_id: row.id, status: 'conflict' })), 'n'],

@@ -1,5 +1,5 @@
 // The parts of pages: tables, pills, facts, and placeholders for empty ones.
-import { amount, count, h, path, query, refill, said, shortId, svg } from './dom.js'
+import { amount, count, h, path, query, refill, quoted, shortId, svg } from './dom.js'
 
 const WORDS = { in_flight: 'in flight', half_open: 'half open' }
 
@@ -13,7 +13,7 @@ export const section = (title, ...children) => {
 
 // Names and values. Pairs without a value are left out.
 export const facts = pairs => h('dl.facts', pairs.filter(([, value]) => (value || value === 0) && value.length !== 0).map(([name, value]) =>
-	h('div', h('dt', name), h('dd', value instanceof Node || Array.isArray(value) ? value : said(value)))))
+	h('div', h('dt', name), h('dd', value instanceof Node || Array.isArray(value) ? value : quoted(value)))))
 
 export const button = (text, onclick, kind = '') => h('button', { type: 'button', class: kind, onclick }, text)
 
@@ -28,12 +28,12 @@ export const mutationLink = (organization, user, row) => {
 	return link(mutationPath(organization, user, id), h('span.strong', `${row.operation ?? ''} ${row.entity_type ?? ''}`), ' ', shortId(id))
 }
 
-export const organizationLink = row => link(organizationPath(row.organization_id), row.organization_name ? said(row.organization_name, 40) : shortId(row.organization_id))
+export const organizationLink = row => link(organizationPath(row.organization_id), row.organization_name ? quoted(row.organization_name, 40) : shortId(row.organization_id))
 
 // A user, by what an issuer calls it where that is known.
 export const userLink = (organization, user, subjects) => {
 	const subject = subjects?.[0]?.subject
-	return link(userPath(organization, user), subject ? said(subject, 40) : shortId(user))
+	return link(userPath(organization, user), subject ? quoted(subject, 40) : shortId(user))
 }
 
 export const empty = (title, text) => h('div.empty', h('p.strong', title), text && h('p', text))
@@ -42,9 +42,9 @@ export const empty = (title, text) => h('div.empty', h('p.strong', title), text 
 export function problemBox(problem, again) {
 	return h('div.problem', { role: 'alert' },
 		h('p.strong', problem.title ?? 'An error occurred in the console'),
-		h('p', said(problem.detail || problem.message, 600)),
+		h('p', quoted(problem.detail || problem.message, 600)),
 		problem.errors?.length && h('ul', problem.errors.slice(0, 20).map(error =>
-			h('li', h('code', error.pointer || '–'), ' ', said(error.detail ?? error.rule)))),
+			h('li', h('code', error.pointer || '–'), ' ', quoted(error.detail ?? error.rule)))),
 		problem.requestId && h('p.muted', 'Request ', h('code', problem.requestId)),
 		again && button('Try again', again))
 }

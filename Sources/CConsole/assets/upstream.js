@@ -1,5 +1,5 @@
 // An organization's REST API: its address, the requests to it, and whether it responds.
-import { ask, button, call, facts, field, filters, form, h, lock, may, number, of, problemBox, record, refill, said, section, toast } from './ui.js'
+import { ask, button, call, facts, field, filters, form, h, lock, may, number, of, problemBox, record, refill, quoted, section, toast } from './ui.js'
 
 const PLAIN = { asWritten: new Set() }
 const MEMBERS = [
@@ -69,9 +69,9 @@ function probe(view, address) {
 				const it = await call('POST', address, values, { signal: view.signal, ...PLAIN })
 				refill(result, h('div', { class: `verdict ${judge(it.status)}` },
 					h('p.strong', it.status ? `Response ${it.status} in ${number(it.duration_ms)} ms` : 'No response'),
-					MEANS[it.status] && h('p', MEANS[it.status]), it.error && h('p', said(it.error, 400))),
-				facts([['Asked', h('code.wrap', `${it.sent?.method} `, said(it.sent?.url, 400))], ...Object.entries(it.headers ?? {})]),
-				it.body_excerpt && h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Beginning of the response' }, said(it.body_excerpt, 2_100)))
+					MEANS[it.status] && h('p', MEANS[it.status]), it.error && h('p', quoted(it.error, 400))),
+				facts([['Asked', h('code.wrap', `${it.sent?.method} `, quoted(it.sent?.url, 400))], ...Object.entries(it.headers ?? {})]),
+				it.body_excerpt && h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Beginning of the response' }, quoted(it.body_excerpt, 2_100)))
 			} catch (problem) {
 				refill(result, problemBox(problem))
 			}

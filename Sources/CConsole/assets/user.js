@@ -1,5 +1,5 @@
 // One user: why something has not arrived, in sentences; the lane in order; the devices.
-import { ago, empty, facts, h, idLine, link, load, mutationLink, mutationPath, number, of, organizationPath, pages, pill, query, refill, said, section, shortId, table } from './ui.js'
+import { ago, empty, facts, h, idLine, link, load, mutationLink, mutationPath, number, of, organizationPath, pages, pill, query, refill, quoted, section, shortId, table } from './ui.js'
 import { keepFresh } from './lists.js'
 
 const REASONS = {
@@ -15,7 +15,7 @@ export async function user(view) {
 		const subject = it.subjects?.[0]?.subject
 		return [h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', idLine(id)),
 			facts([
-				['Known as', subject ? it.subjects.map(each => h('div', said(each.subject, 80), each.issuer && [h('span.muted', ' by '), said(each.issuer, 80)])) : 'only its id'],
+				['Known as', subject ? it.subjects.map(each => h('div', quoted(each.subject, 80), each.issuer && [h('span.muted', ' by '), quoted(each.issuer, 80)])) : 'only its id'],
 				['Registered', it.registered ? 'yes' : 'no'], ['First seen', ago(it.first_seen_at)], ['Last seen', ago(it.last_seen_at)],
 				['Joined into', it.into && link(organizationPath(organization, 'users', it.into), shortId(it.into))],
 			])]
@@ -23,8 +23,8 @@ export async function user(view) {
 	const asked = { mutation: view.asked('mutation'), device: view.asked('device') }
 	const explain = load(view, why, () => view.get(query(`${base}/explain`, asked)), ({ findings = [] }) =>
 		h('ul.findings', findings.map(each => h('li', { class: `finding is-${each.severity}` },
-			h('p.strong', h('span.unheard', `${each.severity}: `), said(each.sentence, 600)),
-			each.do && h('p', said(each.do, 600)),
+			h('p.strong', h('span.unheard', `${each.severity}: `), quoted(each.sentence, 600)),
+			each.do && h('p', quoted(each.do, 600)),
 			each.mutation_id || each.until ? h('p.muted', each.mutation_id && link(mutationPath(organization, id, each.mutation_id), 'See the mutation'), each.until && [' · ', ago(each.until)]) : null))))
 	const held = h('div')
 	const list = pages(view, 'Lane', [
