@@ -1,6 +1,7 @@
 import Foundation
 import GatewaySupport
 import JSONText
+import NIOHTTP1
 import Postgres
 import TestSupport
 import Testing
