@@ -122,7 +122,7 @@ import Testing
         #expect(checks["listener 192.0.2.1:8081"]?.status == "failed")
         #expect(checks["keys"]?.status == "failed")
         #expect(checks["keys"]?.finding.contains("SLUICE_JWT_SECRET") == true)
-        #expect(result.output.contains("is SLUICE_MAX_MUTATIONS meant?"))
+        #expect(result.output.contains("did you mean SLUICE_MAX_MUTATIONS?"))
         withExtendedLifetime(occupant) {}
     }
 

@@ -166,8 +166,8 @@ import Tokens
     }
 
     @Test(arguments: [
-        ("SLUICE_MAX_MUTATION", "is SLUICE_MAX_MUTATIONS meant?"), ("SLUICE_PORT", nil),
-        ("SLUICE_OPERATOR_TOKEN_FIEL", "is SLUICE_OPERATOR_TOKEN_FILE meant?"),
+        ("SLUICE_MAX_MUTATION", "did you mean SLUICE_MAX_MUTATIONS?"), ("SLUICE_PORT", nil),
+        ("SLUICE_OPERATOR_TOKEN_FIEL", "did you mean SLUICE_OPERATOR_TOKEN_FILE?"),
     ])
     func `warns about an unknown variable`(variable: String, hint: String?) throws {
         let warnings = try load([variable: "x"]).warnings
@@ -181,7 +181,9 @@ import Tokens
         let warnings = try Settings.load(configFile: file.path, environment: [:]).warnings
         #expect(warnings.count == 2)
         #expect(
-            warnings.contains { $0.hasPrefix(#""max_mutation" in "#) && $0.hasSuffix(#"is "max_mutations" meant?"#) }
+            warnings.contains {
+                $0.hasPrefix(#""max_mutation" in "#) && $0.hasSuffix(#"did you mean "max_mutations"?"#)
+            }
         )
     }
 

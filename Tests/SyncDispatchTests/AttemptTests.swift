@@ -58,7 +58,8 @@ import Testing
         try await stage.mutation(create.id, is: .succeeded)
         #expect(
             try await Self.rows(stage, create.id) == [
-                "1 1 1 retry 503", "2 1 2 retry not reached: connection refused", "3 1 3 unknown no answer: timed out",
+                "1 1 1 retry 503", "2 1 2 retry not reached: connection refused",
+                "3 1 3 unknown no response: timed out",
                 "4 1 3 held 401", "5 1 4 succeeded 201",
             ]
         )

@@ -207,7 +207,7 @@ import Testing
         for masters in [nil, try masters(Self.others), try masters("first:" + String(Self.others.dropFirst(7)))] {
             let seal = Seal(of: organization, [key], masters)
             let reason = try #require(seal.lock)
-            #expect(reason.contains("sealed") && reason.contains("configured"))
+            #expect(reason.contains("encrypted") && reason.contains("configured"))
             #expect(throws: SealError.locked(reason)) { try seal.seal(json: plain, as: place) }
             #expect(throws: SealError.locked(reason)) { try seal.seal(text: "x", as: place) }
         }

@@ -70,7 +70,9 @@ import Testing
             #expect(outcome.status == .conflict && outcome.code == "conflict" && version == nil)
             // costs no attempt, and contains no invented answer
             #expect(outcome.attemptCount == 2 && outcome.revision == 1 && outcome.responseStatus == nil)
-            #expect(outcome.lastError == "base_version is 4, but another writer wrote since, and it is at version 5")
+            #expect(
+                outcome.lastError == "base_version is 4, but another writer changed the entity, which is at version 5"
+            )
             let error = String(decoding: try #require(outcome.error), as: UTF8.self)
             let current = #"{"entity_type":"contact","id":7,"version":5,"etag":"e5","deleted":false,"document":"#
             #expect(error.contains(#""current":\#(current)\#(Self.document)}"#), "\(error)")

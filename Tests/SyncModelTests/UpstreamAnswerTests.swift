@@ -175,8 +175,8 @@ import Testing
         (#"{"id":null}"#, "has null at /id"), (#"{"id":true}"#, "has a boolean at /id"),
         (#"{"id":{}}"#, "has an object at /id"), (#"{"id":[1]}"#, "has an array at /id"),
         (#"{"id":7.5}"#, "has a number at /id"), (#"{"id":1.8446744073709552e19}"#, "has a number at /id"),
-        (#"{"id":""}"#, "has a text at /id that is empty"), (#"{"name":"x"}"#, "is JSON that has nothing at /id"),
-        (#"[{"id":7}]"#, "is an array that has nothing at /id"), ("", "is empty"),
+        (#"{"id":""}"#, "has a text at /id that is empty"), (#"{"name":"x"}"#, "is JSON that has no value at /id"),
+        (#"[{"id":7}]"#, "is an array that has no value at /id"), ("", "is empty"),
     ])
     func `the error names the defect of the id`(_ json: String, _ cause: String) throws {
         let outcome = try outcome(201, json.isEmpty ? nil : json)

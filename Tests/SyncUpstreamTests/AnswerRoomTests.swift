@@ -57,13 +57,16 @@ import Testing
     @Test func `an answer keeps its room for as long as it exists`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         try await withUpstream { upstream in
-            var answer: UpstreamAnswer? = await upstream.send(
-                Self.request(of: UUID()),
-                to: UpstreamSettings(baseURL: server.baseURL)
-            )
-            #expect(answer?.response?.json == Array("{}".utf8))
-            #expect(upstream.room.held == 2)
-            answer = nil
+            func send() async {
+                let answer = await upstream.send(
+                    Self.request(of: UUID()),
+                    to: UpstreamSettings(baseURL: server.baseURL)
+                )
+                #expect(answer.response?.json == Array("{}".utf8))
+                #expect(upstream.room.held == 2)
+                withExtendedLifetime(answer) {}
+            }
+            await send()
             #expect(upstream.room.held == 0)
         }
     }
@@ -76,17 +79,23 @@ import Testing
         }
         // an answer claims a quarter of the room at most
         try await withUpstream(Self.configuration(bytes: 1_100)) { upstream in
-            let settings = UpstreamSettings(baseURL: server.baseURL)
-            let slow = (0..<4).map { _ in Task { await upstream.send(Self.request(of: UUID()), to: settings) } }
-            try await eventually { upstream.room.held == 1_100 }
-            let late = await upstream.send(Self.request(of: UUID(), timeout: .seconds(1)), to: settings)
-            if isUnknown {
-                #expect(late.response == nil)
-            } else {
-                #expect(late.response?.isCutOff == true)
+            // a task keeps its answer, and with it the answer's room: none may outlive this function
+            func fill() async throws {
+                let settings = UpstreamSettings(baseURL: server.baseURL)
+                let slow = (0..<4).map { _ in
+                    Task { _ = await upstream.send(Self.request(of: UUID()), to: settings) }
+                }
+                try await eventually { upstream.room.held == 1_100 }
+                let late = await upstream.send(Self.request(of: UUID(), timeout: .seconds(1)), to: settings)
+                if isUnknown {
+                    #expect(late.response == nil)
+                } else {
+                    #expect(late.response?.isCutOff == true)
+                }
+                for task in slow { task.cancel() }
+                for task in slow { await task.value }
             }
-            for task in slow { task.cancel() }
-            for task in slow { _ = await task.value }
+            try await fill()
             try await eventually { upstream.room.held == 0 && upstream.room.waiting == 0 }
         }
     }
@@ -101,15 +110,15 @@ import Testing
                 Task {
                     var request = Self.request(of: greedy)
                     request.user = UUID()
-                    return await upstream.send(request, to: settings)
+                    _ = await upstream.send(request, to: settings)
                 }
             }
             try await eventually { upstream.room.waiting == 7 }
             #expect(upstream.room.held == 500)
-            let other = Task { await upstream.send(Self.request(of: UUID()), to: settings) }
+            let other = Task { _ = await upstream.send(Self.request(of: UUID()), to: settings) }
             try await eventually { upstream.room.held == 600 }
             for task in tasks + [other] { task.cancel() }
-            for task in tasks + [other] { _ = await task.value }
+            for task in tasks + [other] { await task.value }
             try await eventually { upstream.room.held == 0 && upstream.room.waiting == 0 }
         }
     }

@@ -74,7 +74,7 @@ import Testing
     @Test func `distinguishes a missing answer from a failed connection`() throws {
         let update = Sample.of(.update)
         let unknown = try #require(try Self.note(update, .unknown("timed out")))
-        #expect(unknown.result == .unknown && unknown.status == nil && unknown.error == "no answer: timed out")
+        #expect(unknown.result == .unknown && unknown.status == nil && unknown.error == "no response: timed out")
         let unsent = try #require(try Self.note(update, .notSent("connection refused")))
         #expect(unsent.result == .retry && unsent.status == nil && unsent.error == "not reached: connection refused")
     }

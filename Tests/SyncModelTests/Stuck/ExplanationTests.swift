@@ -128,7 +128,9 @@ import Testing
             Self.waits(nil)(&snapshot)
             snapshot.backlog.counts.add(1, of: .conflict)
         }
-        #expect(one.sentence == "1 mutation in conflict waits for a person; what does not depend on it goes on.")
+        #expect(
+            one.sentence == "1 mutation in conflict waits for a person; mutations that do not depend on it continue."
+        )
         let failed = try Self.finding(.stuck) { snapshot in
             Self.waits(nil)(&snapshot)
             snapshot.backlog.counts.add(2, of: .failed)
