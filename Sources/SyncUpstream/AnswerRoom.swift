@@ -1,5 +1,6 @@
+import AsyncHTTPClient
 package import Foundation
-import NIOCore
+package import NIOCore
 import SyncModel
 import Synchronization
 
@@ -38,8 +39,9 @@ package final class AnswerRoom: Sendable {
     /// The number of responses that wait for room.
     package var waiting: Int { state.withLock { $0.room.waiting } }
 
-    package func claim(for organization: UUID, user: UUID) -> Claim {
-        Claim(self, LaneKey(organization: organization, user: user))
+    /// - Parameter deadline: ends a wait for room.
+    package func claim(for organization: UUID, user: UUID, until deadline: NIODeadline) -> Claim {
+        Claim(self, LaneKey(organization: organization, user: user), until: deadline)
     }
 
     /// The room of one response. It is given back when the claim is released.
@@ -52,11 +54,13 @@ package final class AnswerRoom: Sendable {
 
         private let room: AnswerRoom
         private let user: LaneKey
+        private let deadline: NIODeadline
         private let held = Mutex(Held())
 
-        fileprivate init(_ room: AnswerRoom, _ user: LaneKey) {
+        fileprivate init(_ room: AnswerRoom, _ user: LaneKey, until deadline: NIODeadline) {
             self.room = room
             self.user = user
+            self.deadline = deadline
         }
 
         deinit {
@@ -71,8 +75,11 @@ package final class AnswerRoom: Sendable {
         /// - Returns: completes once there is room; nil if there is some at once.
         func extend(to bytes: Int, on loop: any EventLoop) -> EventLoopFuture<Void>? {
             let more = min(bytes, max(1, room.whole / 4)) - self.bytes
-            guard more > 0 else { return nil }
-            return room.take(more, for: self, user, on: loop)
+            guard more > 0, let wait = room.take(more, for: self, user, on: loop) else { return nil }
+            // the client does not end a request whose response has arrived completely and is not read yet
+            let timer = loop.scheduleTask(deadline: deadline) { self.stopWaiting() }
+            wait.whenComplete { _ in timer.cancel() }
+            return wait
         }
 
         /// Ends a wait for room, because the request has ended.
@@ -101,9 +108,6 @@ package final class AnswerRoom: Sendable {
         }
     }
 
-    /// The request has ended without an answer that could be read.
-    private struct Ended: Error {}
-
     private func take(_ bytes: Int, for claim: Claim, _ user: LaneKey, on loop: any EventLoop) -> EventLoopFuture<Void>?
     {
         let promise = loop.makePromise(of: Void.self)
@@ -124,7 +128,7 @@ package final class AnswerRoom: Sendable {
             promise.succeed()
             return nil
         }
-        if isEnded { promise.fail(Ended()) } else { settle() }
+        if isEnded { promise.fail(HTTPClientError.deadlineExceeded) } else { settle() }
         return promise.futureResult
     }
 
@@ -133,7 +137,7 @@ package final class AnswerRoom: Sendable {
             state.room.leave(ticket)
             return state.waiters.removeValue(forKey: ticket)
         }
-        waiter?.promise.fail(Ended())
+        waiter?.promise.fail(HTTPClientError.deadlineExceeded)
         settle()
     }
 

@@ -17,7 +17,7 @@ extension HTTPUpstream: UpstreamReader {
             return .none(Task.isCancelled ? "cancelled" : error.reason)
         }
         if let reason = await problem(ofName: prepared.host, of: request.organization) { return .none(reason) }
-        let claim = room.claim(for: request.organization, user: Writer.elsewhere.user)
+        let claim = room.claim(for: request.organization, user: Writer.elsewhere.user, until: deadline)
         defer { claim.stopWaiting() }
         let collector = ResponseCollector(maximumBytes: request.maximumBytes, claim: claim)
         let task = client(for: request.organization)
@@ -27,6 +27,7 @@ extension HTTPUpstream: UpstreamReader {
                 try await task.futureResult.get()
             } onCancel: {
                 task.cancel()
+                claim.stopWaiting()
             }
             var fetched = FetchedResponse(response, now: now())
             fetched.room = HeldRoom(claim)

@@ -72,7 +72,7 @@ package final class HTTPUpstream: Upstream {
             return Task.isCancelled ? .unknown("cancelled") : error.answer
         }
         if let reason = await problem(ofName: prepared.host, of: request.organization) { return .notSent(reason) }
-        let claim = room.claim(for: request.organization, user: request.user)
+        let claim = room.claim(for: request.organization, user: request.user, until: deadline)
         defer { claim.stopWaiting() }
         let collector = ResponseCollector(maximumBytes: configuration.maximumBodyBytes, claim: claim)
         let task = client(for: request.organization)
@@ -82,6 +82,7 @@ package final class HTTPUpstream: Upstream {
                 try await task.futureResult.get()
             } onCancel: {
                 task.cancel()
+                claim.stopWaiting()
             }
             return .response(read(response, claim))
         } catch {
