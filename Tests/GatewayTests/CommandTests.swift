@@ -141,7 +141,7 @@ import Testing
         let text = result.output + result.complaint
         #expect(result.status == (command == ["doctor"] ? 1 : 69), "\(text)")
         #expect(text.contains("SLUICE_DATABASE_URL is not set, so the default postgresql:///sluice is used"), "\(text)")
-        #expect(text.contains("is SLUICE_DATABASE_URL meant?") && !text.contains("hushhush"), "\(text)")
+        #expect(text.contains("did you mean SLUICE_DATABASE_URL") && !text.contains("hushhush"), "\(text)")
     }
 
     /// The error message contains the server's own text.

@@ -127,7 +127,7 @@ import Testing
         let failed = try await stage.mutation(entries[1].id, is: .failed)
         #expect(failed["attempt_count"]?.int64 == 0 && failed["payload"]?.isNull == true)
         #expect(failed["unreadable"]?.text == #"["payload"]"#)
-        #expect(failed["last_error"]?.string?.contains("cannot be opened (payload)") == true)
+        #expect(failed["last_error"]?.string?.contains("cannot be decrypted (payload)") == true)
         #expect(failed.code == "validation_failed")
         #expect(stage.upstream.effects.count == 2)
 

@@ -53,7 +53,7 @@ import Testing
         )
         let failed = try JSONTree(parsing: #require(found).json()).root
         #expect(failed.status == "failed" && failed["attempt_count"]?.int64 == 0)
-        #expect(failed["last_error"]?.string?.contains("cannot be opened (payload)") == true)
+        #expect(failed["last_error"]?.string?.contains("cannot be decrypted (payload)") == true)
         #expect(failed["unreadable"]?.text == #"["payload"]"#)
         #expect(stage.upstream.effects.count == 1)
     }

@@ -127,7 +127,7 @@ import Testing
                 try await gateway.store.ingest.submit(batch, from: bearer(source))
             }
             #expect(problem?.code == .payloadTooLarge)
-            #expect(problem?.detail.contains("67108864 together") == true, "\(problem?.detail ?? "")")
+            #expect(problem?.detail.contains("at most 67108864 are allowed") == true, "\(problem?.detail ?? "")")
         }
         #expect(try await Phone(gateway, source.organization).pull().allSatisfy { $0.version == 1 })
         let answer = try await gateway.store.ingest.submitHalving(batch, from: bearer(source))

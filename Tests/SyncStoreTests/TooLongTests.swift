@@ -148,7 +148,7 @@ private struct Naps: GroupWork {
 
     @Test(arguments: [
         ("08006", true), ("08P01", true), ("57P01", true), ("57P05", true), ("25P03", true), ("53100", true),
-        ("58030", true), ("57014", false), ("55P03", false), ("23505", false), ("22001", false), ("42P01", false),
+        ("58030", true), ("57014", false), ("55P03", false), ("23505", false), ("22001", false),
     ])
     func `classifies the server's error codes as outages or not`(_ sqlState: String, _ isOutage: Bool) {
         let error = PostgresError(.server(sqlState: sqlState), "")
@@ -157,6 +157,16 @@ private struct Naps: GroupWork {
         logger.logLevel = .critical
         let problem = StoreFailure(logger: logger).problem(error, doing: "test")
         #expect((problem.code == .storeUnavailable) == isOutage)
+    }
+
+    /// No request is at fault for a missing table or right, for damage, or for used-up transaction ids.
+    @Test(arguments: ["42P01", "42501", "XX001", "54000"])
+    func `reports a database that rejects every statement as unavailable`(_ sqlState: String) {
+        let error = PostgresError(.server(sqlState: sqlState), "")
+        #expect(!error.isUnavailable)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        #expect(StoreFailure(logger: logger).problem(error, doing: "test").code == .storeUnavailable)
     }
 
     /// On a cluster's session whose server stops.
