@@ -159,7 +159,7 @@ private struct Naps: GroupWork {
         #expect((problem.code == .storeUnavailable) == isOutage)
     }
 
-    /// No request is at fault for a missing table or right, for damage, or for used-up transaction ids.
+    /// A missing table or right, damage, or used-up transaction ids do not depend on the request.
     @Test(arguments: ["42P01", "42501", "XX001", "54000"])
     func `reports a database that rejects every statement as unavailable`(_ sqlState: String) {
         let error = PostgresError(.server(sqlState: sqlState), "")
