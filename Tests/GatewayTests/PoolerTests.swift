@@ -38,7 +38,7 @@ struct PoolerTests {
         let doctor = try await Program.run(["doctor"], environment: environment)
         #expect(doctor.status == 1)
         #expect(doctor.output.contains("failed   pooler: a pooler that shares sessions between clients"))
-        #expect(doctor.output.contains("→ Let SLUICE_DATABASE_URL name " + Self.remedy))
+        #expect(doctor.output.contains("→ Set SLUICE_DATABASE_URL " + Self.remedy))
         #expect(!doctor.output.contains("schema:"), "no further queries are sent to it")
     }
 

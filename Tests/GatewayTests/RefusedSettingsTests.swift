@@ -21,7 +21,7 @@ import Testing
         #expect(
             lines == [
                 "sluice: SLUICE_DATABASE_URL must be a libpq URI such as postgresql://user@host:5432/sluice, "
-                    + "or libpq's key=value form; in a password, write @ as %40, / as %2F.",
+                    + "or libpq's key=value form; in a password, escape @ as %40, / as %2F.",
                 #"sluice: SLUICE_PUBLIC_ADDRESS is "8080", but must be host:port such as 127.0.0.1:8080 or "#
                     + "[::1]:8080, with a port from 0 to 65535.",
                 "sluice: SLUICE_JWT_SECRET must be at least 16 bytes long.",

@@ -174,7 +174,7 @@ import Testing
             (try place.token(#""sub":"ada","o":{"id":"org_1"}"#), "organization", "If it is $.o.id, set"),
             (
                 try place.token(#""sub":"ada","organization":{"acme":{}}"#), "organization",
-                "set SLUICE_JWT_ORGANIZATION_KEYS to $"
+                "set SLUICE_JWT_ORGANIZATION_KEYS to organization"
             ),
             (
                 try place.token(#""sub":"ada","org":"nobody""#), "organization",
@@ -265,7 +265,7 @@ import Testing
         )
         let cases: [(String, [String], String, (inout [String: String]) -> Void)] = [
             (#""sub":"ada",\#(organization)"#, [], "Set SLUICE_JWT_USER_IDS to either", strict),
-            (#""sub":\#(user.quoted),"org":"acme""#, [], "Set SLUICE_JWT_ORGANIZATION_IDS to either", strict),
+            (#""sub":\#(user.quoted),"org":"acme""#, [], "set SLUICE_JWT_ORGANIZATION_IDS to either", strict),
             (organization, [], "→ Set SLUICE_JWT_USER_CLAIM to the claim that identifies the user.\n", strict),
             (
                 #""sub":\#(user.quoted),\#(closed)"#, [],
@@ -367,7 +367,9 @@ import Testing
             // letters after a - may request help by chance
             #expect(result.status == 64 || said.hasPrefix("OVERVIEW"), "\(arguments): \(said)")
             for piece in [token, tail] + parts { #expect(!said.contains(piece), "\(arguments): \(said)") }
-            #expect(said.lowercased().contains("usage: sluice token"), "\(arguments): \(said)")
+            // a part of a token that begins with a hyphen may be rejected by the command above
+            let usages = ["usage: sluice token", "usage: sluice <subcommand>"]
+            #expect(usages.contains { said.lowercased().contains($0) }, "\(arguments): \(said)")
         }
         let elsewhere = try await Program.run(["users", "list", "--organization", token], environment: place.settings)
         #expect(elsewhere.status == 64 && !elsewhere.complaint.contains(parts[2]), "\(elsewhere)")
