@@ -314,8 +314,9 @@ struct ConsoleTests {
         try await page.open(console.organization + "/upstream")
         try await page.signIn()
         for (path, kind, text) in [
-            ("/contacts/999", "verdict", "No resource exists at this path"), ("/contacts", "verdict good", "200"),
+            ("/contacts/999", "verdict", "has no resource at this path"), ("/contacts", "verdict good", "200"),
         ] {
+            try await page.reaches("document.querySelector('[name=path]')")
             try await page.evaluate("document.querySelector('[name=path]').value = '\(path)'; ''")
             try await page.tab(to: "it.textContent === 'Send a probe'")
             try await page.press("Enter")

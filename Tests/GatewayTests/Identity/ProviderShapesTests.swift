@@ -171,7 +171,7 @@ import Tokens
         let wanted = recipe.settings["SLUICE_JWT_USER_CLAIM"]
         let advice = try cautions(plain)
         #expect(advice.count == (wanted == nil ? 0 : 1))
-        if let wanted { #expect(advice[0].hasPrefix("Set SLUICE_JWT_USER_CLAIM to \(wanted),")) }
+        if let wanted { #expect(advice[0].hasPrefix("Set SLUICE_JWT_USER_CLAIM to \(wanted) before ")) }
         // under the customer's own domain, the token identifies the provider
         plain["SLUICE_JWT_ISSUER"] = "https://login.acme.example"
         #expect(try cautions(plain) == [])
