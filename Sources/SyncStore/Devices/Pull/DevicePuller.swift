@@ -173,7 +173,7 @@ package struct DevicePuller: Sendable {
             rivals = try await pages.rivals(base, counters, of: call.device)
             return rivals
         }
-        var next = page.next
+        var next = pulled.next
         next.page = base
         let assignments = pulled.planner.assignments
         if let page = assignments.isEmpty ? nil : rivals.page(with: assignments) {

@@ -150,6 +150,9 @@ struct PulledPage: Sendable {
         }
     }
 
+    /// The cursor behind the page's last change: the page may end before the one that was read.
+    var next: FeedCursor { page.next }
+
     static func types(_ page: FeedPage) -> Set<ExactText> { Set(page.changes.lazy.map(\.entityType)) }
 
     /// The page as the device gets it, in its local ids.
