@@ -224,15 +224,16 @@ struct SlotInspection {
         let parameters = Parameters(settings.publication, names.map(\.schema), names.map(\.name), before.map(\.oid))
         let rows = try await connection.run(Query(Self.scopeStatement, parameters))
         let found = try rows.read { row in
-            let name = QualifiedName(schema: try row.string("schema"), name: try row.string("name"))
             let oid = try row.int64("oid")
+            let name = QualifiedName(schema: try row.string("schema"), name: try row.string("name"))
+            let isPublished = try row.bool("is_published")
             let members = try row.strings("members")
             let filter = try row.string("filter")
             let columns = try row.optionalString("columns").map { text in
                 text.split { !$0.isASCII || !$0.isNumber }.compactMap { Int64($0) }
             }
             var table = PublicationScope.Table(name: name, oid: oid, members: members, filter: filter, columns: columns)
-            table.isPublished = try row.bool("is_published")
+            table.isPublished = isPublished
             return table
         }
         for name in names {
