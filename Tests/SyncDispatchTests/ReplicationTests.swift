@@ -545,7 +545,7 @@ import Testing
         }
         try await database.run("SELECT pg_drop_replication_slot('\(database.slot)')")
         running = follower.work()
-        try await follower.waitForError("is gone")
+        try await follower.waitForError("no longer exists")
         #expect(try await database.confirmed == nil)
         // the operator starts from the beginning
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)

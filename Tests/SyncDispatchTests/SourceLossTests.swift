@@ -95,7 +95,7 @@ import Testing
         )
         let running = follower.work { ($0.attempts, $0.retryPause) = (3, 0.01) }
         try await database.run("INSERT INTO contact (id, name) SELECT g, 'a' FROM generate_series(1, 20) g")
-        try await follower.waitForError("cannot take the row with id '13' of table public.contact (event ")
+        try await follower.waitForError("the row with id '13' of table public.contact (event ")
         #expect(try await follower.row.failureCount > 0)
         #expect(try await follower.row.activity == .retrying)
         #expect(try await follower.entities.count == 12)
@@ -215,7 +215,7 @@ import Testing
         try await database.run("SELECT pg_drop_replication_slot('\(database.slot)')")
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         running = follower.work()
-        try await follower.waitForError("is gone")
+        try await follower.waitForError("no longer exists")
         #expect(try await database.confirmed == nil)
         await running.stop()
     }
