@@ -16,7 +16,7 @@ struct PhoneCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The phone's database; created if it does not exist.", valueName: "file"))
     var database = "fieldnotes.sqlite"
 
-    @Option(help: ArgumentHelp("File with the user's token; default: the token in FIELDNOTES_TOKEN.", valueName: "file"))
+    @Option(help: ArgumentHelp("File with the user's token. Default: FIELDNOTES_TOKEN.", valueName: "file"))
     var tokenFile: String?
 
     @Option(help: "The phone's owner, for the prompt.")
