@@ -45,7 +45,8 @@ public struct GroupLimits: Sendable {
 ///
 /// Turns are by cost, as committers measure it (``CostLedger``, ``CostTurns``): an organization whose jobs take ten
 /// times as long has a tenth of the turns while others wait. Where one takes much of the time and another one takes
-/// little, a group is as long as ``GroupLimits/cost`` at most, and long jobs count as heavy.
+/// little, a group is as long as ``GroupLimits/cost`` at most, long jobs count as heavy, and the two are in separate
+/// groups.
 public struct GroupLine: Sendable {
     public struct Item: Sendable {
         public let ticket: Int
@@ -270,11 +271,22 @@ public struct GroupLine: Sendable {
             organizations[id] = nil
             return nil
         }
-        let place = hasHeavyDesk && (limits.isHeavy(next) || isCostly(next)) ? desks.count - 1 : own
+        let place = hasHeavyDesk && (limits.isHeavy(next) || isCostly(next)) ? desks.count - 1 : lightDesk(of: id, own)
         organizations[id]?.standsAt = place
         desks[place].append(id)
         return place
     }
+
+    /// The desk for an organization's light jobs: its own, or one without work.
+    ///
+    /// Where one organization takes most of the time, the jobs of another do not wait for a group of it while a desk
+    /// has nothing to do.
+    private func lightDesk(of id: UUID, _ own: Int) -> Int {
+        guard ledger.isCrowded, !ledger.isBusy(id), hasWork(own) else { return own }
+        return (0..<desks.count - (hasHeavyDesk ? 1 : 0)).first { !hasWork($0) } ?? own
+    }
+
+    private func hasWork(_ desk: Int) -> Bool { !desks[desk].isEmpty || !(inHand[desk] ?? []).isEmpty }
 
     /// Whether a job takes so long that short jobs should not wait for it.
     private func isCostly(_ item: Item) -> Bool {
@@ -282,15 +294,21 @@ public struct GroupLine: Sendable {
         return ledger.isCrowded && ledger.isBusy(organization) && ledger.cost(of: item) > limits.lightCost
     }
 
-    /// Whether an organization's next job belongs to another shard than a group's.
+    /// Whether an organization's next job cannot be in a group: it belongs to another shard, or ``isApart(_:from:)``.
     private func isStranger(_ id: UUID, in group: Group) -> Bool {
         guard let next = organizations[id]?.line.next else { return false }
-        return !group.isOfShard(next)
+        return !group.isOfShard(next) || isApart(id, from: group)
+    }
+
+    /// Whether an organization that takes little waits for another group, without the jobs of one that takes much.
+    private func isApart(_ id: UUID, from group: Group) -> Bool {
+        guard ledger.isCrowded, let first = group.items.first?.lane.organization else { return false }
+        return ledger.isBusy(first) != ledger.isBusy(id)
     }
 
     /// Takes the next job of an organization that fits into the group.
     private mutating func next(of id: UUID, _ group: inout Group) -> Item? {
-        guard var organization = organizations.removeValue(forKey: id) else { return nil }
+        guard !isApart(id, from: group), var organization = organizations.removeValue(forKey: id) else { return nil }
         defer { organizations[id] = organization }
         for _ in 0..<min(organization.line.ownerCount, Self.looks) {
             guard let item = organization.line.next else { return nil }
