@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import Metrics
 import Postgres
@@ -203,7 +204,9 @@ enum Wiring {
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
         // for each committer the maximum of one group, and as much for the next one
         configuration.decodedBodyBytes = max(2, settings.committers) * 2 * GroupLimits().bytes
-        configuration.concurrentPages = max(2, settings.databasePoolSize / 4)
+        // more than one for each core would only make each of them slower, and the pushes
+        let cores = ProcessInfo.processInfo.activeProcessorCount
+        configuration.concurrentPages = max(2, min(settings.databasePoolSize / 4, cores + 1))
         configuration.leaseSeconds = Int(settings.leaseSeconds)
         configuration.retention = retentionPolicy(settings)
         configuration.webhookAddresses = settings.webhookAddresses

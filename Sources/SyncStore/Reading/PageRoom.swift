@@ -9,8 +9,8 @@ package struct PageRoom: Sendable {
     /// (Swift 6.3 takes an import for unused if its only type is in a `throws`.)
     package typealias Failure = Problem
 
-    let enter: @Sendable () async throws(Failure) -> Void
-    let leave: @Sendable () -> Void
+    package let enter: @Sendable () async throws(Failure) -> Void
+    package let leave: @Sendable () -> Void
 
     /// - Parameters:
     ///   - enter: takes room, once there is some; does nothing where it is taken already.
@@ -23,5 +23,18 @@ package struct PageRoom: Sendable {
     /// Without a limit.
     package static let unbounded = PageRoom { () async throws(Problem) in
     } leave: {
+    }
+    /// Takes room, however long others hold it, unless the task is cancelled.
+    package func enterPatiently() async throws {
+        while true {
+            try Task.checkCancellation()
+            do { return try await enter() } catch where error.code == .overloaded { continue }
+        }
+    }
+
+    /// Lets others that wait have their turn.
+    package func yield() async throws {
+        leave()
+        try await enterPatiently()
     }
 }
