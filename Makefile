@@ -26,7 +26,7 @@ build: ## build the release binary, .build/release/sluice
 	@scripts/bootstrap
 	$(RELEASE) --product sluice
 
-test: ## run all tests, on a PostgreSQL server that they start; PART=gateway runs one part (scripts/test --help)
+test: ## run all tests, on a PostgreSQL server that they start; PART=quick runs the quick ones (scripts/test --help)
 	@scripts/bootstrap --tests
 	@scripts/test $(PART)
 
