@@ -38,7 +38,7 @@ final class Phone: Sendable {
     func synchronize() async throws {
         let status = await sluice.syncOnce(deadline: .seconds(600))
         guard status.pending == 0, status.conflicts == 0, status.lastError == nil, status.blockedBy == nil else {
-            throw Failure(description: "it does not come to its end: \(status)")
+            throw Failure(description: "synchronization does not complete: \(status)")
         }
     }
 

@@ -56,7 +56,7 @@ def of_backends(postmaster: int, database: str) -> float:
 
 
 def of_machine() -> float:
-    """CPU seconds of all processes on this machine, and those that a hypervisor took away."""
+    """CPU seconds of all processes on this machine, and those that a hypervisor took."""
     user, nice, system, _, _, irq, softirq, steal = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     return sum(map(int, (user, nice, system, irq, softirq, steal))) / _TICK
 

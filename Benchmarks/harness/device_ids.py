@@ -90,7 +90,7 @@ class DevicePulls:
         """Reads the whole feed three ways, page by page in turns."""
         self._round += 1
         if self._round > DEVICES:
-            raise Failure(f"there are {DEVICES} devices that know the feed, and no more")
+            raise Failure(f"only {DEVICES} devices have the feed")
         bearer = token(self._gateway.secret, _WHERE, _USER)
         full = {"folder": FOLDERS + 1, "project": PROJECTS + 1, "task": self._tasks + 1}
         sides = {
@@ -151,7 +151,7 @@ class _Side:
         self._seen += len(changes)
         if len(changes) != PAGE or answer["up_to_date"] and not is_last or wrong:
             shown = json.dumps(wrong[0] if wrong else {"changes": len(changes), "up_to_date": answer["up_to_date"]})
-            raise Failure(f"page {self._seen // PAGE} is not as it should be: {len(wrong)} wrong: {shown[:1000]}")
+            raise Failure(f"page {self._seen // PAGE} has {len(wrong)} unexpected entries: {shown[:1000]}")
 
 
 class _Plain(_Side):

@@ -341,7 +341,7 @@ def _phone_writes(values: dict[str, float]) -> list[Figure]:
     for size, what in ((1, "alone"), (10, "by ten"), (100, "by a hundred")):
         name = f"enqueue_by_{size}"
         figures.append(Figure(
-            f"phone enqueue {what}", f"{values[f'{name}_microseconds']:,.0f} µs beside the insert",
+            f"phone enqueue {what}", f"{values[f'{name}_microseconds']:,.0f} µs in addition to the insert",
             f"{values[f'insert_by_{size}_microseconds']:,.0f} µs, the insert alone", values[f"{name}_ratio"],
             (values[f"{name}_lowest_ratio"], values[f"{name}_highest_ratio"]),
         ))

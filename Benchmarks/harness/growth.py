@@ -102,7 +102,7 @@ class Growth:
             self._cluster.query(database, "ANALYZE")
         self._cluster.query("postgres", "CHECKPOINT")
         self.facts["seconds_to_grow"] = time.monotonic() - began
-        print(f"  made in {self.facts['seconds_to_grow']:,.0f} s", flush=True)
+        print(f"  created in {self.facts['seconds_to_grow']:,.0f} s", flush=True)
 
     def _make_users(self, database: str, gateway: Gateway) -> None:
         """A push of one provides the form of the rows; all others are copies of them."""
@@ -210,7 +210,7 @@ class Growth:
     def sizes(self) -> None:
         """Prints the sizes of partitioned tables and their indexes, from a megabyte up, and their bytes per
         mutation."""
-        self._say("sizes, and bytes for each mutation made")
+        self._say("sizes, and bytes for each created mutation")
         listed = self._cluster.query(GROWN, """
             SELECT p.relkind = 'I', p.relname, sum(pg_relation_size(c.oid))
             FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
@@ -230,7 +230,7 @@ class Growth:
     def work_off(self) -> None:
         """Runs retention on all old rows, to the end and without other load."""
         gateway = self.gateways[GROWN]
-        self._say("retention of all that was made")
+        self._say("retention of all created rows")
         before, began = rows_done(gateway), time.monotonic()
         begin(gateway)
         while is_running(gateway):
@@ -240,7 +240,7 @@ class Growth:
         left = int(self._cluster.query(GROWN, "SELECT count(*) FROM mutations WHERE payload IS NOT NULL AND "
                                               "synced_at < now() - interval '7 days'"))
         if left:
-            raise Failure(f"retention came to its end and left {left:,} old mutations")
+            raise Failure(f"retention finished and left {left:,} old mutations")
         total = sum(rows.values())
         self.facts |= {"retention_seconds": seconds, "retention_rows": rows}
         self.figures.append(Figure("growth retention", f"{total:,.0f} rows in {seconds:,.0f} s",

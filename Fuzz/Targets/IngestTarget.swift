@@ -35,7 +35,7 @@ enum IngestTarget {
             }
             expect((verdict.result == .refused) == (verdict.problem != nil), "\(verdict)")
             if verdict.result.isRemembered, let id = verdict.eventID {
-                expect(seen.updateValue(verdict.result, forKey: ExactText(id)) == nil, "taken twice: \(id)")
+                expect(seen.updateValue(verdict.result, forKey: ExactText(id)) == nil, "applied twice: \(id)")
             }
         }
         let writes = state.entities.writes

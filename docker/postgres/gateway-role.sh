@@ -1,5 +1,5 @@
 #!/bin/sh
-# Executed by the image of PostgreSQL when it makes its database: the login role of the gateways. What it may do comes
+# The image of PostgreSQL runs this when it creates its database. Creates the login role of the gateways; its privileges come
 # from `sluice migrate --roles`.
 set -eu
 psql --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" --set ON_ERROR_STOP=1 \

@@ -4,7 +4,7 @@ import SluiceClient
 
 /// A person's decisions about writes that did not take effect.
 ///
-/// All of it works offline too: decisions are sent when there is a network.
+/// Decisions work offline too: they are sent when there is a network.
 extension Commands {
     func failed() async throws -> String {
         try await list { _ in true }
@@ -90,7 +90,7 @@ extension FailedWrite {
     }
 
     private static func text(ofTheirs theirs: JSON) -> String {
-        theirs["deleted"] == true ? "deleted" : theirs["document"]?.text.shortened ?? "not known"
+        theirs["deleted"] == true ? "deleted" : theirs["document"]?.text.shortened ?? "unknown"
     }
 
     fileprivate func text(_ db: Database) throws -> String {
@@ -100,7 +100,7 @@ extension FailedWrite {
         if let problem { lines.append("why     \(problem.detail)") }
         if reason == .conflict {
             lines.append("mine    \(payload?.text.shortened ?? operation)")
-            lines.append("theirs  \(theirs.map(Self.text(ofTheirs:)) ?? "not known")")
+            lines.append("theirs  \(theirs.map(Self.text(ofTheirs:)) ?? "unknown")")
         }
         if let decisionError { lines.append("but     \(decisionError)") }
         return lines.joined(separator: "\n   ")

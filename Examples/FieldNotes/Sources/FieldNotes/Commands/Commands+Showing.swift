@@ -8,7 +8,7 @@ extension Commands {
         return text.isEmpty ? "none yet" : text
     }
 
-    /// The keys that the phone made, and the ids that the servers gave.
+    /// The keys that the phone assigned, and the ids that the servers assigned.
     func ids() async throws -> String {
         let rows = try await phone.identities().map { row in
             """
@@ -41,10 +41,10 @@ extension SyncStatus {
     var text: String {
         var lines = ["phase      \(phase)", "pending    \(pending)", "failed     \(failed)", "conflicts  \(conflicts)"]
         switch blockedBy {
-        case .queue(let reason, _): lines.append("blocked    what comes behind a \(reason) waits for it")
-        case .token(let text): lines.append("blocked    the gateway takes no token of ours: \(text)")
-        case .otherAccount: lines.append("blocked    this database is another user's")
-        case .erased: lines.append("blocked    the user was erased, and so is this phone")
+        case .queue(let reason, _): lines.append("blocked    later writes wait for a \(reason)")
+        case .token(let text): lines.append("blocked    the gateway accepts no token: \(text)")
+        case .otherAccount: lines.append("blocked    this database belongs to another user")
+        case .erased: lines.append("blocked    the user was erased, and the data on this phone too")
         case .refused(let problem): lines.append("blocked    \(problem)")
         case nil: break
         }

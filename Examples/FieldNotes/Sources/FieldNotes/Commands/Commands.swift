@@ -1,4 +1,4 @@
-/// What can be typed on a phone.
+/// The commands of a phone.
 struct Commands {
     let phone: Phone
 
@@ -12,18 +12,18 @@ struct Commands {
         edit expense TEXT FIELD TEXT      FIELD: text, amount
         delete contact|visit|expense NAME
 
-        offline, online                   leave the network, and come back
-        status                            how synchronization stands
+        offline, online                   disconnect, and reconnect
+        status                            the state of synchronization
         ids                               each row's local key, and the server's id
 
         failed, conflicts                 writes that wait for a decision, numbered
-        retry N                           send it again as it is
+        retry N                           send it again unchanged
         edit+retry N FIELD TEXT           correct it, and send it again
-        discard N [all|keep]              give it up; what depends on it goes too, or stays
+        discard N [all|keep]              give it up, with its dependents or without
         resolve N mine|theirs             end a conflict
         quit
 
-        Names of several words stand in double quotes: visit "Acme Ltd" Kickoff
+        Put names of several words into double quotes: visit "Acme Ltd" Kickoff
         """
 
     /// - Returns: the text to print; empty if the printed notebook already contains it.
@@ -50,7 +50,7 @@ struct Commands {
         case "edit+retry": try await editAndRetry(&words)
         case "discard": try await discard(&words)
         case "resolve": try await resolve(&words)
-        default: throw Complaint("'\(command)' is no command: see help")
+        default: throw Complaint("'\(command)' is not a command: see help")
         }
         return ""
     }

@@ -1,4 +1,4 @@
-/// A typed line, word by word; double quotes make one word of several.
+/// The words of a typed line; double quotes combine several words into one.
 struct Words {
     private var rest: Substring
 
@@ -16,7 +16,7 @@ struct Words {
         return String(rest[..<end])
     }
 
-    /// All that is left, as it was typed.
+    /// The remaining text, as typed.
     mutating func remainder(_ meaning: String) throws -> String {
         if rest.first == "\"" { return try next(meaning) }
         guard !rest.isEmpty else { throw Complaint("\(meaning) is missing: see help") }

@@ -2,12 +2,12 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// A record that is addressed at the keyboard: by its name, and field by field.
+/// A record that commands address by its name, and edit field by field.
 protocol Entry: Identifiable, FetchableRecord, PersistableRecord, Syncable, Sendable where ID == UUID {
-    /// The column that it is called by.
+    /// The column with the name.
     static var called: Column { get }
     var summary: String { get }
-    /// - Throws: ``Complaint`` for a field that it does not have, or a text that does not fit.
+    /// - Throws: ``Complaint`` for an unknown field or an invalid text.
     mutating func set(_ field: String, to text: String) throws
 }
 
@@ -73,7 +73,7 @@ extension Expense: Entry {
 
     static func amount(_ text: String) throws -> Decimal {
         guard let amount = Decimal(string: text, locale: Locale(identifier: "en_US_POSIX")) else {
-            throw Complaint("'\(text)' is no amount: try 249.90")
+            throw Complaint("'\(text)' is not an amount: try 249.90")
         }
         return amount
     }

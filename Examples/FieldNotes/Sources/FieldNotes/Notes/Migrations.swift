@@ -2,8 +2,8 @@ import GRDB
 import SluiceClient
 
 extension DatabaseMigrator {
-    /// The library's tables first, then the app's, in one file: that is what lets a change and its entry in the outbox
-    /// be one transaction.
+    /// The library's tables first, then the app's, in one file, so that a change and its entry in the outbox are one
+    /// transaction.
     static var fieldNotes: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerSluiceMigrations()

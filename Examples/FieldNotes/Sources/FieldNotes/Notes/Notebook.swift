@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// All that the app shows: contacts, below them their visits, below those their expenses.
+/// The content of the app: contacts with their visits, and visits with their expenses.
 struct Notebook: Hashable, Sendable {
     struct Line: Hashable, Sendable, Identifiable {
         let id: UUID

@@ -7,7 +7,7 @@ extension Phone {
         try await database.read { [sluice] db in try Notebook.fetch(db, sluice) }
     }
 
-    /// The notebook now and after every change, by this phone or by a pull of others' changes.
+    /// The notebook now and after every change by this phone or a pull.
     func notebooks() -> AsyncValueObservation<Notebook> {
         ValueObservation.tracking { [sluice] db in try Notebook.fetch(db, sluice) }.values(in: database)
     }

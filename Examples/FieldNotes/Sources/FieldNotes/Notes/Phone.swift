@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// The app on one phone: its database, and the client that keeps it in step with the gateway.
+/// The app on one phone: its database, and the client that synchronizes it with the gateway.
 struct Phone: Sendable {
     let name: String
     let database: DatabasePool
@@ -16,7 +16,7 @@ struct Phone: Sendable {
         database = try DatabasePool(path: file)
         try DatabaseMigrator.fieldNotes.migrate(database)
         var configuration = SluiceClient.Configuration()
-        // on Linux the client does not listen to events; to be asked each second is nothing to a gateway of one's own
+        // on Linux the client receives no events, so it polls each second, which a private gateway handles easily
         configuration.pullInterval = .seconds(1)
         sluice = try SluiceClient(
             database: database,

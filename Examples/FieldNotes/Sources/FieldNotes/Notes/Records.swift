@@ -2,8 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-// Records as any GRDB app has them. `sync` is all that is added: which column is which member of the documents that the
-// gateway keeps.
+// Records as any GRDB app has them. The only addition is `sync`, which maps columns to members of documents.
 
 /// A customer.
 struct Contact: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
@@ -58,7 +57,7 @@ struct Expense: Codable, Hashable, Identifiable, Sendable, FetchableRecord, Pers
             .text("text"),
             .decimal("amount"),
         ],
-        // where accounting's REST API has them; contacts and visits stay in the gateway's own store
+        // forwarded to accounting's REST API; contacts and visits stay in the gateway's built-in store
         endpoint: "/expenses"
     )
 

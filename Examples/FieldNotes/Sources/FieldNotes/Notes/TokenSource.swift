@@ -1,6 +1,6 @@
 import Foundation
 
-/// The source of a user's token. A real app asks its identity provider.
+/// The source of a user's token. A real app gets it from its identity provider.
 enum TokenSource: Sendable {
     case file(String)
     case environment(String)
@@ -11,7 +11,7 @@ enum TokenSource: Sendable {
             return try String(contentsOfFile: path, encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
         case .environment(let variable):
             guard let token = ProcessInfo.processInfo.environment[variable], !token.isEmpty else {
-                throw Complaint("there is no token: name a file with --token-file, or set \(variable)")
+                throw Complaint("no token: specify a file with --token-file, or set \(variable)")
             }
             return token
         }

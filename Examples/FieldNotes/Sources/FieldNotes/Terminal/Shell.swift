@@ -16,7 +16,7 @@ struct Shell {
         let commands = Commands(phone: phone)
         var notebook = try await phone.notebook()
         var prompt = Prompt(name: phone.name)
-        prompt.say("Type help for what can be typed here.", phone.sluice.currentStatus)
+        prompt.say("Type help for a list of commands.", phone.sluice.currentStatus)
         for try await event in events() {
             switch event {
             case .line("quit"), .line(nil):

@@ -33,7 +33,7 @@ extension Tour {
             try await Task.sleep(for: .milliseconds(100))
         }
         let (shown, status) = (try await phone.notebook().text, phone.sluice.currentStatus.text)
-        throw TourFailure("For a minute it was not so that \(phone.name)'s phone \(what).\n\n\(shown)\n\n\(status)")
+        throw TourFailure("Within a minute, this was not true: \(phone.name)'s phone \(what).\n\n\(shown)\n\n\(status)")
     }
 
     /// Waits until the server has an id for every row.

@@ -6,7 +6,7 @@ import SluiceClient
 struct Tour {
     let kari: Phone
     let ola: Phone
-    /// When the visits are.
+    /// The date of the visits.
     let day = Visit.today
 
     func run() async throws {
@@ -26,8 +26,8 @@ struct Tour {
     private func meet() async throws {
         explain(
             """
-            Kari and Ola work for one organization, each with a phone of their own. What Kari writes is on Ola's phone
-            within a second.
+            Kari and Ola work for one organization, each with a phone. Kari's changes appear on Ola's phone within a
+            second.
             """
         )
         try await type(kari, "online")
@@ -44,8 +44,8 @@ struct Tour {
         try await type(ola, "offline")
         explain(
             """
-            Both go on. Kari corrects the number, and writes down a visit with an expense. The server knows of neither,
-            so the expense names its visit by the key that Kari's phone made up.
+            Both continue. Kari corrects the number, and enters a visit with an expense. The server has not received
+            the visit, so the expense refers to it by the key that Kari's phone assigned.
             """
         )
         try await type(kari, #"edit contact "Acme Ltd" phone 22 11 11 11"#)
@@ -53,27 +53,27 @@ struct Tour {
         try await type(kari, "expense Kickoff 249.90 Lunch")
         try await type(kari, "contacts")
         try await type(kari, "ids")
-        explain("Ola has heard of another number, and plans a visit too.")
+        explain("Ola enters another number, and plans a visit too.")
         try await type(ola, #"edit contact "Acme Ltd" phone 22 22 22 22"#)
         try await type(ola, #"visit "Acme Ltd" Contract"#)
         try await type(ola, "contacts")
     }
 
     private func comeBack() async throws {
-        explain("Ola is back first: the server takes what he wrote.")
+        explain("Ola is online first: the server accepts his changes.")
         try await type(ola, "online")
         try await waitForIDs(ola)
         try await type(ola, "contacts")
         explain(
             """
-            Then Kari. She wrote her number without having seen Ola's: a conflict. What she wrote behind it waits until
-            somebody has decided.
+            Then Kari. She changed the number without having seen Ola's change: a conflict. Her later changes wait until
+            a person decides.
             """
         )
         try await type(kari, "online")
         try await waitUntil(kari, "has a conflict") { try FailedWrite.fetchConflicts($0).count == 1 }
         try await type(kari, "conflicts")
-        explain("Meanwhile her phone shows what she wrote, beside what Ola has written.")
+        explain("Until then her phone shows her own changes, and Ola's.")
         try await waitUntil(kari, "shows Ola's visit") { try Visit.fetchCount($0) == 2 }
         try await type(kari, "contacts")
     }
@@ -84,8 +84,8 @@ struct Tour {
         try await waitForIDs(kari)
         explain(
             """
-            All have ids of the server's: the gateway's own for contact and visits, and for the expense the number that
-            accounting's API gave. The rows' keys are what they were, so nothing on the phone had to change.
+            All rows have server ids: contact and visits those of the gateway, and the expense the number that
+            accounting's API assigned. The rows keep their keys, so nothing on the phone had to change.
             """
         )
         try await type(kari, "ids")
@@ -96,15 +96,15 @@ struct Tour {
     private func retry() async throws {
         explain(
             """
-            Accounting's API refuses whatever says "fail once", once. The write has failed, but is not lost: the phone
-            shows the expense and knows why.
+            Accounting's API rejects an expense with the text "fail once", once. The write has failed, but is not lost:
+            the phone shows the expense and the reason.
             """
         )
         try await type(kari, "expense Kickoff 12.50 fail once")
         try await waitUntil(kari, "has a failed write") { try FailedWrite.fetchAll($0).count == 1 }
         try await type(kari, "contacts")
         try await type(kari, "failed")
-        explain("Kari sends it again. It is taken, and an edit like any other corrects the text.")
+        explain("Kari retries it. It is accepted, and a normal edit corrects the text.")
         try await type(kari, "retry 1")
         try await waitForIDs(kari)
         try await type(kari, #"edit expense "fail once" text Taxi"#)
@@ -113,8 +113,7 @@ struct Tour {
     private func correct() async throws {
         explain(
             """
-            Ola pastes a whole report into a note, more than the gateway takes. He corrects the write, and sends it
-            again.
+            Ola pastes a whole report into a note, more than the gateway accepts. He corrects the write and retries it.
             """
         )
         try await type(ola, "edit visit Contract note " + String(repeating: "report ", count: 50_000))

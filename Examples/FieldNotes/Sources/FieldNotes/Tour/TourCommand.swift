@@ -4,21 +4,21 @@ import Foundation
 struct TourCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tour",
-        abstract: "Be two phones of one organization, and show what happens offline.",
+        abstract: "Simulate two phones of one organization, online and offline.",
         discussion: """
             EXAMPLES
               fieldnotes tour --token-file kari.token --token-file ola.token
               make phones
 
-            Contacts and visits are to be types that the gateway keeps and both users
-            see, expenses a type that is forwarded; nobody must have written any yet.
-            make phones sees to that.
+            Contacts and visits must be types that the gateway stores and both users
+            see, and expenses a forwarded type, all without entities. make phones
+            arranges that.
             """
     )
 
     @OptionGroup var gateway: GatewayOption
 
-    @Option(help: ArgumentHelp("Has Kari's token; and, once more, Ola's.", valueName: "file"))
+    @Option(help: ArgumentHelp("File with Kari's token; repeat the option for Ola's.", valueName: "file"))
     var tokenFile: [String]
 
     func validate() throws {
