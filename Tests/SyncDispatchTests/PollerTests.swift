@@ -448,11 +448,14 @@ import Testing
         let (large, small) = (UUID(), UUID())
         let many = (0..<10).map { SourceKey(organization: large, name: "s\($0)") }
         let few = [SourceKey(organization: small, name: "s")]
-        let chosen = poller.choose(many + few)
+        let chosen = poller.loop.places.take(many + few).taken
         #expect(chosen.filter { $0.organization == large }.map(\.name) == ["s0", "s1"] && chosen.count == 3)
-        #expect(poller.choose(many + few).isEmpty, "an organization at its share, and running sources, get no more")
+        #expect(
+            poller.loop.places.take(many + few).taken.isEmpty,
+            "an organization at its share, and running sources, get no more"
+        )
         let others = (0..<5).map { SourceKey(organization: UUID(), name: "s\($0)") }
-        #expect(poller.choose(others).count == 2, "all places are taken")
+        #expect(poller.loop.places.take(others).taken.count == 2, "all places are taken")
     }
 
     @Test func `hanging hosts leave places for another organization`() async throws {
@@ -465,12 +468,12 @@ import Testing
         let running = poller(gateway, lists) { ($0.places, $0.placesOfOrganization) = (2, 1) }
         for _ in 0..<4 { _ = try await source(gateway, try await organization(gateway)) }
         try await waitUntil("four requests hang") { lists.requests.count == 4 }
-        try await waitUntil("they occupy no places") { running.poller.awaiting == 4 }
+        try await waitUntil("they occupy no places") { running.poller.loop.places.awaiting == 4 }
         let other = try await organization(gateway)
         answered.value = other.id
         let key = try await source(gateway, other)
         try await waitUntil("it was polled") { try await row(gateway, key).lastSuccessAt != nil }
-        #expect(running.poller.current >= 4)
+        #expect(running.poller.loop.places.count >= 4)
         gate.open()
         await running.group.triggerGracefulShutdown()
         await running.run.value

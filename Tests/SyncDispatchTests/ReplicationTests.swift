@@ -216,15 +216,15 @@ import Testing
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         let first = follower.work()
-        try await waitUntil("the first holds it") { first.worker.current == 1 }
+        try await waitUntil("the first holds it") { first.worker.loop.places.count == 1 }
         let second = follower.work(through: other)
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
-        #expect(second.worker.current == 0)
+        #expect(second.worker.loop.places.count == 0)
         await first.stop()
         other.clock.advance(seconds: 1)
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("the second holds it") { second.worker.current == 1 }
+        try await waitUntil("the second holds it") { second.worker.loop.places.count == 1 }
         try await database.run("UPDATE contact SET name = 'b'")
         try await follower.waitFor(["1": #"{"id":1,"name":"b",\#(Self.nulls)}"#])
         await second.stop()
@@ -285,12 +285,12 @@ import Testing
         let worker = ReplicationWorker(store: gateway.store, door: door, configuration: configuration, logger: logger)
         let (large, small) = (UUID(), UUID())
         let many = (0..<5).map { SourceKey(organization: large, name: "s\($0)") }
-        let chosen = worker.choose(many + [SourceKey(organization: small, name: "s")])
+        let chosen = worker.loop.places.take(many + [SourceKey(organization: small, name: "s")]).taken
         #expect(chosen.count == 3)
         #expect(chosen.filter { $0.organization == large }.count == 2)
         // those that have waited longest
         #expect(Set(chosen.filter { $0.organization == large }) == Set(many.prefix(2)))
-        #expect(worker.choose(many).isEmpty)
+        #expect(worker.loop.places.take(many).taken.isEmpty)
     }
 
     @Test func `an organization beyond its share releases places immediately`() async throws {
@@ -305,10 +305,10 @@ import Testing
         let worker = ReplicationWorker(store: gateway.store, door: door, configuration: configuration, logger: logger)
         let large = UUID()
         let many = (0..<4).map { SourceKey(organization: large, name: "s\($0)") }
-        #expect(worker.choose(many).count == 4)
-        #expect(worker.yielding.isEmpty)
-        #expect(worker.choose([SourceKey(organization: UUID(), name: "s")]).isEmpty)
-        #expect(worker.yielding.count == 1, "as many as wait, and at most the excess of two")
+        #expect(worker.loop.places.take(many).taken.count == 4)
+        #expect(worker.loop.places.yielding.isEmpty)
+        #expect(worker.loop.places.take([SourceKey(organization: UUID(), name: "s")]).taken.isEmpty)
+        #expect(worker.loop.places.yielding.count == 1, "as many as wait, and at most the excess of two")
     }
 
     // MARK: - Echoes

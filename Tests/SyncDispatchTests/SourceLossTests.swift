@@ -602,7 +602,7 @@ import Testing
             follower.key,
             SourceUpdate(settings: settings, isEnabled: false)
         )
-        try await waitUntil("the worker ends") { running.worker.current == 0 }
+        try await waitUntil("the worker ends") { running.worker.loop.places.count == 0 }
         // before the lease would have been renewed
         #expect(begun.duration(to: .now) < .seconds(SourceStore.renewSeconds))
         try await Self.waitUntilFree(database)

@@ -104,7 +104,7 @@ import Testing
             try await fail(phone)
         }
         try await waitUntil("four requests hang") { receiver.deliveries.count == 4 }
-        try await waitUntil("they occupy no places") { running.courier.awaiting == 4 }
+        try await waitUntil("they occupy no places") { running.courier.loop.places.awaiting == 4 }
         let other = try await phone(gateway)
         answered.value = other.organization.id
         let endpoint = try await endpoint(gateway, other.organization)
@@ -113,7 +113,7 @@ import Testing
             let rows = try await rows(gateway, endpoint)
             return rows.count == 1 && rows.allSatisfy { $0.settledAt != nil }
         }
-        #expect(running.courier.current >= 4)
+        #expect(running.courier.loop.places.count >= 4)
         gate.open()
         await running.group.triggerGracefulShutdown()
         await running.run.value
@@ -166,7 +166,7 @@ import Testing
                 try await rows(gateway, endpoint).allSatisfy { $0.settledAt != nil }
             }
         } else {
-            try await waitUntil("no worker holds it") { running.courier.current == 0 }
+            try await waitUntil("no worker holds it") { running.courier.loop.places.count == 0 }
             #expect(receiver.deliveries.count == 4)
         }
         await running.group.triggerGracefulShutdown()
@@ -329,12 +329,12 @@ import Testing
             $0.placesOfOrganization = 2
         }
         try await fail(slow, 10)
-        try await waitUntil("two requests hang") { running.courier.current == 2 }
+        try await waitUntil("two requests hang") { running.courier.loop.places.count == 2 }
         try await fail(other, 3)
         try await waitUntil("the other's are delivered") {
             try await rows(gateway, good).filter { $0.status == .delivered }.count == 3
         }
-        #expect(running.courier.current <= 3)
+        #expect(running.courier.loop.places.count <= 3)
         gate.open()
         for endpoint in hanging {
             try await waitUntil("all are delivered") {
@@ -431,10 +431,13 @@ import Testing
         let (large, small) = (UUID(), UUID())
         let many = (0..<10).map { _ in WebhookKey(organization: large, id: UUID()) }
         let few = [WebhookKey(organization: small, id: UUID())]
-        let chosen = courier.choose(many + few)
+        let chosen = courier.loop.places.take(many + few).taken
         #expect(chosen.count == 3 && chosen.filter { $0.organization == large }.count == 2)
-        #expect(courier.choose(many + few).isEmpty, "an organization at its share, and running deliveries, get no more")
+        #expect(
+            courier.loop.places.take(many + few).taken.isEmpty,
+            "an organization at its share, and running deliveries, get no more"
+        )
         let others = (0..<5).map { _ in WebhookKey(organization: UUID(), id: UUID()) }
-        #expect(courier.choose(others).count == 2, "all places are taken")
+        #expect(courier.loop.places.take(others).taken.count == 2, "all places are taken")
     }
 }

@@ -407,7 +407,7 @@ import Testing
             logger: logger
         )
         let running = Task { try await service.run() }
-        try await waitUntil("all places are taken") { service.count == OperationService.places }
+        try await waitUntil("all places are taken") { service.loop.places.count == OperationService.places }
         let other = try await phone()
         _ = try await other.pushStuck(1)
         gateway.clock.advance(seconds: 1)

@@ -1,5 +1,6 @@
 import HTTPTypes
 package import ServiceLifecycle
+import SyncDispatch
 package import SyncHTTP
 import SyncModel
 package import SyncStore
@@ -115,7 +116,7 @@ package struct IngestFeature: Feature {
         addSourceMetrics(to: registry)
         let (replication, poller) = (replication, poller)
         registry.addGauge("sluice_replications_running", "Databases of organizations that this replica replicates.") {
-            Double(replication.current)
+            Double(replication.loop.places.count)
         }
         registry.addGauge(
             "sluice_replication_lag_bytes",
@@ -134,9 +135,9 @@ package struct IngestFeature: Feature {
             let found = Dictionary(grouping: replication.reports, by: \.walStatus).mapValues { Double($0.count) }
             return Dictionary(uniqueKeysWithValues: SlotReport.walStatuses.map { ($0, found[$0] ?? 0) })
         }
-        registry.addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller?.current ?? 0) }
+        registry.addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller?.loop.places.count ?? 0) }
         registry.addGauge("sluice_polls_awaiting", "Sources waiting for a response, outside of the limit.") {
-            Double(poller?.awaiting ?? 0)
+            Double(poller?.loop.places.awaiting ?? 0)
         }
     }
 

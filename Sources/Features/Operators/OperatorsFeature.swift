@@ -117,7 +117,7 @@ package struct OperatorsFeature: Feature {
     package func addMetrics(to registry: PrometheusRegistry) {
         let operating = operating
         registry.addGauge("sluice_operations_running", "Bulk operations in progress on this replica.") {
-            Double(operating.count)
+            Double(operating.loop.places.count)
         }
     }
 }

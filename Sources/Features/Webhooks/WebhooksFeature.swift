@@ -1,6 +1,7 @@
 package import Foundation
 import HTTPTypes
 package import ServiceLifecycle
+import SyncDispatch
 package import SyncHTTP
 import SyncModel
 package import SyncStore
@@ -99,10 +100,10 @@ package struct WebhooksFeature: Feature {
             return ["enabled": found.enabled, "failing": found.failing, "gone": found.gone].mapValues(Double.init)
         }
         registry.addGauge("sluice_webhooks_running", "Webhooks to which this replica sends.") {
-            Double(courier.current)
+            Double(courier.loop.places.count)
         }
         registry.addGauge("sluice_webhooks_awaiting", "Webhooks waiting for a response, outside of the limit.") {
-            Double(courier.awaiting)
+            Double(courier.loop.places.awaiting)
         }
         registry.addGauge(
             "sluice_webhook_failing_seconds",

@@ -1,6 +1,8 @@
 package import SyncModel
 package import SyncStore
 
+extension SourceKey: WorkItem {}
+
 /// A worker's hold on a source.
 package struct ClaimedSource: Sendable {
     package let key: SourceKey

@@ -4,7 +4,7 @@ package import SyncModel
 import SyncStore
 
 /// An operation as it is stored, and as operators see it.
-package struct OperationRow: Sendable {
+package struct OperationRow: WorkItem {
     package let organization: UUID
     package let id: UUID
     package let kind: OperationKind

@@ -7,7 +7,7 @@ import Synchronization
 
 /// Runs retention when it is due or requested: on one replica at a time, in small steps, with pauses that grow under
 /// load.
-package final class RetentionService: Service {
+package final class RetentionService: LeasedWorker {
     /// How often a run logs its progress, in seconds.
     static let reportInterval: Double = 10
     /// When a run that was cut off is tried again, in seconds.
@@ -26,12 +26,12 @@ package final class RetentionService: Service {
     private let store: Store
     private let policy: RetentionPolicy
     private let interval: Double
-    private let lookInterval: Double
     private let now: TimeSource
     private let logger: Logger
     private let metrics = RetentionMetrics()
     private let shared = Mutex(State())
     private let owner = UUID()
+    package let loop: WorkerLoop<ClaimedPlaces<RetentionLease>>
 
     /// Opens nothing yet.
     ///
@@ -49,61 +49,52 @@ package final class RetentionService: Service {
         self.store = store
         self.policy = policy
         self.interval = interval
-        self.lookInterval = lookInterval
         self.now = now
         self.logger = logger
+        let pace = WorkerLoop<ClaimedPlaces<RetentionLease>>.Pace(
+            interval: lookInterval,
+            unsearched: "Retention was interrupted"
+        )
+        loop = WorkerLoop(ClaimedPlaces(1), pace: pace, logger: logger)
     }
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Polls at intervals, and works when a run is due, until graceful shutdown.
+    /// Works when a run is due or requested, until graceful shutdown.
     package func run() async throws {
-        let bell = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        bell.continuation.yield()
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                while !Task.isCancelled {
-                    // replicas that were started together look at different moments
-                    try? await Task.sleep(for: .seconds(self.lookInterval * Double.random(in: 0.8...1.2)))
-                    bell.continuation.yield()
-                }
+                for await _ in self.store.retention.requests { self.loop.wake() }
             }
-            group.addTask {
-                for await _ in self.store.retention.requests { bell.continuation.yield() }
-            }
-            group.addTask {
-                try? await gracefulShutdown()
-                bell.continuation.finish()
-            }
-            for await _ in bell.stream {
-                if Task.isCancelled || Task.isShuttingDownGracefully { break }
-                await look()
-            }
+            group.addTask { await self.runUntilShutdown() }
+            await group.next()
             group.cancelAll()
         }
     }
 
-    /// Makes a run if one is due.
-    package func look() async {
-        do {
-            let status = try await store.retentionStatus()
-            shared.withLock { state in
-                // another replica has finished what this one had left
-                if status.finishedAt != state.finishedAt { state.overdue = 0 }
-                state.finishedAt = status.finishedAt
-            }
-            guard status.runningSince == nil, status.isDue(at: now(), interval: interval) else { return }
-            guard let lease = try await store.retention.claim(owner: owner, interval: interval) else { return }
-            shared.withLock { $0.isRunning = true }
-            defer { shared.withLock { $0.isRunning = false } }
-            try await work(lease)
-        } catch {
-            // the store has logged the cause; the next look tries again
-            logger.debug("Retention was interrupted", metadata: ["error": "\(error)"])
+    /// Claims the run if it is due: one lease covers all organizations.
+    package func due(from cursor: inout Void?) async throws(Problem) -> [RetentionLease] {
+        let status = try await store.retentionStatus()
+        shared.withLock { state in
+            // another replica has finished what this one had left
+            if status.finishedAt != state.finishedAt { state.overdue = 0 }
+            state.finishedAt = status.finishedAt
         }
+        guard loop.places.hasRoom, status.runningSince == nil, status.isDue(at: now(), interval: interval),
+            let lease = try await store.retention.claim(owner: owner, interval: interval)
+        else { return [] }
+        return [lease]
     }
 
-    private func work(_ lease: RetentionLease) async throws {
+    package func claim(_ lease: RetentionLease) -> RetentionLease? { lease }
+
+    package func report(_ problem: Problem, on lease: RetentionLease) {
+        logger.debug("Retention was interrupted", metadata: ["reason": "\(problem.detail)"])
+    }
+
+    package func work(on lease: RetentionLease) async throws(Problem) -> Bool {
+        shared.withLock { $0.isRunning = true }
+        defer { shared.withLock { $0.isRunning = false } }
         let cutoffs = policy.cutoffs(at: now())
         let pace = Mutex(RetentionPace())
         let progress = Mutex(Progress())
@@ -148,6 +139,8 @@ package final class RetentionService: Service {
             logger.warning("Retention was interrupted and will be retried in a minute", metadata: line)
             try await store.retention.release(lease, report: nil, due: now().adding(seconds: Self.secondTry))
         }
+        // another run may have been requested in the meantime
+        return true
     }
 
     /// Counts processed rows, and determines when the next progress line is logged.

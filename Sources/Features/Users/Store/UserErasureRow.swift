@@ -4,7 +4,7 @@ package import SyncModel
 import SyncStore
 
 /// The erasure of a user as operators see it.
-package struct UserErasureRow: Sendable, Hashable {
+package struct UserErasureRow: WorkItem, Hashable {
     package enum State: String, Sendable, Hashable {
         /// The user is not served, and the rows go as soon as nothing of the lane is being sent.
         case closing

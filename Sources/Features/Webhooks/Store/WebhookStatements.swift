@@ -257,7 +257,7 @@ enum WebhookStatements {
 }
 
 /// An endpoint of an organization.
-package struct WebhookKey: Sendable, Hashable, Comparable {
+package struct WebhookKey: WorkItem, Hashable, Comparable {
     package let organization: UUID
     package let id: UUID
 

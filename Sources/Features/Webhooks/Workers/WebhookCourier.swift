@@ -1,15 +1,15 @@
 package import Foundation
 package import Logging
-import ServiceLifecycle
-import SyncDispatch
+package import SyncDispatch
 package import SyncModel
-import SyncStore
+package import SyncStore
 import Synchronization
 
-/// Delivers webhooks: finds endpoints with something to send, and has each worked on by one worker of all replicas at a
-/// time. Organizations take turns, and none has more than its part of the places. Endpoints that are slow to answer
-/// cannot take all places: see ``HostPlaces``.
-package final class WebhookCourier: Service {
+/// Delivers webhooks to endpoints with something to send.
+///
+/// Organizations take turns, and none has more than its part of the places. Endpoints that are slow to answer cannot take
+/// all places: see ``HostPlaces``.
+package final class WebhookCourier: LeasedWorker {
     /// How messages are sent: opens a line to an endpoint, sends on it, and closes it.
     package struct Post: Sendable {
         package let open: @Sendable (_ url: String) async -> Line
@@ -62,28 +62,29 @@ package final class WebhookCourier: Service {
     private let configuration: Configuration
     private let logger: Logger
     private let metrics = WebhookMetrics()
-    private let running: RunningHosts<WebhookKey>
-    private let clock: HostClock<WebhookKey>
     private let upstreams = AsyncStream<UpstreamNews>.makeStream(bufferingPolicy: .bufferingNewest(1_000))
     private let known = Mutex([UUID: Bool]())
-    private let isDraining = Atomic(false)
-    private let inFlight = Mutex([UUID: Task<WebhookAnswer, Never>]())
+    package let loop: WorkerLoop<RunningHosts<WebhookKey>>
 
     package init(store: WebhookStore, post: Post, configuration: Configuration, logger: Logger) {
         self.store = store
         self.post = post
         self.configuration = configuration
         self.logger = logger
-        let requests = configuration.places * configuration.requestsPerPlace
-        let running = RunningHosts<WebhookKey>(places: configuration.places, requests: requests)
-        self.running = running
-        clock = HostClock { event in running.withLock { $0.apply(event) } }
+        let places = RunningHosts<WebhookKey>(
+            places: configuration.places,
+            requestsPerPlace: configuration.requestsPerPlace,
+            share: configuration.placesOfOrganization
+        )
+        var pace = WorkerLoop<RunningHosts<WebhookKey>>.Pace(
+            interval: configuration.pollInterval,
+            unsearched: "Due webhooks could not be queried"
+        )
+        // by key: what lies behind the endpoints that found no place has its turn, too
+        pace.resumes = true
+        pace.grace = configuration.grace
+        loop = WorkerLoop(places, pace: pace, logger: logger)
     }
-
-    /// Endpoints that are worked on.
-    package var current: Int { running.withLock { $0.count } }
-    /// Of these, those that await an answer, and take no place.
-    package var awaiting: Int { running.withLock { $0.awaiting } }
 
     // MARK: - News of upstreams
 
@@ -129,96 +130,43 @@ package final class WebhookCourier: Service {
     /// Delivers until graceful shutdown.
     ///
     /// A shutdown waits for the messages in flight, at most ``Configuration/grace``, records their outcomes and releases
-    /// every endpoint. It ends immediately when nothing is in flight.
+    /// every endpoint. The next worker of the endpoint repeats a cancelled message under the same id.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 for await news in self.upstreams.stream { await self.tell(news) }
             }
-            group.addTask { await cancelWhenGracefulShutdown { await self.clock.run() } }
             group.addTask {
-                await self.deliverUntilShutdown()
+                await self.runUntilShutdown()
                 self.upstreams.continuation.finish()
             }
             await group.waitForAll()
         }
     }
 
-    private enum Ended { case delivering, grace }
-
-    private func deliverUntilShutdown() async {
-        await withTaskGroup(of: Ended.self) { group in
-            group.addTask {
-                await self.keepDelivering()
-                return .delivering
-            }
-            group.addTask {
-                await self.cancelSendsAfterGrace()
-                return .grace
-            }
-            for await ended in group where ended == .delivering { group.cancelAll() }
-        }
+    package func due(from cursor: inout (due: WebhookKey?, behind: WebhookKey?)?) async throws(Problem) -> [WebhookKey]
+    {
+        let (waiting, late) = (try await store.due(after: cursor?.due), try await store.behind(after: cursor?.behind))
+        cursor = waiting.next == nil && late.next == nil ? nil : (waiting.next, late.next)
+        return Set(waiting.due + late.due).shuffled()
     }
 
-    /// Stops further sends at graceful shutdown, and cancels those in flight when the grace has passed.
-    ///
-    /// The next worker of the endpoint repeats a cancelled message under the same id.
-    private func cancelSendsAfterGrace() async {
-        try? await gracefulShutdown()
-        isDraining.store(true, ordering: .relaxed)
-        try? await Task.sleep(for: .seconds(configuration.grace))
-        for task in inFlight.withLock({ Array($0.values) }) { task.cancel() }
+    package func claim(_ endpoint: WebhookKey) async throws(Problem) -> WebhookStore.Lease? {
+        if let lease = try await store.claim(endpoint) { return lease }
+        try await store.dispose(of: endpoint)
+        return nil
     }
 
-    private var ends: Bool { isDraining.load(ordering: .relaxed) || Task.isCancelled }
-
-    private func keepDelivering() async {
-        await withDiscardingTaskGroup { tasks in
-            var (due, behind): (WebhookKey?, WebhookKey?)
-            while !ends {
-                do throws(Problem) {
-                    let (waiting, late) = (try await store.due(after: due), try await store.behind(after: behind))
-                    (due, behind) = (waiting.next, late.next)
-                    for endpoint in choose(waiting.due + late.due) {
-                        tasks.addTask { await self.work(on: endpoint) }
-                    }
-                    // the next page at once
-                    if due != nil || behind != nil, running.withLock({ $0.hasRoom(isSlow: false) }) { continue }
-                } catch {
-                    logger.debug("Due webhooks could not be queried", metadata: ["reason": "\(error.detail)"])
-                }
-                await cancelWhenGracefulShutdown {
-                    try? await Task.sleep(for: .seconds(self.configuration.pollInterval * Double.random(in: 0.8...1.2)))
-                }
-            }
-        }
+    package func work(on lease: WebhookStore.Lease) async throws(Problem) -> Bool {
+        let line = await loop.places.measuring(lease.endpoint) { await post.open(lease.url) }
+        let problem = await deliver(lease, on: line)
+        await line.close()
+        if let problem { throw problem }
+        return false
     }
 
-    /// Takes places for endpoints, an organization after the other.
-    func choose(_ endpoints: [WebhookKey]) -> [WebhookKey] {
-        running.withLock { running in
-            let candidates = Set(endpoints).filter { !running.holds($0) }
-            let waiting = Dictionary(grouping: candidates, by: \.organization)
-            return running.choose(waiting, atMost: configuration.placesOfOrganization).chosen
-        }
-    }
-
-    private func work(on endpoint: WebhookKey) async {
-        defer { running.withLock { $0.release(endpoint) } }
-        do throws(Problem) {
-            guard let lease = try await store.claim(endpoint) else {
-                return try await store.dispose(of: endpoint)
-            }
-            let looksUp = clock.begin(endpoint, of: endpoint.organization, bytes: 0)
-            let began = ContinuousClock.now
-            let line = await post.open(lease.url)
-            clock.end(looksUp, took: .now - began)
-            let problem = await deliver(lease, on: line)
-            await line.close()
-            if let problem { throw problem }
-        } catch {
-            logger.warning("Webhooks wait", metadata: Self.metadata(endpoint, ["reason": "\(error.detail)"]))
-        }
+    package func report(_ problem: Problem, on endpoint: WebhookKey) {
+        logger.warning("Webhooks wait", metadata: Self.metadata(endpoint, ["reason": "\(problem.detail)"]))
     }
 
     /// The results of a step's attempts.
@@ -233,7 +181,7 @@ package final class WebhookCourier: Service {
     private func deliver(_ lease: WebhookStore.Lease, on line: Post.Line) async -> Problem? {
         var results = Results()
         for count in 0... {
-            let releases = count >= configuration.turn || ends
+            let releases = count >= configuration.turn || loop.ends
             let step: WebhookStore.Step?
             do throws(Problem) {
                 step = try await write(lease, results, releases: releases)
@@ -269,7 +217,7 @@ package final class WebhookCourier: Service {
                     releases: releases
                 )
             } catch {
-                if attempt >= 20 || ends && attempt >= 5 { throw error }
+                if attempt >= 20 || loop.ends && attempt >= 5 { throw error }
                 attempt += 1
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
             }
@@ -295,7 +243,7 @@ package final class WebhookCourier: Service {
             while true {
                 let moment = configuration.now()
                 let mayGoOn =
-                    !ends && !health.rests(at: moment) && !(isProbe && next > 0)
+                    !loop.ends && !health.rests(at: moment) && !(isProbe && next > 0)
                     // leaves a margin, so that no other gateway sends a late message at the same time
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
                 if mayGoOn, underWay < configuration.width, next < deliveries.count {
@@ -310,10 +258,9 @@ package final class WebhookCourier: Service {
                     (next, underWay) = (next + 1, underWay + 1)
                     group.addTask { [round] in
                         let began = ContinuousClock.now
-                        let endpoint = lease.endpoint
-                        let ticket = self.clock.begin(endpoint, of: endpoint.organization, bytes: 0, at: began)
-                        let answer = await self.send(delivery, lease, on: line)
-                        self.clock.end(ticket, took: .now - began)
+                        let answer = await self.loop.places.measuring(lease.endpoint) {
+                            await self.loop.send { await line.send(delivery, lease) }
+                        }
                         return (delivery, answer, .now - began, round)
                     }
                     continue
@@ -321,7 +268,7 @@ package final class WebhookCourier: Service {
                 guard let (delivery, answer, elapsed, begunIn) = await group.next() else { break }
                 underWay -= 1
                 // cancelled at the end of this process, which is no evidence about the endpoint
-                if case .none = answer, ends { continue }
+                if case .none = answer, loop.ends { continue }
                 let now = configuration.now()
                 let isSameRound = begunIn < round
                 health.note(answer, now: now, jitter: 0, isSameRound: isSameRound)
@@ -357,23 +304,6 @@ package final class WebhookCourier: Service {
     ) async -> [WebhookDelivery] {
         let waiting = try? await store.stillWaiting(deliveries.map(\.id), lease)
         return deliveries.filter { waiting?.contains($0.id) ?? false }
-    }
-
-    /// Sends a message; given up when the gateway has no time for it any more.
-    private func send(
-        _ delivery: WebhookDelivery,
-        _ lease: WebhookStore.Lease,
-        on line: Post.Line
-    ) async -> WebhookAnswer {
-        let task = Task { await line.send(delivery, lease) }
-        let id = UUID()
-        inFlight.withLock { $0[id] = task }
-        defer { inFlight.withLock { $0[id] = nil } }
-        return await withTaskCancellationHandler {
-            await task.value
-        } onCancel: {
-            task.cancel()
-        }
     }
 
     // MARK: - Metrics and logs

@@ -1,0 +1,105 @@
+import Foundation
+package import Logging
+import Synchronization
+
+/// The state of a ``LeasedWorker``: its places, its wake-ups, and its requests in flight.
+package final class WorkerLoop<Places: WorkPlaces>: Sendable {
+    package struct Pace: Sendable {
+        /// How often the database is searched, in seconds, before jitter.
+        package var interval: Double
+        /// The message that is logged if a search fails.
+        package var unsearched: Logger.Message
+        /// Whether a search that found no place for all items continues there the next time.
+        package var resumes = false
+        /// Whether a released place is filled immediately if an item waits for one, instead of at the next search.
+        package var refills = false
+        /// How long requests in flight may take once the gateway shuts down, in seconds.
+        package var grace: Double = 0
+        /// Pauses for some seconds, unless the task is cancelled.
+        package var sleep: @Sendable (Double) async -> Void = { try? await Task.sleep(for: .seconds($0)) }
+
+        package init(interval: Double, unsearched: Logger.Message) {
+            self.interval = interval
+            self.unsearched = unsearched
+        }
+    }
+
+    private struct InFlight {
+        var cancels: [UUID: @Sendable () -> Void] = [:]
+        var isCancelled = false
+    }
+
+    package let places: Places
+    let pace: Pace
+    let logger: Logger
+    let bell = Doorbell()
+    /// Whether an item waits for a place.
+    private let isFull = Atomic(false)
+    private let isDraining = Atomic(false)
+    private let inFlight = Mutex(InFlight())
+
+    package init(_ places: Places, pace: Pace, logger: Logger) {
+        self.places = places
+        self.pace = pace
+        self.logger = logger
+    }
+
+    /// Whether the gateway shuts down: nothing more begins.
+    package var drains: Bool { isDraining.load(ordering: .relaxed) }
+    /// Whether the gateway shuts down, or the task is cancelled.
+    package var ends: Bool { drains || Task.isCancelled }
+
+    /// Searches immediately. Wake-ups coalesce.
+    package func wake() { bell.ring() }
+
+    /// Runs a request in a separate task, which is cancelled when the gateway has no time for it any more.
+    package func send<Answer: Sendable>(_ request: @escaping @Sendable () async -> Answer) async -> Answer {
+        let task = Task { await request() }
+        let id = UUID()
+        let isCancelled = inFlight.withLock { inFlight in
+            inFlight.cancels[id] = { task.cancel() }
+            return inFlight.isCancelled
+        }
+        defer { inFlight.withLock { $0.cancels[id] = nil } }
+        if isCancelled { task.cancel() }
+        return await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+    }
+
+    func take(_ items: [Places.Item]) -> [Places.Item] {
+        let (taken, isCrowded) = places.take(items)
+        if isCrowded { noteFull() }
+        return taken
+    }
+
+    func noteFull() { isFull.store(true, ordering: .relaxed) }
+
+    func release(_ item: Places.Item, isMoreDue: Bool) {
+        places.release(item)
+        let isWaitedFor = isFull.exchange(false, ordering: .relaxed) && pace.refills
+        if isMoreDue || isWaitedFor { wake() }
+    }
+
+    /// Begins nothing more, and cancels requests in flight after the grace period.
+    func end() async {
+        isDraining.store(true, ordering: .relaxed)
+        wake()
+        if pace.grace > 0 { await pace.sleep(pace.grace) }
+        let cancels = inFlight.withLock { inFlight in
+            inFlight.isCancelled = true
+            return Array(inFlight.cancels.values)
+        }
+        for cancel in cancels { cancel() }
+    }
+
+    func keepRinging() async {
+        while !Task.isCancelled {
+            wake()
+            // replicas that were started together search at different moments
+            await pace.sleep(pace.interval * Double.random(in: 0.8...1.2))
+        }
+    }
+}
