@@ -3,6 +3,7 @@ import GatewaySupport
 import JSONText
 import NIOHTTP1
 import Postgres
+import Sluice
 import SyncHTTP
 import SyncModel
 import TestSupport
@@ -173,7 +174,7 @@ import Testing
             ORDER BY 1
             """
         )
-        let statements = ExportedRows.statements.map { (name: $0.name, sql: $0.sql) }
+        let statements = ExportedRows.statements(Assembly.tables).map { (name: $0.name, sql: $0.sql) }
         let missing = columns.filter { column in
             let parts = column.split(separator: ".").map { String($0) }
             guard parts[1] != "organization_id", parts[1] != "user_id" else { return false }

@@ -29,39 +29,41 @@ import Testing
         let nobody = "'\(UUID.least)'::uuid"
         var calls: [(Statement, String)] = [
             (ErasureStatements.facts, "\(lane), '0020', 60"), (ErasureStatements.find, "\(organization), \(hash)"),
-            (ErasureStatements.places, "\(organization), ARRAY['\(one.user)']::uuid[], \(nobody)"),
             (ErasureStatements.lockEntities, "\(lane), \(keys)"),
             (ErasureStatements.writeEntities, "\(lane), \(keys), ARRAY[true, false], 2000, \(nobody), now()"),
             (ErasureStatements.move, "\(organization), \(hash), 'entities', 5, now()"),
             (ErasureStatements.fail, "\(organization), \(hash), 'x', now()"),
             (ErasureStatements.lock, "\(organization), \(hash)"),
             (ErasureStatements.finish, "\(organization), \(hash), now()"),
-            (ErasureStatements.joins, "\(organization), ARRAY['\(one.user)']::uuid[]"),
             (ErasureStatements.due, "now(), 8, '{}', true"),
             (ErasureStatements.claim, "\(organization), \(hash), now(), now()"),
             (ErasedUsers.statement, "ARRAY[\(organization)]::uuid[], now() - interval '10 minutes'"),
             (ErasedUsers.lookUp, "\(organization), \(hash)"),
             (ExportedRows.standing, lane), (ExportedRows.entities, "\(organization), \(keys), '\(one.user)'"),
-            (
-                ExportedRows.messages,
-                "\(organization), ARRAY['\(UUID.least)']::text[], ARRAY['\(UUID.least)']::text[], ARRAY['\(one.user)']::uuid[]"
-            ),
         ]
-        for table in ErasureStatements.rows { calls.append((table.delete, "\(lane), \(hash), 1000")) }
-        for statement in [ErasureStatements.keepNames, ErasureStatements.keepSubjects] {
-            calls.append((statement, "\(organization), \(hash), ARRAY[\(hash)], ARRAY[\(hash)]"))
-        }
-        for statement in ErasureStatements.last { calls.append((statement, lane)) }
         let users = "ARRAY['\(one.user)']::uuid[]"
-        for (walk, first) in zip(ErasureWalk.all, ["'', ''", "'\(UUID.least)', '\(UUID.least)'"]) {
-            calls.append((walk.walk.look, "\(organization), \(users), \(first), 50"))
-            let key = first.split(separator: ", ").map { "ARRAY[\($0)]::text[]" }.joined(separator: ", ")
-            calls.append((walk.delete, "\(organization), \(key), \(users)"))
+        let rows = ErasedRows(Gateway.tables)
+        for table in rows.batches {
+            calls.append((table.delete, "\(lane), \(hash), 1000"))
+            if let keep = table.keep {
+                calls.append((keep, "\(organization), \(hash), ARRAY[\(hash)], ARRAY[\(hash)]"))
+            }
+        }
+        for statement in rows.withLane { calls.append((statement, lane)) }
+        for statement in rows.last { calls.append((statement, "\(organization), \(users)")) }
+        for (table, key) in zip(rows.walks, ["''", "'\(UUID.least)'"]) {
+            calls.append((table.walk.look, "\(organization), \(users), \(key), \(key), 50"))
+            calls.append((table.delete, "\(organization), ARRAY[\(key)]::text[], ARRAY[\(key)]::text[], \(users)"))
+        }
+        for table in Gateway.tables {
+            guard case .walk(_, let statement, _) = table.export else { continue }
+            let key = "ARRAY['\(UUID.least)']::text[]"
+            calls.append((statement, "\(organization), \(key), \(key), \(users)"))
         }
         let firsts = ["uuid": "'\(UUID.least)'", "text": "''", "bigint": "'0'", "smallint": "'0'"]
-        for rows in ExportedRows.all {
+        for rows in Gateway.tables.compactMap(ExportedRows.init) {
             calls.append((rows.first, "\(lane), 25"))
-            let last = rows.keyTypes.map { firsts[$0] ?? "" }.joined(separator: ", ")
+            let last = rows.lines.order.map { firsts[$0.type] ?? "" }.joined(separator: ", ")
             calls.append((rows.next, "\(lane), \(last), 25"))
         }
         for isAnalyzed in [false, true] {

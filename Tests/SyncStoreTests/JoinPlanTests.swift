@@ -24,16 +24,9 @@ import Testing
         )
         let parties = "\(organization), \(user), \(target)"
         let keys = "ARRAY['task', 'task'], ARRAY['1', '2']"
-        let calls: [(Statement, String)] = [
+        var calls: [(Statement, String)] = [
             (JoinStatements.facts, "\(parties), '0017', 60"),
             (JoinStatements.related, "\(organization), ARRAY[\(user), \(target)]::uuid[]"),
-            (JoinStatements.count, "\(organization), \(user)"),
-            (JoinStatements.collisions, parties), (JoinStatements.mutations, "\(parties), 1000, 1000"),
-            (JoinStatements.mappings, "\(parties), 1000, '2036-01-01T00:00:00Z'"), (JoinStatements.devices, parties),
-            (JoinStatements.pages, parties), (JoinStatements.localIDs, parties), (JoinStatements.rejections, parties),
-            (JoinStatements.quotas, parties), (JoinStatements.users, parties),
-            (JoinStatements.leaveQuotas, "\(organization), \(user)"),
-            (JoinStatements.leaveUsers, "\(organization), \(user)"),
             (JoinStatements.leaveLanes, "\(organization), \(user)"), (JoinStatements.followers, parties),
             (JoinStatements.lockEntities, "\(organization), \(user), \(keys)"),
             (JoinStatements.ownEntities, "\(parties), \(keys)"),
@@ -42,6 +35,14 @@ import Testing
             (EntityWalk.named, "\(organization), \(user), 0, 20000, 50"),
             (EntityWalk.unseen, "\(organization), \(user), 0, 20000, 50"),
         ]
+        let rows = MergedRows(Gateway.tables)
+        calls += [(rows.count, "\(organization), \(user)"), (rows.collisions, parties)]
+        for move in rows.moves {
+            let values = move.values?.map { $0 == .now ? "'2036-01-01T00:00:00Z'" : "1000" }
+            calls.append(
+                (move.statement, values.map { ([parties] + $0).joined(separator: ", ") } ?? "\(organization), \(user)")
+            )
+        }
         for isAnalyzed in [false, true] {
             if isAnalyzed { try await connection.execute(script: "ANALYZE") }
             for (statement, values) in calls {

@@ -427,7 +427,7 @@ import Testing
         let cutoffs = RetentionPolicy().cutoffs(at: one.clock.now)
         func step(_ gateway: Gateway, _ lease: RetentionLease) async throws -> RetentionStep? {
             try await gateway.store.retention.step(
-                .payloads,
+                RetentionTask(.payloads),
                 of: phone.organization.id,
                 after: nil,
                 limit: 10,
@@ -587,7 +587,8 @@ import Testing
                 "accepted_at_idx"
             ),
             (
-                AgedRetention.rejectionRows.statement, "\(organization), \(early), \(zero), \(zero), \(late), 50",
+                try #require(gateway.store.retention.aged.first { $0.name == "rejections" }).rows.statement,
+                "\(organization), \(early), \(zero), \(zero), \(late), 50",
                 "rejected_at_idx"
             ),
             (TombstoneRetention.pageStatement, "\(organization), \(early), '', '', \(late), 50", "updated_at_idx"),

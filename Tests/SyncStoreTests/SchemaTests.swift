@@ -30,6 +30,8 @@ import Testing
         }
     }
 
+    private static let aged = Gateway.tables.compactMap(AgedTable.init)
+
     /// The statements that each type lists.
     static let statements: [Statement] = [
         [Query.planByIndex.statement],
@@ -40,14 +42,18 @@ import Testing
         MutationReader.statements, MutationReader.organizationStatements, MappingReader.statements,
         BacklogReader.statements, EventReader.statements, StuckMutations.statements, SettleStatements.reading,
         SettleStatements.writing, SettleCandidates.statements, ChangeNotifier.statements, ReplicaHints.statements,
-        RetentionStatements.all, AgedRetention.statements, LocalIDRetention.statements,
+        RetentionStatements.all, aged.flatMap(\.statements) + [RetentionStatements.debts(aged)],
+        AgedRetention.statements, LocalIDRetention.statements,
         DeliveryRetention.statements, TombstoneRetention.statements, MappingRetention.statements,
         ExpiredFailures.statements,
         OrganizationKeys.statements + MasterKeyCheck.statements, KeyRotation.statements, KeyRotation.rowStatements,
-        SealStatements.all, JoinStatements.all, EntityWalk.statements, ExportedRows.statements,
+        SealStatements.all, JoinStatements.all, EntityWalk.statements, ExportedRows.statements(Gateway.tables),
+        ErasedRows(Gateway.tables).statements, MergedRows(Gateway.tables).statements,
+        Gateway.tables.compactMap(SealedSettings.init).flatMap(\.statements),
         EntityExport.statements,
         ErasureStatements.all, WebhookOutbox.statements, WebhookStatements.all, WebhookAdminStatements.all,
-        SealedTable.statements, Administration.statements, Administration.typeStatements,
+        Gateway.tables.compactMap(SealedTable.init).flatMap(\.statements), Administration.statements,
+        Administration.typeStatements,
         Administration.readerStatements, Administration.externalIDStatements, Administration.userStatements,
         Administration.tokenStatements, ServiceTokens.statements, SourceStatements.all, SourceReceivers.statements,
         SourceAdminStatements.all,
@@ -105,65 +111,6 @@ import Testing
             "cluster_note_places", "cluster_same_places",
         ]
         #expect(names.subtracting(Self.statements.map(\.name)) == unprepared)
-    }
-
-    @Test func `the table catalogue describes every table and its primary key`() async throws {
-        let database = try await Gateway.migratedDatabase()
-        let connection = try await database.connect()
-        defer { connection.close() }
-        let list = Statement(
-            "tables_and_keys",
-            """
-            SELECT c.relname::text AS name, coalesce(k.columns, '') AS columns
-            FROM pg_class c
-            CROSS JOIN LATERAL (
-                SELECT string_agg(a.attname::text, ',' ORDER BY p.place) AS columns
-                FROM pg_index i
-                CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS p (number, place)
-                JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = p.number
-                WHERE i.indrelid = c.oid AND i.indisprimary AND a.attname <> 'organization_id'
-            ) k
-            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-            ORDER BY c.relname
-            """
-        )
-        let rows = try await connection.run(Query(list))
-        let found = try rows.read { row in (name: try row.string("name"), key: try row.string("columns")) }
-        let described = Dictionary(
-            uniqueKeysWithValues: Gateway.tables.map { ($0.name, $0.key.joined(separator: ",")) }
-        )
-        // the migrator makes two tables itself
-        #expect(
-            Set(found.map(\.name)).subtracting(["schema_migrations", "schema_migrations_lock"]) == Set(described.keys)
-        )
-        for table in found where described[table.name] != nil {
-            #expect(described[table.name] == table.key, "\(table.name)")
-        }
-    }
-
-    /// Includes tables that are added later: a purge deletes an organization's rows everywhere.
-    @Test func `a purge names every table that has rows of organizations`() async throws {
-        let database = try await Gateway.migratedDatabase()
-        let connection = try await database.connect()
-        defer { connection.close() }
-        let list = Statement(
-            "tables_of_organizations",
-            """
-            SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-                AND (a.attname = 'organization_id' OR c.relname = 'organizations' AND a.attname = 'id')
-            """
-        )
-        let found = try await connection.run(Query(list))
-        let tables = try Set((0..<found.count).map { try found.string($0, 0) })
-        let statements = Administration.purgeStatements(Gateway.tables) + Administration.lastStatements(Gateway.tables)
-        let purged = Set(
-            statements.compactMap {
-                $0.sql.firstMatch(of: /DELETE FROM (\w+) WHERE (organization_id|id) = \$1/).map { String($0.1) }
-            }
-        )
-        // the audit log outlives the organizations
-        #expect(purged == tables.subtracting(["audit"]))
     }
 
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the

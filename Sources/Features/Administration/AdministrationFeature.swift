@@ -7,7 +7,7 @@ package struct AdministrationFeature: Feature {
     private let gateway: GatewayContext
 
     package static let tables = [
-        StoredTable("readers", key: ["role_name"], purge: .last, isShown: true)
+        StoredTable("readers", key: ["role_name"], purge: .last, isShown: true).plain("created_at")
     ]
 
     package init(_ gateway: GatewayContext) { self.gateway = gateway }

@@ -14,10 +14,7 @@ package struct IngestFeature: Feature {
     private let poller: Poller?
     private let census: SourceCensus
 
-    package static let tables = [
-        StoredTable("service_tokens", key: ["id"], purge: .last, isShown: true),
-        StoredTable("sources", key: ["name"], purge: .last, isShown: true),
-    ]
+    package static let tables: [StoredTable] = [.serviceTokens, .sources]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

@@ -11,9 +11,7 @@ package struct OperatorsFeature: Feature {
     private let desk: OperatorDesk
     private let operating: OperationService
 
-    package static let tables = [
-        StoredTable("operations", key: ["id"], purge: .last, isShown: true)
-    ]
+    package static let tables = [StoredTable.operations]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

@@ -10,10 +10,7 @@ package struct RetentionFeature: Feature {
     private let gateway: GatewayContext
     private let retention: RetentionService
 
-    package static let tables = [
-        StoredTable("retention_places", key: [], purge: .last),
-        StoredTable("retention_runs", key: ["name"], purge: .none),
-    ]
+    package static let tables: [StoredTable] = [.retentionPlaces, .retentionRuns]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

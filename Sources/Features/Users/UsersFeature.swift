@@ -12,11 +12,22 @@ package struct UsersFeature: Feature {
     private let erasures: ErasureService
 
     package static let tables = [
-        StoredTable("erased_names", key: ["user_hash", "name_hash"]),
-        StoredTable("erased_subjects", key: ["subject_hash"]),
-        StoredTable("user_erasures", key: ["user_hash"]),
-        StoredTable("user_joins", key: ["user_id"], purge: .last),
-        StoredTable("erasure_salts", key: [], purge: .last),
+        StoredTable("erased_names", key: ["user_hash", "name_hash"])
+            .open("user_hash", "name_hash", "fingerprint_hash"),
+        StoredTable("erased_subjects", key: ["subject_hash"]).open("subject_hash", "user_hash"),
+        StoredTable("user_erasures", key: ["user_hash"])
+            .naming("user_ids", erase: .step, merge: .keep)
+            .plain(
+                "started_at",
+                "state",
+                "walked_position",
+                "attempts",
+                "last_error",
+                "due_at",
+                "finished_at"
+            )
+            .open("user_hash"),
+        StoredTable("erasure_salts", key: [], purge: .last).open("salt"),
     ]
 
     package init(_ gateway: GatewayContext) {

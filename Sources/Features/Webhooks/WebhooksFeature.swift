@@ -13,10 +13,7 @@ package struct WebhooksFeature: Feature {
     private let courier: WebhookCourier
     private let census: WebhookCensus
 
-    package static let tables = [
-        StoredTable("webhook_deliveries", key: ["endpoint_id", "id"], isShown: true),
-        StoredTable("webhook_endpoints", key: ["id"], purge: .last),
-    ]
+    package static let tables: [StoredTable] = [.webhookDeliveries, .webhookEndpoints]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

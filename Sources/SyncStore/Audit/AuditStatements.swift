@@ -156,6 +156,6 @@ package enum AuditStatements {
         """
     )
 
-    /// All statements except ``purge``, which belongs to a purge.
-    package static let all = [begin, end, page, pageOfAll, old, drop, erase, eraseInto]
+    /// All statements except those of the catalogue of tables.
+    package static let all = [begin, end, page, pageOfAll, old, drop]
 }

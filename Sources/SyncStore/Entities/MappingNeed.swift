@@ -15,7 +15,7 @@ package enum MappingNeed {
     /// That is, every record was accepted after the mapping's last use.
     ///
     /// A user's mutations have positions in the order of acceptance, so the first ones show how old the oldest record
-    /// is. A join moves mutations behind others and records a use of their mappings (``JoinStatements/mappings``).
+    /// is. A join moves mutations behind others and records a use of their mappings (``UserMoves/mergeMappings``).
     /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is only used where a
     /// condition names it.
     package static let isOver = """

@@ -93,38 +93,8 @@ package enum SealStatements {
         "UPDATE parked_events SET document = $4 WHERE organization_id = $1 AND source = $2 AND event_id = $3"
     )
 
-    package static let upstream = Statement(
-        "seal_upstream",
-        "SELECT credential, headers FROM upstreams WHERE organization_id = $1"
-    )
-
-    package static let writeUpstream = Statement(
-        "seal_write_upstream",
-        "UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1"
-    )
-
-    package static let webhooks = Statement(
-        "seal_webhooks",
-        "SELECT id, secret, previous_secret FROM webhook_endpoints WHERE organization_id = $1 ORDER BY id"
-    )
-
-    package static let writeWebhook = Statement(
-        "seal_write_webhook",
-        "UPDATE webhook_endpoints SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND id = $2"
-    )
-
-    package static let sources = Statement(
-        "seal_sources",
-        "SELECT name, secret, previous_secret FROM sources WHERE organization_id = $1 AND secret IS NOT NULL ORDER BY name"
-    )
-
-    package static let writeSource = Statement(
-        "seal_write_source",
-        "UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND name = $2"
-    )
-
     package static let all = [
         nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, lookAtParkedEvents,
-        writeParkedEvent, upstream, writeUpstream, webhooks, writeWebhook, sources, writeSource,
+        writeParkedEvent,
     ]
 }

@@ -16,7 +16,6 @@ package struct SealedLaneRows: SealedKind {
     }
 
     package var page: Statement { table.page }
-    private var hasText: Bool { table.columns.contains(where: \.isText) }
     // clients choose ids: the least UUID is one, too
     package var first: UUID { .least }
 
@@ -27,8 +26,9 @@ package struct SealedLaneRows: SealedKind {
 
     package func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
         let user = seal.usesUserKeys ? lane.user : nil
-        parameters.add(SealedText.beginning(number: number, user: user, isJSON: true))
-        if hasText { parameters.add(SealedText.beginning(number: number, user: user, isJSON: false)) }
+        for isJSON in [true, false] where table.columns.contains(where: { $0.isText != isJSON }) {
+            parameters.add(SealedText.beginning(number: number, user: user, isJSON: isJSON))
+        }
     }
 
     package func key(_ row: inout RowReader) throws -> UUID { try row.uuid("id") }

@@ -76,23 +76,30 @@ extension Administration {
         "UPDATE organizations SET status = 'purging' WHERE id = $1"
     )
 
-    /// The statements that delete small batches, in the catalogue's order.
+    /// The statements that work in small batches, in the catalogue's order.
     static func purgeStatements(_ tables: [StoredTable]) -> [Statement] {
         tables.compactMap { table in
             switch table.purge {
             case .batches: purge(table.name, key: table.key)
-            case .anonymize: AuditStatements.purge
-            case .last, .none: nil
+            case .keep(let statement): statement
+            case .last, .end, .none: nil
             }
         }
     }
 
-    /// The statements of the last transaction. The organization's row is deleted last, because others refer to it.
+    /// The statements of the last transaction. Rows that others refer to are deleted last.
     static func lastStatements(_ tables: [StoredTable]) -> [Statement] {
-        let last = tables.filter { $0.purge == .last && $0.name != "organizations" }
-        return last.map { table in
-            Statement("purge_\(table.name)", "DELETE FROM \(table.name) WHERE organization_id = $1")
-        } + [Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1")]
+        var (last, end): ([Statement], [Statement]) = ([], [])
+        for table in tables {
+            guard let organization = table.organization else { continue }
+            let statement = Statement("purge_\(table.name)", "DELETE FROM \(table.name) WHERE \(organization) = $1")
+            switch table.purge {
+            case .last: last.append(statement)
+            case .end: end.append(statement)
+            case .batches, .keep, .none: break
+            }
+        }
+        return last + end
     }
 
     /// - Parameter key: the other columns of the primary key, in its order.

@@ -35,6 +35,7 @@ extension KeyRotation {
             }
             try await waitUntilKnown(number, organization, grace, onWait)
             var run = SealingRun(
+                tables: tables,
                 pool: pool,
                 userKeys: catalog.userKeys,
                 organization: organization,

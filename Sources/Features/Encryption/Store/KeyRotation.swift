@@ -9,6 +9,7 @@ package struct KeyRotation: Sendable {
     /// Keys that one statement reads at most.
     static let page: Int64 = 500
 
+    let tables: [StoredTable]
     let pool: Pool
     let catalog: Catalog
     let masterKeys: MasterKeys?

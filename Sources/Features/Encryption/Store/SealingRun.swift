@@ -13,6 +13,7 @@ package struct SealingRun {
     /// Rows that one transaction writes, or one statement reads.
     package static let batch = 20
 
+    let tables: [StoredTable]
     package let pool: Pool
     package var userKeys: UserKeys
     package let organization: UUID
@@ -29,26 +30,27 @@ package struct SealingRun {
     }
 
     package mutating func sealAll() async throws {
-        try await sealUpstream()
-        try await sealWebhooks()
-        try await sealSources()
+        for settings in tables.compactMap(SealedSettings.init) { try await seal(settings) }
         try await walk(.look)
         try await walk(.write)
     }
 
     private mutating func walk(_ step: Step) async throws {
+        let ofLanes = tables.compactMap(SealedTable.init)
         // clients choose ids: the least UUID is one, too
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
             let lane = LaneKey(organization: organization, user: user)
-            for table in [SealedTable.mutations, .rejections] {
-                try await pass(SealedLaneRows(table: table, lane: lane), step)
-            }
+            for table in ofLanes { try await pass(SealedLaneRows(table: table, lane: lane), step) }
             if step == .write { try await clearMappings(lane) }
             next = user.successor
         }
-        try await pass(SealedEntities(organization: organization), step)
-        try await pass(SealedParkedEvents(organization: organization), step)
+        for case .documents(let table) in tables.compactMap(\.sealing) {
+            switch table {
+            case .entities: try await pass(SealedEntities(organization: organization), step)
+            case .parkedEvents: try await pass(SealedParkedEvents(organization: organization), step)
+            }
+        }
     }
 
     private mutating func pass<Kind: SealedKind>(_ kind: Kind, _ step: Step) async throws {
@@ -118,68 +120,16 @@ package struct SealingRun {
         rows.leave(closed)
     }
 
-    private mutating func sealUpstream() async throws {
-        let (key, seal) = (Parameters(of: organization), seal)
-        let isThere = try await pool.transaction { [key] connection in
+    /// All rows in one transaction: every writer of settings takes the same lock.
+    private mutating func seal(_ settings: SealedSettings) async throws {
+        let (organization, seal) = (organization, seal)
+        let key = Parameters(of: organization)
+        let (count, closed) = try await pool.transaction { connection in
             let found = try await connection.run([
-                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.upstream, key),
-            ])[1]
-            // settings that cannot be opened lock their organization, and then the run does not come here
-            guard var row = found.first else { return false }
-            var parameters = key
-            for (column, place) in [("credential", .credential), ("headers", .headers)]
-                as [(StaticString, SealedPlace.UpstreamColumn)]
-            {
-                let plain = try seal.open(json: row.optionalBytes(column), as: .upstream(place))
-                parameters.add(json: try seal.seal(json: plain, as: .upstream(place)))
-            }
-            _ = try await connection.run(Query(SealStatements.writeUpstream, parameters))
-            return true
-        }
-        if isThere { rows.sealed += 1 }
-    }
-
-    /// All of them in one transaction: an organization has few, and every writer of a webhook takes the same lock.
-    private mutating func sealWebhooks() async throws {
-        let (key, seal) = (Parameters(of: organization), seal)
-        let (count, closed) = try await pool.transaction { [key] connection in
-            let found = try await connection.run([
-                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.webhooks, key),
+                Query(Administration.lockUpstreamStatement, key), Query(settings.read, key),
             ])[1]
             var renewal = Renewal(seal: seal)
-            let queries = try found.read { row in
-                let id = try row.uuid("id")
-                var parameters = Parameters(of: organization, id)
-                parameters.add(try renewal.text(row.optionalString("secret"), as: .webhook(.secret, id)))
-                parameters.add(
-                    try renewal.text(row.optionalString("previous_secret"), as: .webhook(.previousSecret, id))
-                )
-                return Query(SealStatements.writeWebhook, parameters)
-            }
-            if !queries.isEmpty { _ = try await connection.run(queries) }
-            return (queries.count, renewal.closed)
-        }
-        rows.sealed += count
-        rows.leave(closed)
-    }
-
-    /// As webhooks' secrets are.
-    private mutating func sealSources() async throws {
-        let (key, seal) = (Parameters(of: organization), seal)
-        let (count, closed) = try await pool.transaction { [key] connection in
-            let found = try await connection.run([
-                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.sources, key),
-            ])[1]
-            var renewal = Renewal(seal: seal)
-            let queries = try found.read { row in
-                let name = try row.string("name")
-                var parameters = Parameters(of: organization, name)
-                parameters.add(try renewal.text(row.optionalString("secret"), as: .source(.secret, name)))
-                parameters.add(
-                    try renewal.text(row.optionalString("previous_secret"), as: .source(.previousSecret, name))
-                )
-                return Query(SealStatements.writeSource, parameters)
-            }
+            let queries = try found.read { try settings.renewed(&$0, of: organization, &renewal) }
             if !queries.isEmpty { _ = try await connection.run(queries) }
             return (queries.count, renewal.closed)
         }

@@ -3,6 +3,13 @@ package import SyncStore
 extension Store {
     /// Data keys, and rows that require sealing again.
     package var keyRotation: KeyRotation {
-        KeyRotation(pool: pool, catalog: catalog, masterKeys: masterKeys, now: now, failure: failure)
+        KeyRotation(
+            tables: tables,
+            pool: pool,
+            catalog: catalog,
+            masterKeys: masterKeys,
+            now: now,
+            failure: failure
+        )
     }
 }

@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes by age alone: payloads, records and refused entries.
+/// Deletes by age alone: payloads, records and the rows of an ``AgedTable``.
 struct AgedRetention: Retention {
     let organization: UUID
     let cutoff: Timestamp
@@ -110,39 +110,5 @@ extension AgedRetention {
 
     static let statements = [
         finalMutations.statement, shrinkStatement, noteShrunkStatement, deleteMutationsStatement,
-        rejectionRows.statement, deleteRejectionsStatement,
     ]
-}
-
-// MARK: - Refused entries
-
-extension AgedRetention {
-    /// Deletes the records of refused entries, like those of accepted ones.
-    static func rejections(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
-        Self(organization: organization, cutoff: cutoffs.everything, rows: rejectionRows) {
-            rejectionKeys.query(deleteRejectionsStatement, $0, at: cutoffs.everything)
-        }
-    }
-
-    private static let rejectionKeys = UserIDRow.columns("idempotency_key")
-
-    static let rejectionRows = AgedRows(
-        "retention_rejections",
-        of: "rejections",
-        id: "idempotency_key",
-        by: "rejected_at"
-    )
-
-    /// An entry that arrived and was refused again since then stays.
-    ///
-    /// A CASE compares its age so that the plan finds the row by its key and not by its age.
-    static let deleteRejectionsStatement = Statement(
-        "retention_delete_rejections",
-        """
-        DELETE FROM rejections AS r
-        USING \(rejectionKeys.unnested(as: "k"))
-        WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
-            AND CASE WHEN r.rejected_at < \(rejectionKeys.parameter(1)) THEN true END
-        """
-    )
 }

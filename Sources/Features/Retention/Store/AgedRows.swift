@@ -8,12 +8,14 @@ struct AgedRows: Sendable {
     let statement: Statement
 
     /// - Parameters:
+    ///   - owner: the column with the user.
     ///   - id: the column that distinguishes a user's rows.
     ///   - condition: a further condition on a row `t`; ends in `AND`.
     ///   - isDue: whether a row `t` is to be processed; the cutoff is $5.
     init(
         _ name: String,
         of table: String,
+        owner: String = "user_id",
         id: String = "id",
         by age: String,
         where condition: String = "",
@@ -22,11 +24,11 @@ struct AgedRows: Sendable {
         statement = Statement(
             name,
             """
-            SELECT t.user_id, t.\(id) AS id, t.\(age) AS age, \(isDue) AS is_due
+            SELECT t.\(owner) AS user_id, t.\(id) AS id, t.\(age) AS age, \(isDue) AS is_due
             FROM \(table) t
             WHERE t.organization_id = $1 AND \(condition) t.\(age) >= $2
-                AND (t.\(age), t.user_id, t.\(id)) > ($2, $3, $4) AND t.\(age) < $5
-            ORDER BY t.\(age), t.user_id, t.\(id)
+                AND (t.\(age), t.\(owner), t.\(id)) > ($2, $3, $4) AND t.\(age) < $5
+            ORDER BY t.\(age), t.\(owner), t.\(id)
             LIMIT $6
             """
         )

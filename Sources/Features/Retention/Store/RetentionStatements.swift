@@ -56,65 +56,79 @@ enum RetentionStatements {
 
     /// By organization: retention's places, and the age of the oldest row of each kind, each by one index look-up in
     /// one partition.
-    static let debts = Statement(
-        "retention_debts",
-        """
-        SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
-            payload.at AS payload, record.at AS record, trouble.at AS trouble, rejection.at AS rejection,
-            tombstone.at AS tombstone, delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping
-        FROM (
-            SELECT x.id FROM organizations x
-            WHERE $1::uuid IS NULL OR x.id > $1
-            ORDER BY x.id
-            LIMIT $2
-        ) o
-        LEFT JOIN LATERAL (
-            SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
-                -- what lies ahead was written by a clock that was wrong
-                CASE WHEN x.shrunk_until <= $3 THEN x.shrunk_until END AS shrunk_until,
-                CASE WHEN x.mappings_seen_at <= $3 THEN x.mappings_seen_at END AS mappings_seen_at
-            FROM retention_places x
-            WHERE x.organization_id = o.id
-            OFFSET 0
-        ) p ON true
-        \(oldest("payload", "synced_at", of: "mutations", where: behindShrunk))
-        \(oldest("record", "synced_at", of: "mutations", where: "x.synced_at IS NOT NULL"))
-        \(oldest("trouble", "accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL"))
-        \(oldest("rejection", "rejected_at", of: "rejections", where: "x.rejected_at IS NOT NULL"))
-        \(oldest("tombstone", "updated_at", of: "entities", where: "x.is_deleted"))
-        \(oldest("delivered", "occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'"))
-        \(oldest("undelivered", "occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'"))
-        LEFT JOIN LATERAL (
-            SELECT coalesce(p.mappings_seen_at, x.resolved_at, x.created_at) AS at FROM id_mappings x
-            WHERE x.organization_id = o.id
-            ORDER BY x.user_id, x.client_id LIMIT 1
-        ) mapping ON true
-        ORDER BY o.id
-        """,
-        variant: clusteredDebts
-    )
+    ///
+    /// `aged` has an age for each of the tables, as microseconds.
+    static func debts(_ tables: [AgedTable]) -> Statement {
+        let aged = tables.map { oldest("aged_\($0.name)", $0.age, of: $0.name, where: "x.\($0.age) IS NOT NULL") }
+        return Statement(
+            "retention_debts",
+            """
+            SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
+                payload.at AS payload, record.at AS record, trouble.at AS trouble, tombstone.at AS tombstone,
+                delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping,
+                \(ages(tables.map { "aged_\($0.name).at" })) AS aged
+            FROM (
+                SELECT x.id FROM organizations x
+                WHERE $1::uuid IS NULL OR x.id > $1
+                ORDER BY x.id
+                LIMIT $2
+            ) o
+            LEFT JOIN LATERAL (
+                SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
+                    -- what lies ahead was written by a clock that was wrong
+                    CASE WHEN x.shrunk_until <= $3 THEN x.shrunk_until END AS shrunk_until,
+                    CASE WHEN x.mappings_seen_at <= $3 THEN x.mappings_seen_at END AS mappings_seen_at
+                FROM retention_places x
+                WHERE x.organization_id = o.id
+                OFFSET 0
+            ) p ON true
+            \(oldest("payload", "synced_at", of: "mutations", where: behindShrunk))
+            \(oldest("record", "synced_at", of: "mutations", where: "x.synced_at IS NOT NULL"))
+            \(oldest("trouble", "accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL"))
+            \(oldest("tombstone", "updated_at", of: "entities", where: "x.is_deleted"))
+            \(oldest("delivered", "occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'"))
+            \(oldest("undelivered", "occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'"))
+            \(aged.joined(separator: "\n"))
+            LEFT JOIN LATERAL (
+                SELECT coalesce(p.mappings_seen_at, x.resolved_at, x.created_at) AS at FROM id_mappings x
+                WHERE x.organization_id = o.id
+                ORDER BY x.user_id, x.client_id LIMIT 1
+            ) mapping ON true
+            ORDER BY o.id
+            """,
+            variant: clusteredDebts(tables)
+        )
+    }
 
     /// The same as sub-selects, which a cluster sends to all servers at once.
-    private static let clusteredDebts = """
-        SELECT o.id, \(shrunkUntil) AS shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
-            \(oldestRow("synced_at", of: "mutations", where: """
-                x.synced_at >= coalesce(\(shrunkUntil), '-infinity') AND (\(shrunkUntil) IS NULL
-                        OR (x.synced_at, x.user_id, x.id) > (\(shrunkUntil), p.shrunk_user, p.shrunk_id))
-                """)) AS payload,
-            \(oldestRow("synced_at", of: "mutations", where: "x.synced_at IS NOT NULL")) AS record,
-            \(oldestRow("accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL")) AS trouble,
-            \(oldestRow("rejected_at", of: "rejections", where: "x.rejected_at IS NOT NULL")) AS rejection,
-            \(oldestRow("updated_at", of: "entities", where: "x.is_deleted")) AS tombstone,
-            \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'")) AS delivered,
-            \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'")) AS undelivered,
-            (SELECT coalesce(CASE WHEN p.mappings_seen_at <= $3 THEN p.mappings_seen_at END, x.resolved_at, x.created_at)
-                FROM id_mappings x WHERE x.organization_id = o.id ORDER BY x.user_id, x.client_id LIMIT 1) AS mapping
-        FROM organizations o
-        LEFT JOIN retention_places p ON p.organization_id = o.id
-        WHERE $1::uuid IS NULL OR o.id > $1
-        ORDER BY o.id
-        LIMIT $2
-        """
+    private static func clusteredDebts(_ tables: [AgedTable]) -> String {
+        let aged = tables.map { oldestRow($0.age, of: $0.name, where: "x.\($0.age) IS NOT NULL") }
+        return """
+            SELECT o.id, \(shrunkUntil) AS shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
+                \(oldestRow("synced_at", of: "mutations", where: """
+                    x.synced_at >= coalesce(\(shrunkUntil), '-infinity') AND (\(shrunkUntil) IS NULL
+                            OR (x.synced_at, x.user_id, x.id) > (\(shrunkUntil), p.shrunk_user, p.shrunk_id))
+                    """)) AS payload,
+                \(oldestRow("synced_at", of: "mutations", where: "x.synced_at IS NOT NULL")) AS record,
+                \(oldestRow("accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL")) AS trouble,
+                \(oldestRow("updated_at", of: "entities", where: "x.is_deleted")) AS tombstone,
+                \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'")) AS delivered,
+                \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'")) AS undelivered,
+                (SELECT coalesce(CASE WHEN p.mappings_seen_at <= $3 THEN p.mappings_seen_at END, x.resolved_at, x.created_at)
+                    FROM id_mappings x WHERE x.organization_id = o.id ORDER BY x.user_id, x.client_id LIMIT 1) AS mapping,
+                \(ages(aged)) AS aged
+            FROM organizations o
+            LEFT JOIN retention_places p ON p.organization_id = o.id
+            WHERE $1::uuid IS NULL OR o.id > $1
+            ORDER BY o.id
+            LIMIT $2
+            """
+    }
+
+    private static func ages(_ values: [String]) -> String {
+        let ages = values.map { "coalesce((extract(epoch FROM \($0)) * 1000000)::int8, \(Int64.max))" }
+        return "ARRAY[\(ages.joined(separator: ", "))]::int8[]"
+    }
 
     private static let shrunkUntil = "CASE WHEN p.shrunk_until <= $3 THEN p.shrunk_until END"
 
@@ -142,5 +156,5 @@ enum RetentionStatements {
         """
     }
 
-    static let all = [claim, renew, release, ask, opening, debts]
+    static let all = [claim, renew, release, ask, opening]
 }

@@ -16,11 +16,20 @@ package struct RetentionStore: Sendable {
     /// How long a step waits for a lane, in milliseconds: all who wait for its other lanes wait with it.
     static let lockTimeout = 300
 
+    /// The tables that are deleted by age alone.
+    let aged: [AgedTable]
     let pool: Pool
     let settling: Settlement
     let now: TimeSource
     let failure: StoreFailure
     let requested: Doorbell
+
+    /// What is done in each organization, in this order.
+    var tasks: [RetentionTask] {
+        RetentionKind.allCases.flatMap { kind in
+            [RetentionTask(kind)] + aged.filter { $0.kind == kind }.map { RetentionTask(kind, of: $0.name) }
+        }
+    }
 
     // MARK: - The lease
 
@@ -88,13 +97,13 @@ package struct RetentionStore: Sendable {
         let parameters = Parameters(organization, Int64(Self.organizationsAtATime), cutoffs.now)
         return try await failure.reporting("look for what retention has to do") {
             let rows = try await pool.transaction { connection in
-                try await connection.run([Self.opening, Query(RetentionStatements.debts, parameters)])[1]
+                try await connection.run([Self.opening, Query(RetentionStatements.debts(aged), parameters)])[1]
             }
-            return try rows.read { try RetentionDebt(&$0, cutoffs) }
+            return try rows.read { try RetentionDebt(&$0, aged, cutoffs) }
         }
     }
 
-    /// Reads a page of one kind of an organization's rows, and deletes the old ones.
+    /// Reads a page of an organization's rows, and deletes the old ones.
     ///
     /// - Parameters:
     ///   - place: where the previous step ended; nil for the oldest.
@@ -103,7 +112,7 @@ package struct RetentionStore: Sendable {
     /// - Returns: the step's result; nil if the lease was lost.
     /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
     package func step(
-        _ kind: RetentionKind,
+        _ task: RetentionTask,
         of organization: UUID,
         after place: RetentionPlace?,
         limit: Int,
@@ -112,7 +121,10 @@ package struct RetentionStore: Sendable {
     ) async throws(Problem) -> RetentionStep? {
         do {
             let retention: any Retention
-            switch kind {
+            switch task.kind {
+            case _ where task.table != nil:
+                guard let table = aged.first(where: { $0.name == task.table }) else { return RetentionStep() }
+                retention = table.retention(of: organization, cutoffs)
             case .unsettled: return try await expire(organization, place, limit, cutoffs, lease)
             case .deliveries:
                 let deliveries = DeliveryRetention(organization: organization, cutoffs: cutoffs)
@@ -120,7 +132,8 @@ package struct RetentionStore: Sendable {
             case .audit: return try await step(AuditRetention(cutoffs: cutoffs), place, limit, lease)
             case .records: retention = AgedRetention.records(of: organization, cutoffs)
             case .payloads: retention = AgedRetention.payloads(of: organization, cutoffs)
-            case .rejections: retention = AgedRetention.rejections(of: organization, cutoffs)
+            // only of tables
+            case .rejections: return RetentionStep()
             case .tombstones: retention = TombstoneRetention(organization: organization, cutoffs: cutoffs)
             case .mappings: retention = MappingRetention(organization: organization, cutoffs: cutoffs)
             }

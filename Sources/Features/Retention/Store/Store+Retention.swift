@@ -3,6 +3,7 @@ package import SyncStore
 extension Store {
     package var retention: RetentionStore {
         RetentionStore(
+            aged: tables.compactMap(AgedTable.init),
             pool: pool,
             settling: settling,
             now: now,

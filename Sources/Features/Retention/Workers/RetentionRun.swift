@@ -41,10 +41,10 @@ package struct RetentionRun: Sendable {
         }
     }
 
-    /// One kind of rows in one organization.
+    /// A task in one organization.
     private struct Part: Hashable {
         let organization: UUID
-        let kind: RetentionKind
+        let task: RetentionTask
     }
 
     /// The run's state of its parts.
@@ -98,13 +98,14 @@ package struct RetentionRun: Sendable {
     private func run(_ result: inout Result, _ pace: @Sendable () -> Int) async throws(Problem) {
         var memory = Memory()
         // of all organizations together, and of those that are gone
-        let audit = Part(organization: AuditAct.noOrganization, kind: .audit)
+        let audit = Part(organization: AuditAct.noOrganization, task: RetentionTask(.audit))
         while !memory.done.contains(audit) {
             if let ending = try await work(on: audit, from: memory.places[audit], &memory, &result, pace: pace) {
                 result.ending = ending
                 return
             }
         }
+        let tasks = store.tasks
         var isFirst = true
         while true {
             var isAnythingLeft = false
@@ -115,18 +116,18 @@ package struct RetentionRun: Sendable {
                 organization = last.organization
                 for debt in debts {
                     // mappings are known only after a scan
-                    let rows = debt.overdue.filter { $0.key != .mappings }
+                    let rows = debt.overdue.filter { $0.key.kind != .mappings }
                     if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
-                    for kind in RetentionKind.allCases where debt.overdue[kind] != nil {
-                        let part = Part(organization: debt.organization, kind: kind)
+                    for task in tasks where debt.overdue[task] != nil {
+                        let part = Part(organization: debt.organization, task: task)
                         if memory.done.contains(part) { continue }
                         // records first: a mutation that is deleted as a whole need not lose its payload before
-                        let records = Part(organization: debt.organization, kind: .records)
-                        if kind == .payloads, debt.overdue[.records] != nil, !memory.done.contains(records) {
+                        let records = Part(organization: debt.organization, task: RetentionTask(.records))
+                        if task.kind == .payloads, debt.overdue[records.task] != nil, !memory.done.contains(records) {
                             isAnythingLeft = true
                             continue
                         }
-                        let place = memory.places[part] ?? debt.places[kind]
+                        let place = memory.places[part] ?? debt.places[task]
                         if let ending = try await work(on: part, from: place, &memory, &result, pace: pace) {
                             result.ending = ending
                             return
@@ -155,7 +156,7 @@ package struct RetentionRun: Sendable {
             let failures = memory.failures[part] ?? 0
             do throws(Problem) {
                 let step = try await store.step(
-                    part.kind,
+                    part.task,
                     of: part.organization,
                     after: place,
                     // smaller after each failure: it holds fewer lanes, and takes less time
@@ -166,10 +167,10 @@ package struct RetentionRun: Sendable {
                 guard let step else { return .lost }
                 memory.failures[part] = nil
                 memory.failuresInAll = 0
-                result.report[part.kind] += step.changed
+                result.report[part.task.kind] += step.changed
                 if step.left > 0 { result.isComplete = false }
                 place = step.next
-                try await tell(part.kind, step, .now - began)
+                try await tell(part.task.kind, step, .now - began)
             } catch {
                 memory.places[part] = place
                 memory.failures[part] = failures + 1
@@ -195,7 +196,8 @@ package struct RetentionRun: Sendable {
         logger.warning(
             "Retention leaves rows to its next run",
             metadata: [
-                "organization": "\(part.organization.lowercased)", "what": "\(part.kind.rawValue)",
+                "organization": "\(part.organization.lowercased)",
+                "what": "\(part.task.table ?? part.task.kind.rawValue)",
                 "code": "\(error.code.rawValue)",
             ]
         )

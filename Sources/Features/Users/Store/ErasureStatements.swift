@@ -37,171 +37,6 @@ enum ErasureStatements {
         """
     )
 
-    // MARK: - A lane's rows
-
-    /// How rows of a table are deleted.
-    ///
-    /// Two statements and not one: on a cluster, rows that one statement deletes and inserts elsewhere would be copied,
-    /// which no role under row-level security may.
-    struct Deletion: Sendable {
-        /// $2: the user; $3: the hash; $4: rows at most.
-        ///
-        /// Returns the number of rows or, if a part of them stays, a row with hashes for each.
-        let delete: Statement
-        /// Keeps these hashes.
-        var keep: Statement?
-    }
-
-    /// A transaction deletes so many rows of one of them.
-    static let rows = [
-        // devices before what pulls gave them: a pull holds the device's row while it writes
-        deleting("devices", ["device_id"], keeping: "device_id"),
-        Deletion(delete: operations),
-        deleting("attempts", ["mutation_id", "slot"]),
-        deleting("mutations", ["id"], keeping: "idempotency_key", fingerprint: "fingerprint"),
-        deleting("rejections", ["idempotency_key"], keeping: "idempotency_key"),
-        deleting("id_mappings", ["client_id", "entity_type"]),
-        deleting("local_id_pages", ["device_id", "page"]),
-        deleting("local_ids", ["device_id", "entity_type", "local_id"]),
-        Deletion(delete: subjects, keep: keepSubjects),
-    ]
-
-    /// - Parameters: organization, the user's hash, hashes of names, and of the values known by them.
-    static let keepNames = Statement(
-        "erase_keep_names",
-        """
-        INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
-        SELECT $1::uuid, $2::bytea, k.name_hash, k.fingerprint_hash
-        FROM unnest($3::bytea[], $4::bytea[]) AS k (name_hash, fingerprint_hash)
-        ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING
-        """
-    )
-
-    /// The same of subjects, of which nothing else is known.
-    static let keepSubjects = Statement(
-        "erase_keep_subjects",
-        """
-        INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
-        SELECT $1::uuid, k.subject_hash, $2::bytea
-        FROM unnest($3::bytea[], $4::bytea[]) AS k (subject_hash, nothing)
-        ON CONFLICT (organization_id, subject_hash) DO NOTHING
-        """
-    )
-
-    /// Rows are matched by the values read, organization and user included: matched by $1 and $2, PostgreSQL would read
-    /// all of the user's rows for each.
-    ///
-    /// - Parameters:
-    ///   - keys: the key behind organization and user.
-    ///   - name: the id that stays as a hash.
-    private static func deleting(
-        _ table: String,
-        _ keys: [String],
-        keeping name: String? = nil,
-        fingerprint: String? = nil
-    ) -> Deletion {
-        let isIt = keys.map { "x.\($0) = k.\($0)" }.joined(separator: " AND ")
-        let gone = """
-            gone AS (
-                DELETE FROM \(table) AS x
-                USING (
-                    SELECT y.organization_id, y.user_id, \(keys.map { "y.\($0)" }.joined(separator: ", ")) FROM \(table) y
-                    WHERE y.organization_id = $1 AND y.user_id = $2
-                    LIMIT $4
-                ) k
-                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND \(isIt)
-                RETURNING x.*
-            )
-            """
-        guard let name else {
-            // all of them have the same parameters
-            let count = "count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count"
-            return Deletion(delete: Statement("erase_\(table)", "WITH \(gone) SELECT \(count) FROM gone"))
-        }
-        let delete = Statement(
-            "erase_\(table)",
-            """
-            WITH \(gone)
-            SELECT sha256($3::bytea || uuid_send(g.\(name))) AS hash,
-                \(fingerprint.map { "sha256(g.\($0))" } ?? "NULL::bytea") AS known_hash
-            FROM gone g
-            """
-        )
-        return Deletion(delete: delete, keep: keepNames)
-    }
-
-    /// Operations that name the user or one of the user's mutations: they stay, without any user.
-    ///
-    /// All of these statements have the same parameters.
-    private static let operations = Statement(
-        "erase_operations",
-        """
-        WITH own AS MATERIALIZED (
-            SELECT o.id, ARRAY(
-                SELECT i.id FROM unnest(o.ids) i (id)
-                CROSS JOIN LATERAL (
-                    SELECT 1 FROM mutations m
-                    WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = i.id
-                    OFFSET 0
-                ) m
-            ) AS ids
-            FROM operations o WHERE o.organization_id = $1
-        ), gone AS (
-            UPDATE operations AS o
-            SET user_id = CASE WHEN o.user_id = $2 THEN \(nobody) ELSE o.user_id END,
-                place_user = CASE WHEN o.place_user = $2 THEN \(nobody) ELSE o.place_user END,
-                place_id = CASE WHEN o.place_user = $2 THEN \(nobody) ELSE o.place_id END,
-                ids = CASE WHEN o.ids IS NOT NULL THEN
-                    ARRAY(SELECT i.id FROM unnest(o.ids) i (id) WHERE i.id <> ALL (w.ids)) END
-            FROM own w
-            WHERE o.organization_id = $1 AND o.id = w.id
-                AND (o.user_id = $2 OR o.place_user = $2 OR cardinality(w.ids) > 0)
-            RETURNING 1
-        )
-        SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL AND $4::int8 > 0) AS count FROM gone
-        """
-    )
-
-    private static let nobody = "'00000000-0000-0000-0000-000000000000'::uuid"
-
-    private static let subjects = Statement(
-        "erase_user_subjects",
-        """
-        WITH gone AS (
-            DELETE FROM user_subjects AS x
-            USING (
-                SELECT y.organization_id, y.issuer, y.subject FROM user_subjects y
-                WHERE y.organization_id = $1 AND y.user_id = $2
-                LIMIT $4
-            ) k
-            WHERE x.organization_id = k.organization_id AND x.issuer = k.issuer AND x.subject = k.subject
-            RETURNING x.issuer, x.subject
-        )
-        SELECT \(ErasedUsers.subjectHash(salt: "z.salt", issuer: "g.issuer", subject: "g.subject")) AS hash,
-            CASE WHEN $3::bytea IS NULL THEN $3::bytea END AS known_hash
-        FROM gone g
-        CROSS JOIN (SELECT y.salt FROM erasure_salts y WHERE y.organization_id = $1) z
-        """
-    )
-
-    /// $2: the user. The tables with one row for each user, and last the lane, under whose lock all of this is done.
-    static let last = ["mutation_quotas", "users", "lanes"].map { table in
-        Statement("erase_\(table)", "DELETE FROM \(table) WHERE organization_id = $1 AND user_id = $2")
-    }
-
-    /// Retention records its progress by a user's id: it reads some rows again.
-    static let places = Statement(
-        "erase_retention_places",
-        """
-        UPDATE retention_places AS p
-        SET mapping_client = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_client END,
-            mapping_user = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_user END,
-            shrunk_id = CASE WHEN p.shrunk_user = ANY ($2::uuid[]) THEN $3 ELSE p.shrunk_id END,
-            shrunk_user = CASE WHEN p.shrunk_user = ANY ($2::uuid[]) THEN $3 ELSE p.shrunk_user END
-        WHERE p.organization_id = $1
-        """
-    )
-
     // MARK: - Entities
 
     /// Locks entities, in the order given, that a user ($2) owns or wrote last, and returns which of them are deleted.
@@ -313,14 +148,6 @@ enum ErasureStatements {
         """
     )
 
-    static let joins = Statement(
-        "erase_joins",
-        """
-        DELETE FROM user_joins AS j
-        WHERE j.organization_id = $1 AND (j.user_id = ANY ($2::uuid[]) OR j.into_id = ANY ($2::uuid[]))
-        """
-    )
-
     /// Erasures of any organization that no gateway works on, those due longest first: a plain read.
     ///
     /// Those that only wait for the upstream's response are left out for some organizations ($3), or for all if $4 is
@@ -353,9 +180,8 @@ enum ErasureStatements {
         """
     )
 
-    static let all =
-        [
-            facts, find, salt, close, places, lockEntities, writeEntities, move, fail, lock, finish, followers, joins,
-            due, claim, backlog, endpoint, keepNames, keepSubjects,
-        ] + rows.map(\.delete) + last + ErasureWalk.all.flatMap { [$0.walk.look, $0.delete] }
+    static let all = [
+        facts, find, salt, close, lockEntities, writeEntities, move, fail, lock, finish, followers, due, claim, backlog,
+        endpoint,
+    ]
 }

@@ -11,6 +11,7 @@ struct JoinMove {
     private static let sealed = 100
 
     let connection: Connection
+    let rows: MergedRows
     let user: LaneKey
     let target: LaneKey
     let seal: Seal
@@ -45,18 +46,9 @@ struct JoinMove {
         // values sealed with the user's key name the key, and stay: documents are not sealed again
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
-        let mutations = Parameters(of: user, target.user, shift.positions, shift.changes)
-        let mappings = Parameters(of: user, target.user, shift.changes, now)
         let own = Parameters(of: user)
         let moved = try await connection.run(
-            [
-                Query(JoinStatements.devices, parties), Query(JoinStatements.pages, parties),
-                Query(JoinStatements.localIDs, parties), Query(JoinStatements.mutations, mutations),
-                Query(JoinStatements.mappings, mappings), Query(JoinStatements.rejections, parties),
-                Query(JoinStatements.attempts, parties),
-                Query(JoinStatements.operations, Parameters(of: user, target.user, now)),
-                Query(JoinStatements.quotas, parties), Query(JoinStatements.leaveQuotas, own),
-                Query(JoinStatements.users, parties), Query(JoinStatements.leaveUsers, own),
+            rows.queries(from: user, to: target.user, shift, at: now) + [
                 LaneRows.write(target, lane), Query(JoinStatements.leaveLanes, own),
                 Query(JoinStatements.followers, parties), Query(JoinStatements.markMoved, parties),
             ],
@@ -74,18 +66,15 @@ struct JoinMove {
             )
         }
         let results = try await connection.run(
-            [Query(JoinStatements.count, Parameters(of: user)), Query(JoinStatements.collisions, parties)],
+            [Query(rows.count, Parameters(of: user)), Query(rows.collisions, parties)],
             timeout: timeout
         )
-        guard var count = results[0].first, var found = results[1].first else { return }
-        guard try count.int64("rows") + Int64(entities) <= JoinSituation.rowLimit else { throw UserJoining.tooLarge }
-        if try found.bool("is_one_shut_out") { throw JoinSituation.oneIsShutOut }
-        if try found.bool("devices") {
-            throw JoinSituation.refusal("join_devices_collide", "both users have a device with the same id")
+        guard try results[0].int64(0, 0) + Int64(entities) <= JoinSituation.rowLimit else {
+            throw UserJoining.tooLarge
         }
-        for name in ["mutations", "keys", "mappings"] as [StaticString] where try found.bool(name) {
-            let what = ["mutations": "a mutation", "keys": "an idempotency key"]["\(name)"] ?? "a client id"
-            throw JoinSituation.refusal("join_ids_collide", "both users have \(what) with the same id")
+        if try results[1].bool(0, 0) { throw JoinSituation.oneIsShutOut }
+        for (place, collision) in rows.collided.enumerated() where try results[1].bool(0, place + 1) {
+            throw JoinSituation.refusal(collision.rule, "both users have \(collision.what) with the same id")
         }
     }
 
@@ -109,7 +98,7 @@ struct JoinMove {
     private func sealAnew() async throws {
         let target = target.user
         var renewal = Renewal(seal: seal) { $0.moved(to: target) }
-        for table in [SealedTable.mutations, .rejections] {
+        for table in rows.sealed {
             let rows = SealedLaneRows(table: table, lane: user)
             var next: UUID? = rows.first
             while let start = next {

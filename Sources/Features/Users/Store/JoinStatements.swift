@@ -27,7 +27,7 @@ enum JoinStatements {
     )
 
     /// Whether an operator provisions users, and provisioned only one of the two.
-    private static let isOneShutOut = """
+    static let isOneShutOut = """
         coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = $1), '') = 'explicit'
                 AND (SELECT count(*) FROM users u WHERE u.organization_id = $1 AND u.user_id IN ($2, $3)) = 1
         """
@@ -83,141 +83,11 @@ enum JoinStatements {
         """
     )
 
-    /// The joined user's rows, counted up to one more than may move.
-    static let count = Statement(
-        "join_count",
-        "SELECT " + ["mutations", "rejections", "id_mappings", "local_ids"].map(count(of:)).joined(separator: " + ")
-            + " AS rows"
+    /// The lane goes once all rows are the target's.
+    static let leaveLanes = Statement(
+        "join_leave_lanes",
+        "DELETE FROM lanes WHERE organization_id = $1 AND user_id = $2"
     )
-
-    private static func count(of table: String) -> String {
-        """
-        (SELECT count(*) FROM (
-            SELECT 1 FROM \(table) x WHERE x.organization_id = $1 AND x.user_id = $2
-            LIMIT \(JoinSituation.rowLimit + 1)) y)
-        """
-    }
-
-    /// Counts the rows that both users have under the same name.
-    ///
-    /// Client ids and the other ids are random, so this does not occur with apps that generate them as required. If it
-    /// occurs, a later reference to such an id would be ambiguous.
-    static let collisions = Statement(
-        "join_collisions",
-        """
-        SELECT \(isOneShutOut) AS is_one_shut_out,
-            (\(meets("devices", "devices", "b.device_id = a.device_id"))) AS devices,
-            (\(meets("mutations", "mutations", "b.id = a.id"))) AS mutations,
-            (\(meets("mutations", "mutations", "b.idempotency_key = a.idempotency_key")))
-                OR (\(meets("rejections", "mutations", "b.idempotency_key = a.idempotency_key")))
-                OR (\(meets("mutations", "rejections", "b.idempotency_key = a.idempotency_key")))
-                OR (\(meets("rejections", "rejections", "b.idempotency_key = a.idempotency_key"))) AS keys,
-            (\(meets("id_mappings", "id_mappings", "b.client_id = a.client_id AND b.entity_type = a.entity_type")))
-                AS mappings
-        """
-    )
-
-    private static func meets(_ own: String, _ other: String, _ condition: String) -> String {
-        """
-        SELECT count(*) > 0 FROM (
-                SELECT 1 FROM \(own) a
-                CROSS JOIN LATERAL (
-                    SELECT 1 FROM \(other) b
-                    WHERE b.organization_id = $1 AND b.user_id = $3 AND \(condition)
-                    OFFSET 0
-                ) z
-                WHERE a.organization_id = $1 AND a.user_id = $2
-                LIMIT 1
-            ) y
-        """
-    }
-
-    /// $4 and $5: added to positions and change positions.
-    static let mutations = Statement(
-        "join_mutations",
-        """
-        UPDATE mutations AS m
-        SET user_id = $3, key_user_id = coalesce(m.key_user_id, m.user_id), position = m.position + $4,
-            change_position = m.change_position + $5
-        WHERE m.organization_id = $1 AND m.user_id = $2
-        """
-    )
-
-    static let mappings = Statement(
-        "join_mappings",
-        """
-        -- a use is noted because the mutations that named them move behind younger ones (MappingNeed)
-        UPDATE id_mappings AS i SET user_id = $3, change_position = i.change_position + $4, last_used_at = $5
-        WHERE i.organization_id = $1 AND i.user_id = $2
-        """
-    )
-
-    /// Devices before what pulls gave them: a pull holds the device's row while it writes.
-    static let devices = moving("devices")
-    static let pages = moving("local_id_pages")
-    static let localIDs = moving("local_ids")
-    static let rejections = moving("rejections")
-    static let attempts = moving("attempts")
-
-    /// Operations name the target from now on.
-    ///
-    /// One about the user's mutations ($4: now) ends: no such mutation is left, and the target's own were not meant.
-    static let operations = Statement(
-        "join_operations",
-        """
-        UPDATE operations AS o
-        SET user_id = CASE WHEN o.user_id = $2 THEN $3 ELSE o.user_id END,
-            place_user = CASE WHEN o.place_user = $2 THEN $3 ELSE o.place_user END,
-            state = CASE WHEN \(endsWithUser) THEN 'failed' ELSE o.state END,
-            error = CASE WHEN \(endsWithUser)
-                THEN 'given up: the user became part of another; make a new one for what is left' ELSE o.error END,
-            due_at = CASE WHEN \(endsWithUser) THEN NULL ELSE o.due_at END,
-            lease_owner = CASE WHEN \(endsWithUser) THEN NULL ELSE o.lease_owner END,
-            ended_at = CASE WHEN \(endsWithUser) THEN $4 ELSE o.ended_at END,
-            changed_at = $4
-        WHERE o.organization_id = $1 AND (o.user_id = $2 OR o.place_user = $2)
-        """
-    )
-
-    private static let endsWithUser = "o.user_id = $2 AND o.state = 'running'"
-
-    private static func moving(_ table: String) -> Statement {
-        Statement(
-            "join_\(table)",
-            "UPDATE \(table) AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2"
-        )
-    }
-
-    /// The target keeps its own use of the quota; if it has no record, it takes over the joined user's.
-    static let quotas = Statement(
-        "join_quotas",
-        """
-        INSERT INTO mutation_quotas AS q (organization_id, user_id, missing, as_of)
-        SELECT x.organization_id, $3::uuid, x.missing, x.as_of FROM mutation_quotas x
-        WHERE x.organization_id = $1 AND x.user_id = $2
-        ON CONFLICT (organization_id, user_id) DO NOTHING
-        """
-    )
-
-    /// A join provisions no user: if an operator provisions users, a user who is blocked in the meantime stays blocked.
-    static let users = Statement(
-        "join_users",
-        """
-        INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT x.organization_id, $3::uuid, x.created_at FROM users x
-        WHERE x.organization_id = $1 AND x.user_id = $2
-            AND (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = $1) IS DISTINCT FROM 'explicit'
-        ON CONFLICT (organization_id, user_id) DO NOTHING
-        """
-    )
-
-    static let leaveQuotas = leaving("mutation_quotas")
-    static let leaveUsers = leaving("users")
-    static let leaveLanes = leaving("lanes")
-
-    private static func leaving(_ table: String) -> Statement {
-        Statement("join_leave_\(table)", "DELETE FROM \(table) WHERE organization_id = $1 AND user_id = $2")
-    }
 
     /// Those who were joined into the user are part of the target now.
     static let followers = Statement(
@@ -319,9 +189,7 @@ enum JoinStatements {
     )
 
     static let all = [
-        lockOrganization, facts, related, close, open, lock, count, collisions, mutations, mappings, devices, pages,
-        localIDs, rejections, attempts, operations, quotas, users, leaveQuotas, leaveUsers, leaveLanes, followers,
-        markMoved, finish,
-        lockEntities, ownEntities, lockUnseen, raiseFeed, show,
+        lockOrganization, facts, related, close, open, lock, leaveLanes, followers, markMoved, finish, lockEntities,
+        ownEntities, lockUnseen, raiseFeed, show,
     ]
 }

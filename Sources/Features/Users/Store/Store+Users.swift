@@ -2,33 +2,11 @@ package import SyncStore
 
 extension Store {
     /// Joins users.
-    package var joining: UserJoining {
-        UserJoining(
-            pool: pool,
-            catalog: catalog,
-            notifier: notifier,
-            now: now,
-            failure: failure,
-            logger: logger
-        )
-    }
+    package var joining: UserJoining { UserJoining(self) }
 
     /// Erases users.
-    package var erasing: UserErasing {
-        UserErasing(
-            pool: pool,
-            catalog: catalog,
-            identities: identities,
-            notifier: notifier,
-            participants: participants,
-            now: now,
-            failure: failure,
-            logger: logger
-        )
-    }
+    package var erasing: UserErasing { UserErasing(self) }
 
     /// Writes down all that is stored of a user.
-    package var exports: UserExport {
-        UserExport(pool: pool, catalog: catalog, now: now, failure: failure)
-    }
+    package var exports: UserExport { UserExport(self) }
 }

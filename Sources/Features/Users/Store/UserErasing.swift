@@ -38,28 +38,21 @@ package struct UserErasing: Sendable {
     package var upstream: (any Upstream)?
     /// ``settlingSeconds``, unless a test has one gateway and no time.
     package var settling = settlingSeconds
+    private let rows: ErasedRows
     private let participants: [any CommitParticipant]
     private let erased = Counter(label: UserMetrics.erasedUsers)
     private let untold = Counter(label: UserMetrics.untoldErasures)
 
-    init(
-        pool: Pool,
-        catalog: Catalog,
-        identities: Identities,
-        notifier: ChangeNotifier,
-        participants: [any CommitParticipant],
-        now: @escaping TimeSource,
-        failure: StoreFailure,
-        logger: Logger
-    ) {
-        self.pool = pool
-        self.catalog = catalog
-        self.identities = identities
-        self.notifier = notifier
-        self.participants = participants
-        self.now = now
-        self.failure = failure
-        self.logger = logger
+    init(_ store: Store) {
+        pool = store.pool
+        catalog = store.catalog
+        identities = store.identities
+        notifier = store.notifier
+        participants = store.participants
+        rows = ErasedRows(store.tables)
+        now = store.now
+        failure = store.failure
+        logger = store.logger
     }
 
     /// Erases a user, as far as that is possible immediately.
@@ -273,7 +266,7 @@ package struct UserErasing: Sendable {
         var isClean = false
         while !isClean {
             isClean = true
-            for (table, rows) in ErasureStatements.rows.flatMap({ one in all.map { (one, $0) } }) {
+            for (table, rows) in self.rows.batches.flatMap({ one in all.map { (one, $0) } }) {
                 var count: Int64 = Self.batch
                 while count >= Self.batch {
                     let deleted = try await underLock(lane) { connection in
@@ -286,17 +279,17 @@ package struct UserErasing: Sendable {
             }
         }
         return try await underLock(lane) { connection in
-            let last = ErasureStatements.last.flatMap { statement in
+            let withLane = rows.withLane.flatMap { statement in
                 erasure.users.map { Query(statement, Parameters(of: lane.organization, $0)) }
             }
-            _ = try await connection.run(last)
+            _ = try await connection.run(withLane)
             return try await move(erasure, to: .entities, on: connection)
         }
     }
 
     /// Deletes rows of a table and keeps what stays of them; how many rows there were.
     private func delete(
-        _ table: ErasureStatements.Deletion,
+        _ table: ErasedRows.Deletion,
         _ rows: Parameters,
         of erasure: UserErasureRow,
         on connection: Connection
@@ -360,20 +353,33 @@ package struct UserErasing: Sendable {
         catalog.userKeys.ring.forget(users)
     }
 
+    /// Deletes rows that name the user without being stored under the user's id.
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
-        for walk in ErasureWalk.all {
+        for (walk, delete) in rows.walks {
             // a worker's last writes may appear behind the walk: it is repeated until it finds no row
-            var count = 1
-            while count > 0 {
-                count = try await walk.run(
-                    pool,
-                    of: erasure.organization,
-                    naming: erasure.users,
-                    timeout: Self.statementTimeout
-                ) {
+            var isClean = false
+            while !isClean {
+                isClean = true
+                try await walk.run(pool, of: erasure.organization, naming: erasure.users) { found in
+                    for start in stride(from: 0, to: found.count, by: Int(Self.batch)) {
+                        let part = found[start..<min(start + Int(Self.batch), found.count)]
+                        try await self.delete(part, by: delete, of: erasure)
+                        isClean = false
+                    }
                     _ = try await move(erasure, to: .entities)
                 }
             }
+        }
+    }
+
+    private func delete(
+        _ keys: ArraySlice<NamingWalk.Key>,
+        by statement: Statement,
+        of erasure: UserErasureRow
+    ) async throws {
+        let keys = Parameters(of: erasure.organization, keys.map(\.first), keys.map(\.second), erasure.users)
+        try await pool.transaction { connection in
+            _ = try await connection.runByIndex(Query(statement, keys), timeout: Self.statementTimeout)
         }
     }
 
@@ -496,10 +502,9 @@ package struct UserErasing: Sendable {
                 [
                     // one may have been made at the last moment
                     Query(UserKeyRows.destroyStatement, users),
-                    Query(ErasureStatements.followers, followers), Query(ErasureStatements.joins, users),
-                    Query(ErasureStatements.places, Parameters(of: lane.organization, open.users, UUID.least)),
-                    Query(AuditStatements.erase, users), Query(AuditStatements.eraseInto, users),
+                    Query(ErasureStatements.followers, followers),
                 ]
+                + rows.last.map { Query($0, users) }
                 + participants.flatMap { $0.queries(forErased: open.users, of: lane.organization, at: moment) }
                 + [Query(ErasureStatements.finish, finish)]
             let results = try await connection.run(queries)

@@ -12,15 +12,24 @@ package import SyncStore
 package struct UserExport: Sendable {
     /// Documents that one statement reads.
     private static let documents = 25
-    /// Messages to endpoints that one statement reads; each has a few hundred bytes.
-    private static let messages = 500
+    /// Rows that a walk found and one statement reads; each has a few hundred bytes.
+    private static let named = 500
     /// The form's version, in the first line.
     private static let version = 1
 
+    let tables: [StoredTable]
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
     let failure: StoreFailure
+
+    init(_ store: Store) {
+        tables = store.tables
+        pool = store.pool
+        catalog = store.catalog
+        now = store.now
+        failure = store.failure
+    }
 
     /// Whether there is anything of a user to export.
     ///
@@ -93,11 +102,16 @@ package struct UserExport: Sendable {
             let seal = try await catalog.seal(of: user.organization).lastWord
             var lines = ExportLines(user: user.user, seal: seal)
             lines.begin(user, version: Self.version, at: now())
-            for rows in ExportedRows.all {
+            for rows in tables.compactMap(ExportedRows.init) {
                 try await run(rows, of: user, &lines, write)
             }
             try await documents(of: user, &lines, passed, write)
-            try await messages(of: user, &lines, write)
+            for table in tables {
+                guard case .walk(let kind, let statement, _) = table.export,
+                    case .walk(let walk, _) = table.users?.erase
+                else { continue }
+                try await named(by: walk, statement, as: kind, of: user, &lines, write)
+            }
             lines.end()
             try await write(lines.take())
         } catch let error as PostgresError {
@@ -113,7 +127,7 @@ package struct UserExport: Sendable {
         _ lines: inout ExportLines,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
-        var query = Query(kind.first, Parameters(of: user, kind.page))
+        var query = Query(kind.first, Parameters(of: user, kind.lines.page))
         while true {
             let rows = try await pool.runByIndex(query)
             let start = lines
@@ -124,10 +138,10 @@ package struct UserExport: Sendable {
                 return (next, keys)
             }
             if rows.count > 0 { try await write(lines.take()) }
-            guard rows.count == kind.page else { return }
+            guard rows.count == kind.lines.page else { return }
             var parameters = Parameters(of: user)
             for key in keys { parameters.add(key) }
-            parameters.add(kind.page)
+            parameters.add(kind.lines.page)
             query = Query(kind.next, parameters)
         }
     }
@@ -157,20 +171,24 @@ package struct UserExport: Sendable {
         lines = pending
     }
 
-    private func messages(
+    /// Lines of rows that name the user without being stored under the user's id.
+    private func named(
+        by walk: NamingWalk,
+        _ statement: Statement,
+        as kind: String,
         of user: LaneKey,
         _ lines: inout ExportLines,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         var pending = lines
-        // messages from before a join name the user by the id of that time
+        // rows from before a join name the user by the id of that time
         let names = try await [user.user] + standing(of: user).joined
-        try await NamingWalk.deliveries.run(pool, of: user.organization, naming: names) { found in
-            for start in stride(from: 0, to: found.count, by: Self.messages) {
-                let part = found[start..<min(start + Self.messages, found.count)]
+        try await walk.run(pool, of: user.organization, naming: names) { found in
+            for start in stride(from: 0, to: found.count, by: Self.named) {
+                let part = found[start..<min(start + Self.named, found.count)]
                 let keys = Parameters(of: user.organization, part.map(\.first), part.map(\.second), names)
-                let rows = try await pool.runByIndex(Query(ExportedRows.messages, keys))
-                for var row in rows { pending.addMessage(try row.bytes("row")) }
+                let rows = try await pool.runByIndex(Query(statement, keys))
+                for var row in rows { pending.add(try row.bytes("row"), as: kind) }
                 if rows.count > 0 { try await write(pending.take()) }
             }
         }
@@ -222,12 +240,12 @@ struct ExportLines: Sendable {
     mutating func add(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {
         let names: [StaticString] = ["key_1", "key_2", "key_3"]
         var keys: [String] = []
-        for name in names.prefix(kind.keyTypes.count) { keys.append(try row.string(name)) }
+        for name in names.prefix(kind.lines.order.count) { keys.append(try row.string(name)) }
         let plain = try row.bytes("row")
-        let id = kind.columns.isEmpty ? nil : try row.uuid("id")
+        let id = kind.sealed.isEmpty ? nil : try row.uuid("id")
         var unreadable: [String] = []
         var members: [(name: StaticString, value: [UInt8]?)] = []
-        for column in kind.columns {
+        for column in kind.sealed {
             guard let id else { break }
             let place = column.place(user, id)
             if column.isText {
@@ -240,7 +258,7 @@ struct ExportLines: Sendable {
                 members.append((column.name, value))
             }
         }
-        line(kind.kind, plain, members, unreadable)
+        line(kind.lines.kind, plain, members, unreadable)
         return keys
     }
 
@@ -256,8 +274,8 @@ struct ExportLines: Sendable {
         line("entity", plain, [("document", document)], unreadable)
     }
 
-    mutating func addMessage(_ row: [UInt8]) {
-        line("message", row, [], [])
+    mutating func add(_ row: [UInt8], as kind: String) {
+        line(kind, row, [], [])
     }
 
     /// One line: the kind, the members of `plain`, an object, and the sealed values.

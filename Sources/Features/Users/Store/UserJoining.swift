@@ -30,6 +30,7 @@ package struct UserJoining: Sendable {
     let pool: Pool
     let catalog: Catalog
     let notifier: ChangeNotifier
+    let rows: MergedRows
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
@@ -37,20 +38,14 @@ package struct UserJoining: Sendable {
     package var settling = settlingSeconds
     private let joined = Counter(label: UserMetrics.joinedUsers)
 
-    init(
-        pool: Pool,
-        catalog: Catalog,
-        notifier: ChangeNotifier,
-        now: @escaping TimeSource,
-        failure: StoreFailure,
-        logger: Logger
-    ) {
-        self.pool = pool
-        self.catalog = catalog
-        self.notifier = notifier
-        self.now = now
-        self.failure = failure
-        self.logger = logger
+    init(_ store: Store) {
+        pool = store.pool
+        catalog = store.catalog
+        notifier = store.notifier
+        rows = MergedRows(store.tables)
+        now = store.now
+        failure = store.failure
+        logger = store.logger
     }
 
     /// Joins a user into another, as far as that is possible immediately.
@@ -169,6 +164,7 @@ package struct UserJoining: Sendable {
             try await pool.transaction { connection -> UserJoinRow? in
                 let move = JoinMove(
                     connection: connection,
+                    rows: rows,
                     user: lanes[0],
                     target: lanes[1],
                     seal: seal,

@@ -1,32 +1,36 @@
-import Foundation
+package import Foundation
 import JSONText
-import Postgres
+package import Postgres
 import SyncModel
-import SyncStore
 
 /// Searches a table of an organization for rows that name users without being stored under the users' ids.
 ///
 /// These are parked events that name the owner of a document, and webhook messages. No index has them by user, so all
 /// are read once, in the order of their keys, a page at a time and without locks.
-struct NamingWalk: Sendable {
+package struct NamingWalk: Sendable {
     /// Rows that one statement reads.
     static let page: Int64 = 5_000
 
     /// A row's key behind the organization.
-    struct Key: Sendable {
-        let first: String
-        let second: String
+    package struct Key: Sendable {
+        package let first: String
+        package let second: String
+
+        package init(first: String, second: String) {
+            self.first = first
+            self.second = second
+        }
     }
 
     /// Rows behind a key ($3, $4), in the order of keys, up to $5 of them: those that name the users ($2), and the last.
-    let look: Statement
+    package let look: Statement
     /// Sorts before all keys.
     private let least: Key
 
     /// Walks once over all rows there are.
     ///
     /// - Parameter found: called behind each page with the keys of those that name the users, none included.
-    func run(
+    package func run(
         _ pool: Pool,
         of organization: UUID,
         naming users: [UUID],
@@ -40,7 +44,7 @@ struct NamingWalk: Sendable {
     }
 
     /// Whether there is one at all.
-    func findsAny(_ pool: Pool, of organization: UUID, naming users: [UUID]) async throws -> Bool {
+    package func findsAny(_ pool: Pool, of organization: UUID, naming users: [UUID]) async throws -> Bool {
         var place = least
         while let page = try await page(pool, of: organization, naming: users, behind: place) {
             if !page.named.isEmpty { return true }
@@ -65,7 +69,7 @@ struct NamingWalk: Sendable {
     }
 
     /// Parked events that name a user as the owner of a document.
-    static let parkedEvents = NamingWalk(
+    package static let parkedEvents = NamingWalk(
         "parked_events",
         "source",
         "event_id",
@@ -74,24 +78,12 @@ struct NamingWalk: Sendable {
         least: Key(first: "", second: "")
     )
 
-    /// Messages about a user, about a write of the user, or about an entity that has the user's id.
-    static let deliveries = NamingWalk(
-        "webhook_deliveries",
-        "endpoint_id",
-        "id",
-        "uuid",
-        where: naming("y", "$2"),
-        least: Key(first: UUID.least.lowercased, second: UUID.least.lowercased)
-    )
-
-    /// Whether a row of `webhook_deliveries` is one of ``deliveries``.
-    static func naming(_ row: String, _ users: String) -> String {
-        "\(row).data ->> 'user_id' = ANY (\(users)::uuid[]::text[])"
-            + " OR \(row).data ->> 'updated_by' = ANY (\(users)::uuid[]::text[])"
-            + " OR \(row).data ->> 'server_id' = ANY (\(users)::uuid[]::text[])"
-    }
-
-    private init(
+    /// - Parameters:
+    ///   - first: the first column of the key behind the organization.
+    ///   - type: the type of both of these columns.
+    ///   - isNamed: whether a row `y` names one of the users ($2).
+    ///   - least: sorts before all keys.
+    package init(
         _ table: String,
         _ first: String,
         _ second: String,

@@ -1,0 +1,53 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// A table with sealed settings of organizations, which have few rows of it.
+struct SealedSettings {
+    let columns: [SealedSetting]
+    let read: Statement
+    let write: Statement
+    private let hasKey: Bool
+
+    var statements: [Statement] { [read, write] }
+
+    /// Nil for a table without such settings.
+    init?(_ table: StoredTable) {
+        guard case .settings(let columns) = table.sealing else { return nil }
+        self.columns = columns
+        let (name, key) = (table.name, table.key.first)
+        hasKey = key != nil
+        let names = columns.map { "\($0.name)" }
+        let keys = key.map { "\($0), \($0)::text AS row_key, " } ?? ""
+        read = Statement(
+            "seal_\(name)",
+            """
+            SELECT \(keys)\(names.joined(separator: ", ")) FROM \(name)
+            WHERE organization_id = $1 AND (\(names.map { "\($0) IS NOT NULL" }.joined(separator: " OR ")))
+            \(key.map { "ORDER BY \($0)" } ?? "")
+            """
+        )
+        let first = key == nil ? 2 : 3
+        let values = names.enumerated().map { "\($1) = $\($0 + first)" }.joined(separator: ", ")
+        write = Statement(
+            "seal_write_\(name)",
+            "UPDATE \(name) SET \(values) WHERE organization_id = $1" + (key.map { " AND \($0)::text = $2" } ?? "")
+        )
+    }
+
+    /// The query that writes a row of an organization with its values sealed again.
+    func renewed(_ row: inout RowReader, of organization: UUID, _ renewal: inout Renewal) throws -> Query {
+        var parameters = Parameters(of: organization)
+        if hasKey { parameters.add(try row.string("row_key")) }
+        for column in columns {
+            let place = try column.place(&row)
+            if column.isText {
+                parameters.add(try renewal.text(row.optionalString(column.name), as: place))
+            } else {
+                parameters.add(json: try renewal.json(row.optionalBytes(column.name), as: place))
+            }
+        }
+        return Query(write, parameters)
+    }
+}
