@@ -20,7 +20,7 @@ import Testing
 
     @Test func `every file is embedded and their total size is limited`() throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../Sources/CConsole/assets").standardized
+            .appending(path: "../../../../Sources/CConsole/assets").standardized
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
         let files = ConsoleEndpoint().files
         #expect(files.keys.sorted() == names)

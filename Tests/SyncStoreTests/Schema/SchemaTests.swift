@@ -19,7 +19,7 @@ import Testing
 
 @Suite struct SchemaTests {
     @Test func `the binary contains every migration of the folder`() throws {
-        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../sql/migrations")
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../sql/migrations")
         let files = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".sql") }
             .sorted()
         #expect(Schema.migrations.map { $0.name + ".sql" } == files)
@@ -90,7 +90,7 @@ import Testing
 
     /// Fails for a statement that is not listed.
     @Test func `every statement of the sources is listed`() throws {
-        let sources = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Sources")
+        let sources = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../Sources")
         let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter {
             $0.hasSuffix(".swift")
                 && ($0.hasPrefix("SyncStore/") || $0.hasPrefix("GroupCommit/")

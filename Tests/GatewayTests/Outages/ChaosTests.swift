@@ -34,7 +34,7 @@ struct ChaosTests {
 
     /// The scripts end hanging processes themselves.
     private static func run(_ script: String, _ options: String) async throws -> Program.Result {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized.path
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardized.path
         let program = try Program(shell: "exec '\(python ?? "python3")' '\(root)/scripts/\(script)' \(options)")
         return try await program.result(within: .seconds(570))
     }
