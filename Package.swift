@@ -22,7 +22,8 @@ func feature(_ name: String, dependencies: [Target.Dependency] = []) -> Target {
     .target(
         name: name + "Feature",
         dependencies: [
-            "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Telemetry",
+            "CommandSupport", "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Telemetry",
+            server("ArgumentParser", "swift-argument-parser"),
             server("Crypto", "swift-crypto"),
             server("HTTPTypes", "swift-http-types"),
             server("Logging", "swift-log"),
@@ -187,6 +188,18 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // What commands of the gateway and of features share: settings, options, output
+        .target(
+            name: "CommandSupport",
+            dependencies: [
+                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel", "SyncStore",
+                "Telemetry", "Tokens",
+                server("ArgumentParser", "swift-argument-parser"),
+                server("Logging", "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+
         // Features: each is a folder, and none imports another
         feature("Administration"),
         feature(
@@ -218,9 +231,8 @@ let package = Package(
         .executableTarget(
             name: "Sluice",
             dependencies: featureTargets + [
-                "CMalloc", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP",
-                "SyncModel", "SyncStore", "SyncUpstream",
-                "Telemetry", "Tokens",
+                "CMalloc", "CommandSupport", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP",
+                "SyncModel", "SyncStore", "SyncUpstream", "Telemetry", "Tokens",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -261,7 +273,7 @@ let package = Package(
         .testTarget(
             name: "GatewaySupport",
             dependencies: featureTargets + [
-                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel",
+                "CommandSupport", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel",
                 "SyncStore", "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Logging", "swift-log"),
@@ -307,14 +319,15 @@ let package = Package(
         .testTarget(
             name: "SluiceTests",
             dependencies: featureTargets + [
-                "Sluice", "StandardWebhooks", "SyncHTTP", "SyncModel", "SyncStore", server("Logging", "swift-log"),
+                "CommandSupport", "Sluice", "StandardWebhooks", "SyncHTTP", "SyncModel", "SyncStore",
+                server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "GatewayTests",
             dependencies: featureTargets + [
-                "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks", "SyncHTTP",
+                "CommandSupport", "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks", "SyncHTTP",
                 "SyncModel", "SyncStore", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Crypto", "swift-crypto"),

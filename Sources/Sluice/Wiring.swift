@@ -1,3 +1,4 @@
+import CommandSupport
 import Logging
 import Metrics
 import Postgres
@@ -23,11 +24,6 @@ enum Wiring {
         return Logger(label: "sluice")
     }
 
-    /// A logger for commands that print results: warnings and errors only, to standard error.
-    static func commandLogger() -> Logger {
-        Logger(label: "sluice") { LineLogHandler($0, .text, level: .warning, writer: .standardError) }
-    }
-
     /// Makes every counter of the process count in one registry. To be called before any counter is created.
     static func bootstrapMetrics() -> PrometheusRegistry {
         let registry = PrometheusRegistry()
@@ -38,24 +34,6 @@ enum Wiring {
         registry.addProcessMetrics()
         registry.addBuildInformation()
         return registry
-    }
-
-    static func store(_ settings: Settings, logger: Logger) -> Store {
-        var configuration = StoreConfiguration(
-            databaseURL: settings.databaseURL,
-            poolSize: settings.databasePoolSize,
-            committers: settings.committers,
-            leaseSeconds: settings.leaseSeconds
-        )
-        configuration.hintsURL = settings.hintsDatabaseURL
-        configuration.commitsDirectly = settings.directCommits
-        configuration.masterKeys = settings.masterKeys
-        configuration.patience = settings.databasePatience
-        configuration.devicesPerUser = settings.maxDevicesPerUser
-        configuration.retention = retentionPolicy(settings)
-        configuration.participants = Assembly.features.flatMap { $0.participants }
-        configuration.tables = Assembly.tables
-        return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
     /// Runs the gateway until a signal ends it: HTTP first, so that requests in progress still get committed, then the
@@ -76,7 +54,7 @@ enum Wiring {
         database: DatabaseWatcher? = nil,
         whenListening: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
     ) async throws {
-        let store = store(settings, logger: logger)
+        let store = settings.store(logger: logger)
         await store.warnOfUnknownMasterKeys()
         registry.addStoreMetrics(of: store)
         let reader = HTTPReader(version: Version.current, logger: logger)
@@ -99,7 +77,7 @@ enum Wiring {
         let dispatching = Dispatching()
         gateway.circuits = dispatching.openCircuits(limit:)
         gateway.workers = workers(settings)
-        let features = Assembly.features.map { $0.init(gateway) }
+        let features: [any Feature] = Assembly.features.map { $0.init(gateway) }
         for feature in features { feature.addMetrics(to: registry) }
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, features: features, logger: logger)
         dispatching.dispatcher.withLock { $0 = dispatcher }
@@ -136,14 +114,6 @@ enum Wiring {
         await reader.shutdown()
         await store.close()
         logger.info("Sluice ended")
-    }
-
-    static func retentionPolicy(_ settings: Settings) -> RetentionPolicy {
-        RetentionPolicy(
-            payloadDays: settings.retentionSucceededDays,
-            days: settings.retentionDays,
-            auditDays: settings.retentionAuditDays
-        )
     }
 
     private static func upstream(_ settings: Settings, signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
@@ -205,7 +175,7 @@ enum Wiring {
         configuration.decodedBodyBytes = max(2, settings.committers) * 2 * GroupLimits().bytes
         configuration.concurrentPages = max(2, settings.databasePoolSize / 4)
         configuration.leaseSeconds = Int(settings.leaseSeconds)
-        configuration.retention = retentionPolicy(settings)
+        configuration.retention = settings.retentionPolicy
         configuration.webhookAddresses = settings.webhookAddresses
         configuration.webhookPublicKey = settings.webhookSigningKey?.publicKey.text
         configuration.jwks = signer?.jwks ?? RequestSigner.noKeys

@@ -6,6 +6,7 @@ import SyncModel
 import Synchronization
 import Testing
 
+@testable import CommandSupport
 @testable import Sluice
 
 /// The REST API of `sluice dev --demo-upstream`, over HTTP.

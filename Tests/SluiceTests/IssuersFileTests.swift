@@ -3,6 +3,7 @@ import SyncModel
 import Testing
 import Tokens
 
+@testable import CommandSupport
 @testable import Sluice
 
 /// The issuers file: its content, and each kind of error.

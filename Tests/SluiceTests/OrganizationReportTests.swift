@@ -2,6 +2,7 @@ import Foundation
 import SyncModel
 import Testing
 
+@testable import CommandSupport
 @testable import Sluice
 @testable import SyncStore
 

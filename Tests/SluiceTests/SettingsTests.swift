@@ -8,6 +8,7 @@ import Telemetry
 import Testing
 import Tokens
 
+@testable import CommandSupport
 @testable import Sluice
 
 @Suite struct SettingsTests {

@@ -1,5 +1,6 @@
 import Foundation
 
+@testable import CommandSupport
 @testable import Sluice
 
 /// Settings from an environment, and from a file if its text is given.

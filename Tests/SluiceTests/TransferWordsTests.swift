@@ -1,6 +1,7 @@
 import Testing
 import TransferFeature
 
+@testable import CommandSupport
 @testable import Sluice
 
 /// The progress texts of imports and exports.

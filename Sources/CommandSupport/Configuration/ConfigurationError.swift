@@ -1,7 +1,7 @@
 /// Invalid settings. Each problem names the setting and the allowed values; no problem contains a secret.
-struct ConfigurationError: Error, Sendable, CustomStringConvertible {
+package struct ConfigurationError: Error, Sendable, CustomStringConvertible {
     /// Whole sentences, in the order of the settings.
-    let problems: [String]
+    package let problems: [String]
 
     init(_ problems: [String]) {
         self.problems = problems
@@ -11,7 +11,7 @@ struct ConfigurationError: Error, Sendable, CustomStringConvertible {
         self.init([problem])
     }
 
-    var description: String { problems.joined(separator: " ") }
+    package var description: String { problems.joined(separator: " ") }
 }
 
 /// Collects the problems of several settings that are read in sequence, so that all are reported together.

@@ -9,7 +9,7 @@ import Tokens
 
 extension Setting.Form {
     /// The allowed values, as text after "must be".
-    var allowed: String {
+    package var allowed: String {
         switch self {
         case .text: "a non-empty text without control characters"
         case .path: "a non-empty text"

@@ -1,9 +1,9 @@
 /// One setting: its name, its possible values and its meaning.
 ///
 /// The table of all of them (``all``) drives reading, validation, the help text and the warnings about unknown names.
-struct Setting: Sendable {
+package struct Setting: Sendable {
     /// The form of a value.
-    enum Form: Sendable {
+    package enum Form: Sendable {
         case text
         case databaseURL
         case path
@@ -31,10 +31,10 @@ struct Setting: Sendable {
     }
 
     /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.
-    let name: String
-    let form: Form
+    package let name: String
+    package let form: Form
     /// The default, as text; nil if there is no default.
-    let fallback: String?
+    package let fallback: String?
     /// Replaces `fallback` in the help text, if it needs an explanation.
     let fallbackHint: String?
     /// For the help text.
@@ -56,12 +56,12 @@ struct Setting: Sendable {
         return setting
     }
 
-    var variable: String { Self.variable(for: name) }
+    package var variable: String { Self.variable(for: name) }
 
     /// The key of the file that contains the value; nil if the setting is no secret.
-    var fileName: String? { isSecret ? name + "_file" : nil }
+    package var fileName: String? { isSecret ? name + "_file" : nil }
 
-    static let prefix = "SLUICE_"
+    package static let prefix = "SLUICE_"
 
-    static func variable(for name: String) -> String { prefix + name.uppercased() }
+    package static func variable(for name: String) -> String { prefix + name.uppercased() }
 }

@@ -1,6 +1,6 @@
 extension Settings {
     /// The table of all settings, for help texts.
-    static var help: String {
+    package static var help: String {
         Setting.all.map { setting in
             let name = setting.variable + (setting.isSecret ? " (or …_FILE)" : "")
             let fallback = setting.fallbackHint ?? setting.fallback ?? "none"

@@ -1,12 +1,12 @@
 import Foundation
-import Tokens
+package import Tokens
 
 extension Settings {
     /// The accepted tokens. Reads every file of keys, secrets and issuers, which may have changed.
     ///
     /// - Throws: if no key is configured, if a file cannot be read, or if public keys may sign for other services and
     ///   neither issuer nor audience distinguishes their tokens.
-    func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
+    package func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
             let problem =
@@ -50,7 +50,7 @@ extension Settings {
     /// What verifies tokens, and signs them for upstreams.
     ///
     /// - Throws: the defect of any of the keys.
-    func keys() async throws(ConfigurationError) -> (verifier: TokenVerifier, signer: RequestSigner?) {
+    package func keys() async throws(ConfigurationError) -> (verifier: TokenVerifier, signer: RequestSigner?) {
         var problems = ConfigurationProblems()
         let verifier = await problems.gather { () async throws(ConfigurationError) in try await tokenVerifier() }
         let signer = await problems.gather { () async throws(ConfigurationError) in try await requestSigner() }
@@ -79,7 +79,7 @@ extension Settings {
     /// Signs tokens for upstreams; nil if there is no key for it.
     ///
     /// - Throws: if the key's file cannot be read, or used.
-    func requestSigner() async throws(ConfigurationError) -> RequestSigner? {
+    package func requestSigner() async throws(ConfigurationError) -> RequestSigner? {
         guard let signingKeyFile else { return nil }
         let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)
         do {
@@ -105,7 +105,7 @@ extension Settings {
         return TokenKeySource(name: file, text: String(decoding: FileForm.withoutMark(data), as: UTF8.self))
     }
 
-    func tokenVerifier() async throws(ConfigurationError) -> TokenVerifier {
+    package func tokenVerifier() async throws(ConfigurationError) -> TokenVerifier {
         let configuration = try tokenConfiguration()
         do {
             return try await TokenVerifier(configuration: configuration)

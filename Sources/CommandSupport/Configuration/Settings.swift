@@ -1,34 +1,34 @@
 import FoundationEssentials
 import JSONText
-import Logging
-import StandardWebhooks
+package import Logging
+package import StandardWebhooks
 import SyncDispatch
-import SyncHTTP
-import SyncModel
-import SyncStore
-import Telemetry
-import Tokens
+package import SyncHTTP
+package import SyncModel
+package import SyncStore
+package import Telemetry
+package import Tokens
 
 /// Every setting with its checked value.
-struct Settings: Sendable {
+package struct Settings: Sendable {
     /// The values in force, by the setting's name; settings without a value are left out.
     private var values: [String: String] = [:]
 
     /// The configured master keys; nil if nothing is sealed.
-    var masterKeys: MasterKeys?
+    package var masterKeys: MasterKeys?
     /// What an operator should know although it stops nothing.
-    var warnings: [String]
+    package var warnings: [String]
     /// Unknown names, each with the known one that may have been intended.
     ///
     /// They are part of the warnings, and may explain a missing setting.
-    private(set) var unknownNames: [String] = []
+    package private(set) var unknownNames: [String] = []
     /// Whether no database was set, so that the default is tried.
     private(set) var isDatabaseUnset = false
     /// Each setting in the form to be shown: secrets are "set" or "not set".
-    var inForce: [(name: String, value: String)]
+    package var inForce: [(name: String, value: String)]
 
     /// Reads the environment and, where `configFile` or the environment names one, a file.
-    static func load(
+    package static func load(
         configFile: String?,
         environment: [String: String]
     ) throws(ConfigurationError) -> Settings {
@@ -49,7 +49,7 @@ struct Settings: Sendable {
 
     /// A hint that is appended to the database's error if no database was set: the default that is tried, and unknown
     /// names that were set. Otherwise empty.
-    var databaseHint: String {
+    package var databaseHint: String {
         guard isDatabaseUnset, let fallback = Setting.databaseURL.fallback else { return "" }
         let tried = "\(Setting.databaseURL.variable) is not set, so the default \(fallback) is used"
         let names = unknownNames.map { "; " + $0 }.joined()
@@ -64,7 +64,7 @@ struct Settings: Sendable {
     }
 
     /// A setting's checked value; nil if it has no value.
-    subscript(setting: Setting) -> String? {
+    package subscript(setting: Setting) -> String? {
         get { values[setting.name] }
         set { values[setting.name] = newValue }
     }
@@ -120,28 +120,28 @@ struct Settings: Sendable {
 
 // The settings' values.
 extension Settings {
-    var databaseURL: String { text(.databaseURL) }
-    var hintsDatabaseURL: String? { self[.hintsDatabaseURL] }
-    var directCommits: Bool { self[.directCommits] == "yes" }
-    var databasePoolSize: Int { number(.databasePoolSize) }
-    var committers: Int { number(.committers) }
+    package var databaseURL: String { text(.databaseURL) }
+    package var hintsDatabaseURL: String? { self[.hintsDatabaseURL] }
+    package var directCommits: Bool { self[.directCommits] == "yes" }
+    package var databasePoolSize: Int { number(.databasePoolSize) }
+    package var committers: Int { number(.committers) }
     /// Committers of pushes and as many of lanes, one of heavy pushes, one of events and one of large batches of them.
-    var committerConnections: Int { 2 * committers + 3 }
-    var databasePatience: DatabasePatience { DatabasePatience(statement: .seconds(decimal(.statementSeconds))) }
+    package var committerConnections: Int { 2 * committers + 3 }
+    package var databasePatience: DatabasePatience { DatabasePatience(statement: .seconds(decimal(.statementSeconds))) }
 
-    var publicAddress: ListenAddress { address(.publicAddress) }
-    var operationsAddress: ListenAddress { address(.operationsAddress) }
-    var allowedOrigins: AllowedOrigins? { self[.corsOrigins].flatMap(AllowedOrigins.init(parsing:)) }
+    package var publicAddress: ListenAddress { address(.publicAddress) }
+    package var operationsAddress: ListenAddress { address(.operationsAddress) }
+    package var allowedOrigins: AllowedOrigins? { self[.corsOrigins].flatMap(AllowedOrigins.init(parsing:)) }
 
-    var jwtSecret: String? { self[.jwtSecret] }
-    var jwtKeysFile: String? { self[.jwtKeysFile] }
-    var jwtJWKSURL: String? { self[.jwtJWKSURL] }
-    var jwtIssuersFile: String? { self[.jwtIssuersFile] }
-    var jwtIssuer: String? { self[.jwtIssuer] }
-    var jwtAudience: String? { self[.jwtAudience] }
+    package var jwtSecret: String? { self[.jwtSecret] }
+    package var jwtKeysFile: String? { self[.jwtKeysFile] }
+    package var jwtJWKSURL: String? { self[.jwtJWKSURL] }
+    package var jwtIssuersFile: String? { self[.jwtIssuersFile] }
+    package var jwtIssuer: String? { self[.jwtIssuer] }
+    package var jwtAudience: String? { self[.jwtAudience] }
     /// Whether the operator declared that public keys sign for this gateway alone.
     var hasExclusiveKeys: Bool { self[.jwtExclusiveKeys] == "yes" }
-    var jwtAudienceClaim: ClaimPlace { place(.jwtAudienceClaim) ?? ClaimPlace(named: "aud") }
+    package var jwtAudienceClaim: ClaimPlace { place(.jwtAudienceClaim) ?? ClaimPlace(named: "aud") }
     /// The claims of a token with its user and organization.
     var identityPlaces: IdentityPlaces {
         var places = IdentityPlaces()
@@ -158,46 +158,44 @@ extension Settings {
             self[.jwtOrganizationIDs].flatMap(IdentityPlaces.OrganizationForm.init(rawValue:)) ?? .either
         return places
     }
-    var jwtLeewaySeconds: Int { number(.jwtLeewaySeconds) }
-    var operatorTokens: OperatorTokens? { self[.operatorToken].flatMap(OperatorTokens.init(parsing:)) }
+    package var jwtLeewaySeconds: Int { number(.jwtLeewaySeconds) }
+    package var operatorTokens: OperatorTokens? { self[.operatorToken].flatMap(OperatorTokens.init(parsing:)) }
     var signingKeyFile: String? { self[.signingKeyFile] }
-    var masterKeyFile: String? { self[.masterKeyFile] }
+    package var masterKeyFile: String? { self[.masterKeyFile] }
 
-    var retryBaseSeconds: Double { decimal(.retryBaseSeconds) }
-    var retryCapSeconds: Double { decimal(.retryCapSeconds) }
-    var leaseSeconds: Double { decimal(.leaseSeconds) }
-    var maxLanes: Int { number(.maxLanes) }
-    var maxUpstreamRequests: Int {
+    package var retryBaseSeconds: Double { decimal(.retryBaseSeconds) }
+    package var retryCapSeconds: Double { decimal(.retryCapSeconds) }
+    package var leaseSeconds: Double { decimal(.leaseSeconds) }
+    package var maxLanes: Int { number(.maxLanes) }
+    package var maxUpstreamRequests: Int {
         self[.maxUpstreamRequests] == nil
             ? DispatchConfiguration.maximumRequests(lanes: maxLanes) : number(.maxUpstreamRequests)
     }
 
     /// Where webhooks may be sent.
-    var webhookAddresses: AddressPolicy {
+    package var webhookAddresses: AddressPolicy {
         AddressPolicy(allowed: self[.webhookAllowedNetworks].flatMap(IPNetwork.list) ?? [])
     }
-    var webhookSigningKey: WebhookSigningKey? { self[.webhookSigningKey].flatMap(WebhookSigningKey.init) }
-    var maxWebhooks: Int { number(.maxWebhooks) }
-    var maxReplications: Int { number(.maxReplications) }
-    var maxPolls: Int { number(.maxPolls) }
+    package var webhookSigningKey: WebhookSigningKey? { self[.webhookSigningKey].flatMap(WebhookSigningKey.init) }
+    package var maxWebhooks: Int { number(.maxWebhooks) }
+    package var maxReplications: Int { number(.maxReplications) }
+    package var maxPolls: Int { number(.maxPolls) }
 
     var retentionSucceededDays: Double { decimal(.retentionSucceededDays) }
-    var retentionDays: Double { decimal(.retentionDays) }
+    package var retentionDays: Double { decimal(.retentionDays) }
     var retentionAuditDays: Double { decimal(.retentionAuditDays) }
-    var retentionIntervalSeconds: Double { decimal(.retentionIntervalSeconds) }
+    package var retentionIntervalSeconds: Double { decimal(.retentionIntervalSeconds) }
 
-    var logLevel: Logger.Level { self[.logLevel].flatMap(Logger.Level.init(rawValue:)) ?? .info }
-    var logFormat: LogFormat? { self[.logFormat].flatMap(LogFormat.init(rawValue:)) }
-    var metricsOrganizations: Int { number(.metricsOrganizations) }
+    package var logLevel: Logger.Level { self[.logLevel].flatMap(Logger.Level.init(rawValue:)) ?? .info }
+    package var logFormat: LogFormat? { self[.logFormat].flatMap(LogFormat.init(rawValue:)) }
+    package var metricsOrganizations: Int { number(.metricsOrganizations) }
 
-    var maxMutations: Int { number(.maxMutations) }
-    var maxBodyBytes: Int { number(.maxBodyBytes) }
-    var maxPayloadBytes: Int { number(.maxPayloadBytes) }
-    var maxConnections: Int { number(.maxConnections) }
-    /// Files that may be open at the same time: connections of clients, connections to upstreams, and the reserve.
-    var filesNeeded: Int { maxConnections + maxUpstreamRequests + FileLimit.reserve }
-    var maxBodyBytesInFlight: Int { number(.maxBodyBytesInFlight) }
-    var maxAnswerBytesInFlight: Int { number(.maxAnswerBytesInFlight) }
+    package var maxMutations: Int { number(.maxMutations) }
+    package var maxBodyBytes: Int { number(.maxBodyBytes) }
+    package var maxPayloadBytes: Int { number(.maxPayloadBytes) }
+    package var maxConnections: Int { number(.maxConnections) }
+    package var maxBodyBytesInFlight: Int { number(.maxBodyBytesInFlight) }
+    package var maxAnswerBytesInFlight: Int { number(.maxAnswerBytesInFlight) }
     var maxDevicesPerUser: Int { number(.maxDevicesPerUser) }
 
     private func text(_ setting: Setting) -> String { self[setting] ?? "" }

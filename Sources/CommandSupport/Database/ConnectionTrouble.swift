@@ -1,15 +1,15 @@
 import Foundation
-import Postgres
+package import Postgres
 
 /// Explains to an operator why no connection to the database can be made.
-struct ConnectionTrouble: Sendable, Equatable {
+package struct ConnectionTrouble: Sendable, Equatable {
     /// The finding; continues "the database …".
-    let finding: String
+    package let finding: String
     /// What to do; no full stop at the end.
-    let cure: String
+    package let cure: String
 
     /// - Parameter error: of an attempt to connect, or of a connection that was lost.
-    init(_ error: PostgresError) {
+    package init(_ error: PostgresError) {
         let reason = error.words
         let isRefusal = error.connectFailure?.isRefusal ?? false
         finding = isRefusal ? "refuses the connection: \(reason)" : "cannot be reached: \(reason)"
@@ -17,7 +17,7 @@ struct ConnectionTrouble: Sendable, Equatable {
     }
 
     /// Both, as one sentence.
-    var words: String { "the database \(finding); \(cure)" }
+    package var words: String { "the database \(finding); \(cure)" }
 
     private static func cure(_ failure: ConnectFailure?, _ reason: String) -> String {
         let url = Setting.databaseURL.variable
@@ -79,5 +79,5 @@ struct ConnectionTrouble: Sendable, Equatable {
 
 extension PostgresError {
     /// Whether this is no failure of a statement, but of the database as a whole.
-    var isOfConnection: Bool { isUnavailable || kind == .timedOut }
+    package var isOfConnection: Bool { isUnavailable || kind == .timedOut }
 }

@@ -1,25 +1,25 @@
-import Logging
-import Postgres
+package import Logging
+package import Postgres
 import Telemetry
 
 /// Messages about a pooler between the gateway and its database.
-enum PoolerAdvice {
+package enum PoolerAdvice {
     /// Why a pooler that shares sessions is refused.
-    static let refusal =
+    package static let refusal =
         "a pooler that shares sessions between clients (PgBouncer in transaction or statement mode)"
-    static let reason =
+    package static let reason =
         "the gateway uses prepared statements, settings and LISTEN of its sessions, and has its own pool"
-    static let remedy =
+    package static let remedy =
         "Set \(Setting.databaseURL.variable) to PostgreSQL itself, or to a pool in session mode "
         + "(PgBouncer: pool_mode=session for this database)."
     /// All of it in a sentence or two, for commands.
-    static let sentence = "the database is behind \(refusal): \(reason). \(remedy)"
+    package static let sentence = "the database is behind \(refusal): \(reason). \(remedy)"
     /// About a pooler that leaves each client its session.
-    static let notice =
+    package static let notice =
         "a pooler in session mode, which adds latency and must allow all connections of each gateway"
 
     /// Logs it, if there is a pooler.
-    static func note(_ pooling: Pooling, to logger: Logger) {
+    package static func note(_ pooling: Pooling, to logger: Logger) {
         guard pooling == .session else { return }
         logger.notice("Database is behind a pooler", metadata: [LogKeys.reason: "\(notice)"])
     }

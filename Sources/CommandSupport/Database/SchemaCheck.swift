@@ -1,9 +1,9 @@
-import Postgres
+package import Postgres
 import SyncStore
 
 /// The database's state relative to this program.
-enum SchemaCheck {
-    enum Finding: Sendable {
+package enum SchemaCheck {
+    package enum Finding: Sendable {
         case ready(Pooling)
         /// A pooler hands sessions from client to client, which the gateway cannot work with.
         case shared
@@ -17,7 +17,7 @@ enum SchemaCheck {
         case unreachable(ConnectionTrouble)
 
         /// The state for operators, with the remedy if there is one.
-        var words: String {
+        package var words: String {
             switch self {
             case .ready: "the database is ready"
             case .shared: PoolerAdvice.sentence
@@ -29,7 +29,7 @@ enum SchemaCheck {
         }
     }
 
-    static func look(at databaseURL: String) async -> Finding {
+    package static func look(at databaseURL: String) async -> Finding {
         do {
             let pooling = try await Pooling.look(at: databaseURL)
             if pooling == .shared { return .shared }
@@ -60,7 +60,7 @@ enum SchemaCheck {
     }
 
     /// Names of migrations, as many as a person reads.
-    static func list(_ migrations: [String]) -> String {
+    package static func list(_ migrations: [String]) -> String {
         guard migrations.count > 4, let first = migrations.first, let last = migrations.last else {
             return migrations.joined(separator: ", ")
         }
@@ -70,7 +70,7 @@ enum SchemaCheck {
     /// Opens a connection for `body` alone.
     ///
     /// - Parameter server: another server of the URL's cluster.
-    static func withConnection<Value: Sendable>(
+    package static func withConnection<Value: Sendable>(
         to databaseURL: String,
         at server: ServerAddress? = nil,
         _ body: (Connection) async throws -> Value

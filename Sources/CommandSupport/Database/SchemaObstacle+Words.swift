@@ -2,7 +2,7 @@ import SyncStore
 
 extension SchemaObstacle {
     /// The defect, with an instruction.
-    var words: String {
+    package var words: String {
         switch self {
         case .encoding(let encoding, let database):
             "database \(database) has the encoding \(encoding), which cannot store every text; create one with UTF8: "

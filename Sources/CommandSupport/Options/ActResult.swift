@@ -1,14 +1,14 @@
-import SyncModel
+package import SyncModel
 
 /// How far a command's act was completed, for the audit log.
-enum ActResult {
+package enum ActResult {
     case whole
     /// All was done but that many things, which the command named; it ends with 1.
     case partial(left: Int)
     /// Nothing was done.
     case failed(ProblemCode)
 
-    static func leaving(_ count: Int) -> ActResult { count == 0 ? .whole : .partial(left: count) }
+    package static func leaving(_ count: Int) -> ActResult { count == 0 ? .whole : .partial(left: count) }
 
     func note(in outcome: inout AuditOutcome) {
         switch self {

@@ -1,27 +1,29 @@
-import ArgumentParser
-import Foundation
-import JSONText
+package import ArgumentParser
+package import Foundation
+package import JSONText
 import SyncHTTP
-import SyncModel
-import SyncStore
+package import SyncModel
+package import SyncStore
 
 /// Options of the commands that work on the database.
-struct AdministrationOptions: ParsableArguments {
+package struct AdministrationOptions: ParsableArguments {
     @Flag(help: "Print JSON instead of text.")
-    var json = false
+    package var json = false
 
     @Option(help: ArgumentHelp("Reason recorded in the audit log, for commands that change data.", valueName: "text"))
-    var reason: String?
+    package var reason: String?
 
-    @OptionGroup var options: ConfigurationOptions
+    @OptionGroup package var options: ConfigurationOptions
 
-    func validate() throws {
+    package init() {}
+
+    package func validate() throws {
         guard let reason, AuditReason.reading(reason) == nil else { return }
         throw ValidationError("--reason must be 1 to \(AuditReason.maximumBytes) bytes without control characters.")
     }
 
     /// Ends the command if there is no master key to wrap data keys.
-    func requireMasterKey() async throws {
+    package func requireMasterKey() async throws {
         let settings = try await options.load()
         guard settings.masterKeys?.wrapping == nil else { return }
         let variable = Setting.masterKeyFile.variable
@@ -33,14 +35,14 @@ struct AdministrationOptions: ParsableArguments {
     }
 
     /// Runs a read-only action on the database and closes it; prints a problem, and ends the command.
-    func run<Value: Sendable>(
+    package func run<Value: Sendable>(
         _ body: (Administration) async throws(Problem) -> Value
     ) async throws -> Value {
         try await withStore { store, _ throws(Problem) -> Value in try await body(store.administration) }
     }
 
     /// Runs an act on the database, without the settings; otherwise like the function with both.
-    func run<Value: Sendable>(
+    package func run<Value: Sendable>(
         _ act: CommandAct,
         orElse nothing: NothingDone,
         result: (Value) -> ActResult = { _ in .whole },
@@ -62,7 +64,7 @@ struct AdministrationOptions: ParsableArguments {
     ///   - nothing: why `body` returned nil: the object of the act does not exist.
     ///   - result: how far the act went.
     ///   - told: adds further results to the audit record.
-    func withStore<Value: Sendable>(
+    package func withStore<Value: Sendable>(
         _ act: CommandAct?,
         orElse nothing: NothingDone,
         result: (Value) -> ActResult = { _ in .whole },
@@ -85,13 +87,12 @@ struct AdministrationOptions: ParsableArguments {
 
     /// Runs a read-only action on the database with the settings, and closes it; prints a problem, and ends the
     /// command.
-    func withStore<Value: Sendable>(
+    package func withStore<Value: Sendable>(
         _ body: (Store, Settings) async throws(Problem) -> Value
     ) async throws -> Value {
-        var settings = try await options.load()
-        settings[.databasePoolSize] = "1"
+        let settings = try await options.load()
         try await requireSchema(settings)
-        let store = Wiring.store(settings, logger: Wiring.commandLogger())
+        let store = settings.commandStore()
         do throws(Problem) {
             let value = try await body(store, settings)
             await store.close()
@@ -142,26 +143,15 @@ struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Changes an organization's status and prints it.
-    func put(_ id: UUID, into status: OrganizationStatus) async throws {
-        let act = CommandAct("putOrganization", of: id, ["status": status.rawValue])
-        let organization = try await run(act, orElse: .noOrganization(id)) {
-            administration throws(Problem) -> OrganizationRow? in
-            guard try await administration.organization(id) != nil else { return nil }
-            return try await administration.put(id, OrganizationUpdate(status: status)).value
-        }
-        say(organization.json(), "\(id.lowercased) is \(status.rawValue)")
-    }
-
     /// Prints the result: as JSON if requested, otherwise as text.
-    func say(_ json: [UInt8], _ words: String) {
+    package func say(_ json: [UInt8], _ words: String) {
         Terminal.say(self.json ? String(decoding: json, as: UTF8.self) : words)
     }
 
-    func say(_ words: String, _ members: (inout JSONWriter) -> Void) { say(Self.body(members), words) }
+    package func say(_ words: String, _ members: (inout JSONWriter) -> Void) { say(Self.body(members), words) }
 
     /// All organizations by id.
-    static func organizations(_ administration: Administration) async throws(Problem) -> [OrganizationRow] {
+    package static func organizations(_ administration: Administration) async throws(Problem) -> [OrganizationRow] {
         var organizations: [OrganizationRow] = []
         var last: UUID?
         repeat {
@@ -172,9 +162,9 @@ struct AdministrationOptions: ParsableArguments {
         return organizations
     }
 
-    static func unknown(_ id: UUID) -> any Error { NothingDone.noOrganization(id).failure() }
+    package static func unknown(_ id: UUID) -> any Error { NothingDone.noOrganization(id).failure() }
 
-    static func body(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
+    package static func body(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
         JSONWriter.object(members)
     }
 }

@@ -1,16 +1,16 @@
-import Foundation
-import SyncModel
+package import Foundation
+package import SyncModel
 
 /// A command's action, as recorded in the audit log under the system's user.
-struct CommandAct: Sendable {
+package struct CommandAct: Sendable {
     /// The name of the API operation that does the same; commands without one have their own name.
-    let action: String
-    var organization: UUID?
-    var user: UUID?
-    var into: UUID?
-    var target: [(name: String, value: String)] = []
+    package let action: String
+    package var organization: UUID?
+    package var user: UUID?
+    package var into: UUID?
+    package var target: [(name: String, value: String)] = []
 
-    init(
+    package init(
         _ action: String,
         of organization: UUID? = nil,
         user: UUID? = nil,
@@ -24,7 +24,7 @@ struct CommandAct: Sendable {
         self.target = target.map { ($0.key, $0.value) }
     }
 
-    func act(reason: String?) -> AuditAct {
+    package func act(reason: String?) -> AuditAct {
         var act = AuditAct(of: organization, by: "cli:" + Self.systemUser, scope: .admin, action, reason: reason)
         act.user = user
         act.into = into

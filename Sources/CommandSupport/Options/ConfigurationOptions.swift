@@ -1,8 +1,8 @@
-import ArgumentParser
+package import ArgumentParser
 import Foundation
 
 /// The sources of a command's settings.
-struct ConfigurationOptions: ParsableArguments {
+package struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("config"),
         help: ArgumentHelp(
@@ -11,17 +11,19 @@ struct ConfigurationOptions: ParsableArguments {
         ),
         completion: .file(extensions: ["json"])
     )
-    var configFile: String?
+    package var configFile: String?
+
+    package init() {}
 
     /// The settings; prints their problems, and ends the command.
-    func load() async throws -> Settings {
+    package func load() async throws -> Settings {
         try await Self.explained { () async throws(ConfigurationError) in
             try Settings.load(configFile: configFile, environment: ProcessInfo.processInfo.environment)
         }
     }
 
     /// Prints the problems of a wrong configuration, and ends the command.
-    static func explained<Value>(_ body: () async throws(ConfigurationError) -> Value) async throws -> Value {
+    package static func explained<Value>(_ body: () async throws(ConfigurationError) -> Value) async throws -> Value {
         do throws(ConfigurationError) {
             return try await body()
         } catch {

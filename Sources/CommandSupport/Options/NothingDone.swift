@@ -1,29 +1,31 @@
-import ArgumentParser
-import Foundation
+package import ArgumentParser
+package import Foundation
 import JSONText
-import SyncModel
+package import SyncModel
 
 /// Why a command's act did nothing: a code for the audit log, a text for the operator.
-struct NothingDone: Sendable {
-    let code: ProblemCode
-    let words: String
+package struct NothingDone: Sendable {
+    package let code: ProblemCode
+    package let words: String
     /// The command's exit code.
-    let status: ExitCode
+    package let status: ExitCode
 
-    init(_ code: ProblemCode, _ words: String, _ status: ExitCode = .failure) {
+    package init(_ code: ProblemCode, _ words: String, _ status: ExitCode = .failure) {
         self.code = code
         self.words = words
         self.status = status
     }
 
-    static func notFound(_ words: String) -> NothingDone { NothingDone(.notFound, words) }
+    package static func notFound(_ words: String) -> NothingDone { NothingDone(.notFound, words) }
 
-    static func noOrganization(_ id: UUID) -> NothingDone { notFound("no organization has the id \(id.lowercased)") }
+    package static func noOrganization(_ id: UUID) -> NothingDone {
+        notFound("no organization has the id \(id.lowercased)")
+    }
 
-    static func noUser(_ user: String, in organization: UUID) -> NothingDone {
+    package static func noUser(_ user: String, in organization: UUID) -> NothingDone {
         notFound("organization \(organization.lowercased) has no user \(user)")
     }
 
     /// Complains, and ends the command.
-    func failure() -> any Error { Terminal.failure(words, status) }
+    package func failure() -> any Error { Terminal.failure(words, status) }
 }

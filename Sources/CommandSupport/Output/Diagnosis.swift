@@ -1,8 +1,8 @@
 import JSONText
 
 /// The result of one check.
-struct Diagnosis: Sendable {
-    enum Status: String, Sendable {
+package struct Diagnosis: Sendable {
+    package enum Status: String, Sendable {
         case ok
         /// It works, but the operator should check it.
         case warning
@@ -10,35 +10,35 @@ struct Diagnosis: Sendable {
         case failed
     }
 
-    let subject: String
-    let status: Status
-    let finding: String
+    package let subject: String
+    package let status: Status
+    package let finding: String
     /// What to do about it; nil if no action is needed.
-    let advice: String?
+    package let advice: String?
 
-    static func ok(_ subject: String, _ finding: String) -> Diagnosis {
+    package static func ok(_ subject: String, _ finding: String) -> Diagnosis {
         Diagnosis(subject: subject, status: .ok, finding: finding, advice: nil)
     }
 
-    static func warning(_ subject: String, _ finding: String, _ advice: String) -> Diagnosis {
+    package static func warning(_ subject: String, _ finding: String, _ advice: String) -> Diagnosis {
         Diagnosis(subject: subject, status: .warning, finding: finding, advice: advice)
     }
 
-    static func failed(_ subject: String, _ finding: String, _ advice: String) -> Diagnosis {
+    package static func failed(_ subject: String, _ finding: String, _ advice: String) -> Diagnosis {
         Diagnosis(subject: subject, status: .failed, finding: finding, advice: advice)
     }
 }
 
 extension Diagnosis {
     /// For a person: a line, and one more with the advice.
-    var text: String {
+    package var text: String {
         let padding = String(repeating: " ", count: max(1, 9 - status.rawValue.count))
         let line = "\(status.rawValue)\(padding)\(subject): \(finding)"
         return advice.map { line + "\n         → \($0)" } ?? line
     }
 
     /// `{"ok":…,"checks":[{"subject","status","finding","advice"}]}`.
-    static func json(_ diagnoses: [Diagnosis]) -> String {
+    package static func json(_ diagnoses: [Diagnosis]) -> String {
         var writer = JSONWriter()
         writer.beginObject()
         writer.member("ok", !diagnoses.contains { $0.status == .failed })

@@ -3,7 +3,7 @@ import SyncModel
 
 extension Error {
     /// For people: the message, without the error's type.
-    var words: String {
+    package var words: String {
         switch self {
         case let error as PostgresError: error.words
         case let problem as Problem: problem.detail

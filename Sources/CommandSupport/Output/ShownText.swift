@@ -1,14 +1,14 @@
-import SyncModel
+package import SyncModel
 
 /// Makes untrusted text, such as a token's claims, safe for a terminal.
-enum ShownText {
+package enum ShownText {
     /// Characters of a text that are shown at most.
-    static let maximum = 300
+    package static let maximum = 300
 
     /// Returns the text with escaped control characters, as `\u{…}`, cut if it is long.
     ///
     /// Characters that reverse or hide their neighbors are escaped, too.
-    static func of(_ text: some StringProtocol, upTo maximum: Int = maximum) -> String {
+    package static func of(_ text: some StringProtocol, upTo maximum: Int = maximum) -> String {
         var shown = ""
         for scalar in text.unicodeScalars.prefix(maximum) {
             switch scalar.properties.generalCategory {
@@ -20,7 +20,7 @@ enum ShownText {
         return text.unicodeScalars.count > maximum ? shown + "…" : shown
     }
 
-    static func of(_ text: ExactText) -> String { of(text.string) }
+    package static func of(_ text: ExactText) -> String { of(text.string) }
 
     /// Returns a whole output, such as lines or JSON, without characters that would control a terminal.
     ///

@@ -1,10 +1,10 @@
 import Glibc
-import SyncModel
+package import SyncModel
 
-enum SystemClock {
+package enum SystemClock {
     /// To the microsecond.
     @Sendable
-    static func now() -> Timestamp {
+    package static func now() -> Timestamp {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return Timestamp(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)

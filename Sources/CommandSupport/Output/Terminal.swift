@@ -1,45 +1,45 @@
-import ArgumentParser
+package import ArgumentParser
 import Glibc
 import Synchronization
 
 /// Output and exit codes of commands.
-enum Terminal {
+package enum Terminal {
     /// The configuration is wrong (sysexits.h, EX_CONFIG).
-    static let badConfiguration = ExitCode(78)
+    package static let badConfiguration = ExitCode(78)
     /// The database cannot be reached (sysexits.h, EX_UNAVAILABLE).
-    static let unavailable = ExitCode(69)
+    package static let unavailable = ExitCode(69)
 
     /// Another process is at it just now (sysexits.h, EX_TEMPFAIL).
-    static let tryAgain = ExitCode(75)
+    package static let tryAgain = ExitCode(75)
 
     /// The system's error code if a text did not reach standard output.
     private static let lostOutput = Mutex<Int32?>(nil)
 
     /// Prints a line on standard output immediately, without characters that control the terminal.
-    static func say(_ text: String, terminator: String = "\n") {
+    package static func say(_ text: String, terminator: String = "\n") {
         guard let code = put(ShownText.harmless(text) + terminator, to: STDOUT_FILENO) else { return }
         lostOutput.withLock { $0 = $0 ?? code }
     }
 
     /// Ends a command that completed its task but could not print all of its output: a secret that is shown once may be
     /// lost.
-    static func requireOutput() throws {
+    package static func requireOutput() throws {
         guard let code = lostOutput.withLock(\.self) else { return }
         throw failure("standard output could not be written: \(String(cString: strerror(code)))")
     }
 
     /// Prints a line on standard error immediately.
-    static func complain(_ text: String, from program: String = "sluice: ") {
+    package static func complain(_ text: String, from program: String = "sluice: ") {
         put(program + ShownText.harmless(text) + "\n", to: STDERR_FILENO)
     }
 
     /// Something on standard error as it is, for a terminal there.
-    static func draw(_ text: String) {
+    package static func draw(_ text: String) {
         put(text, to: STDERR_FILENO)
     }
 
     /// Complains, and ends the command.
-    static func failure(_ text: String, _ code: ExitCode = .failure) -> any Error {
+    package static func failure(_ text: String, _ code: ExitCode = .failure) -> any Error {
         complain(text)
         return code
     }

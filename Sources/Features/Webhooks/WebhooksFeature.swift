@@ -1,3 +1,5 @@
+package import ArgumentParser
+import CommandSupport
 package import Foundation
 import HTTPTypes
 package import ServiceLifecycle
@@ -7,7 +9,7 @@ package import SyncStore
 package import Telemetry
 
 /// Webhooks: endpoints of an organization, and deliveries to them (Standard Webhooks).
-package struct WebhooksFeature: Feature {
+package struct WebhooksFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let courier: WebhookCourier
     private let census: WebhookCensus
@@ -16,6 +18,8 @@ package struct WebhooksFeature: Feature {
         StoredTable("webhook_deliveries", key: ["endpoint_id", "id"], isShown: true),
         StoredTable("webhook_endpoints", key: ["id"], purge: .last),
     ]
+
+    package static let commands: [any ParsableCommand.Type] = [WebhooksCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

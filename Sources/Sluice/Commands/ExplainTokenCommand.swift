@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import SyncHTTP
 import SyncModel
@@ -46,7 +47,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
             (try settings.tokenConfiguration(), try await settings.tokenVerifier())
         }
         let text = try bareToken()
-        let reader = HTTPReader(version: Version.current, logger: Wiring.commandLogger())
+        let reader = HTTPReader(version: Version.current, logger: .ofCommands())
         let examination = await verifier.examine(text[...], now: SystemClock.now()) { await reader.keySet($0, $1) }
         await reader.shutdown()
         let explanation = TokenExplanation(examination, configuration, now: SystemClock.now().seconds)
@@ -75,11 +76,8 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         _ settings: Settings,
         _ explanation: TokenExplanation
     ) async -> [Diagnosis] {
-        var settings = settings
-        settings[.databasePoolSize] = "1"
-        let logger = Wiring.commandLogger()
-        let store = Wiring.store(settings, logger: logger)
-        let inquiry = CallerInquiry(store: store, verifier: verifier, now: SystemClock.now, logger: logger)
+        let store = settings.commandStore()
+        let inquiry = CallerInquiry(store: store, verifier: verifier, now: SystemClock.now, logger: .ofCommands())
         let (organization, verdict) = await inquiry.verdict(on: claims, chosen: self.organization)
         await store.close()
         return explanation.standing(of: claims, in: organization, chosen: self.organization, verdict)

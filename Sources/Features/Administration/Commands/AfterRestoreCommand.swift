@@ -1,6 +1,5 @@
-import AdministrationFeature
 import ArgumentParser
-import IngestFeature
+import CommandSupport
 import JSONText
 import SyncModel
 import SyncStore
@@ -42,54 +41,40 @@ struct AfterRestoreCommand: AsyncParsableCommand {
             let others = isForced ? 0 : try await Self.lastingSessions(administration)
             if others > 0 { return .others(others) }
             let report = try await administration.setRightAfterRestore()
-            return .done(report, try await administration.restoredSources())
+            var notes: [RestoreNote] = []
+            for feature in InstalledFeatures.list {
+                if let note = try await feature.restored(administration) { notes.append(note) }
+            }
+            return .done(report, notes)
         }
         switch result {
         case .others(let count):
             let reason = "gateways are connected to the database (\(count) connections); stop them or use --force"
             throw Terminal.failure(reason, Terminal.tryAgain)
-        case .done(let report, let sources):
-            options.say(Self.words(report, sources)) {
+        case .done(let report, let notes):
+            options.say(Self.words(report, notes)) {
                 $0.member("feeds", report.feeds)
                 $0.member("lanes", report.lanes)
                 $0.member("erasures", report.erasures)
                 $0.member("had_retention", report.hadRetention)
-                $0.name("sources")
-                $0.beginArray()
-                for source in sources {
-                    $0.beginObject()
-                    $0.member("organization_id", source.key.organization)
-                    $0.member("name", source.key.name)
-                    $0.member("status", source.isEnabled ? "enabled" : "disabled")
-                    $0.member("confirmed_lsn", source.confirmed)
-                    $0.endObject()
-                }
-                $0.endArray()
+                for note in notes { $0.member(note.name, raw: note.json) }
             }
         }
     }
 
-    private static func words(_ report: RestoreReport, _ sources: [RestoredSource]) -> String {
+    private static func words(_ report: RestoreReport, _ notes: [RestoreNote]) -> String {
         var lines = [
             "\(report.feeds) organizations: older cursors now receive 410",
             "\(report.lanes) leases of lanes released",
         ]
         if report.erasures > 0 { lines.append("\(report.erasures) erased users: gateways will erase them again") }
         if report.hadRetention { lines.append("retention lease released") }
-        for source in sources {
-            let position = source.confirmed.map { "position \($0)" } ?? "without a position"
-            lines.append(
-                "source \(source.key.name) of organization \(source.key.organization.lowercased), \(position): "
-                    + "it stops if its slot is ahead; then import its tables and run: sluice sources run "
-                    + "\(source.key.organization.lowercased) \(source.key.name) --from-beginning"
-            )
-        }
-        return lines.joined(separator: "\n")
+        return (lines + notes.flatMap(\.lines)).joined(separator: "\n")
     }
 
     private enum Result: Sendable {
         case others(Int)
-        case done(RestoreReport, [RestoredSource])
+        case done(RestoreReport, [RestoreNote])
     }
 
     /// The sessions that remain after two seconds: the server takes a moment to end one, such as this command's own.

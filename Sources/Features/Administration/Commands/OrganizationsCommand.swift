@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 
 struct OrganizationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,5 @@
-import AdministrationFeature
 import ArgumentParser
+import CommandSupport
 import Foundation
 import JSONText
 import SyncModel

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,5 @@
 import ArgumentParser
-import EncryptionFeature
+import CommandSupport
 import Foundation
 import JSONText
 import SyncModel

@@ -1,5 +1,5 @@
 import ArgumentParser
-import EncryptionFeature
+import CommandSupport
 import JSONText
 import SyncModel
 import SyncStore

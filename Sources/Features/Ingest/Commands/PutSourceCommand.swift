@@ -1,5 +1,5 @@
 import ArgumentParser
-import IngestFeature
+import CommandSupport
 import JSONText
 import StandardWebhooks
 import SyncHTTP

@@ -1,4 +1,4 @@
-import IngestFeature
+import CommandSupport
 import JSONText
 import SyncDispatch
 import SyncModel
@@ -13,7 +13,21 @@ struct SourceExamination {
 
     let inspector: SourceInspector
 
-    func diagnoses(of sources: [SourceStore.Followed]) async -> [Diagnosis] {
+    static func diagnoses(_ settings: Settings) async -> [Diagnosis] {
+        let store = settings.commandStore()
+        let found: [SourceStore.Followed]
+        do throws(Problem) {
+            found = try await store.sources.followed(limit: maximum + 1)
+        } catch {
+            await store.close()
+            return [.failed("sources", "cannot be listed: \(error.detail)", "Try again.")]
+        }
+        await store.close()
+        let inspector = SourceInspector(door: .gateway(settings.webhookAddresses), now: SystemClock.now)
+        return await SourceExamination(inspector: inspector).diagnoses(of: found)
+    }
+
+    private func diagnoses(of sources: [SourceStore.Followed]) async -> [Diagnosis] {
         if sources.isEmpty { return [.ok("sources", "no source follows a database")] }
         let checked = Array(sources.prefix(Self.maximum))
         var found: [Int: Diagnosis] = [:]

@@ -1,6 +1,6 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
-import IngestFeature
 import JSONText
 import SyncModel
 

@@ -1,6 +1,6 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
-import RetentionFeature
 import SyncModel
 import SyncStore
 import Synchronization
@@ -39,7 +39,7 @@ struct RetentionCommand: AsyncParsableCommand {
         let result = try await options.withStore(dryRun ? nil : CommandAct("runRetention"), orElse: busy) {
             store,
             settings throws(Problem) -> RetentionRun.Result? in
-            try await run(on: store, policy: Wiring.retentionPolicy(settings))
+            try await run(on: store, policy: settings.retentionPolicy)
         }
         if case .lost = result.ending { throw Terminal.failure("another replica has taken over") }
         let lines = RetentionKind.allCases.map { line($0, result.report[$0]) }
@@ -64,7 +64,7 @@ struct RetentionCommand: AsyncParsableCommand {
             store: store,
             cutoffs: policy.cutoffs(at: SystemClock.now()),
             lease: lease,
-            logger: Wiring.commandLogger(),
+            logger: .ofCommands(),
             onStep: { kind, step, elapsed in
                 let total = total.withLock { total in
                     total += step.changed

@@ -1,9 +1,9 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import JSONText
 import SyncModel
 import SyncStore
-import TransferFeature
 
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

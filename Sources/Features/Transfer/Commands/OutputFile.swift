@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Glibc
 
 /// Where lines are written to: a file that only its owner may read, or standard output.

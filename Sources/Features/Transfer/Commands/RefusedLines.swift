@@ -1,6 +1,6 @@
+import CommandSupport
 import JSONText
 import SyncModel
-import TransferFeature
 
 /// Reports refused lines: the first ones on standard error, all of them in a file.
 final class RefusedLines {

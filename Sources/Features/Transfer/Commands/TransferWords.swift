@@ -1,4 +1,4 @@
-import TransferFeature
+import CommandSupport
 
 /// The progress texts of imports and exports.
 enum TransferWords {

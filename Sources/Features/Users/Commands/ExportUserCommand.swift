@@ -1,9 +1,9 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import JSONText
 import SyncHTTP
 import SyncModel
-import UsersFeature
 
 struct ExportUserCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,10 +1,10 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import JSONText
 import SyncHTTP
 import SyncModel
 import SyncStore
-import UsersFeature
 
 struct ListUsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

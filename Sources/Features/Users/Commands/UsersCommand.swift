@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,14 +1,7 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import SyncModel
-
-/// Reads a moment off the command line: an RFC 3339 date-time, or a date, which begins in UTC.
-func momentArgument(_ text: String) throws -> Timestamp {
-    guard let moment = Timestamp(rfc3339: text) ?? Timestamp(rfc3339: text + "T00:00:00Z") else {
-        throw ValidationError("\"\(text)\" is neither a date-time such as 2026-11-20T07:00:00Z nor a date.")
-    }
-    return moment
-}
 
 /// The entities of an import or an export, and its pace.
 struct TransferOptions: ParsableArguments {
