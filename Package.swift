@@ -17,8 +17,24 @@ func server(_ product: String, _ package: String) -> Target.Dependency {
 let features = ["Administration", "Encryption", "Ingest", "Operators", "Retention", "Transfer", "Users", "Webhooks"]
 let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Feature") }
 
-/// A part of the gateway around the engine, in a folder of its own.
-func feature(_ name: String, dependencies: [Target.Dependency] = []) -> Target {
+/// The dependencies of a feature that not all features have.
+let featureDependencies: [String: [Target.Dependency]] = [
+    "Ingest": ["StandardWebhooks", "SyncDispatch", "SyncUpstream", server("DequeModule", "swift-collections")],
+    "Operators": ["CConsole"],
+    "Transfer": [server("NIOPosix", "swift-nio")],
+    "Users": ["Tokens"],
+    "Webhooks": [
+        "StandardWebhooks", "SyncDispatch", "SyncUpstream",
+        server("AsyncHTTPClient", "async-http-client"),
+        server("NIOCore", "swift-nio"),
+        server("NIOHTTP1", "swift-nio"),
+        server("NIOPosix", "swift-nio"),
+        server("UnixSignals", "swift-service-lifecycle"),
+    ],
+]
+
+/// A part of the gateway around the engine, in a folder of its own. No feature imports another.
+func feature(_ name: String) -> Target {
     .target(
         name: name + "Feature",
         dependencies: [
@@ -29,7 +45,7 @@ func feature(_ name: String, dependencies: [Target.Dependency] = []) -> Target {
             server("Logging", "swift-log"),
             server("Metrics", "swift-metrics"),
             server("ServiceLifecycle", "swift-service-lifecycle"),
-        ] + dependencies,
+        ] + featureDependencies[name, default: []],
         path: "Sources/Features/" + name,
         swiftSettings: settings
     )
@@ -200,34 +216,6 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // Features: each is a folder, and none imports another
-        feature("Administration"),
-        feature(
-            "Encryption",
-            dependencies: [server("Logging", "swift-log")]
-        ),
-        feature(
-            "Ingest",
-            dependencies: [
-                "StandardWebhooks", "SyncDispatch", "SyncUpstream",
-                server("DequeModule", "swift-collections"),
-            ]
-        ),
-        feature("Operators", dependencies: ["CConsole"]),
-        feature("Retention"),
-        feature("Transfer"),
-        feature("Users", dependencies: ["Tokens"]),
-        feature(
-            "Webhooks",
-            dependencies: [
-                "StandardWebhooks", "SyncDispatch", "SyncUpstream",
-                server("AsyncHTTPClient", "async-http-client"),
-                server("NIOCore", "swift-nio"),
-                server("NIOHTTP1", "swift-nio"),
-                server("NIOPosix", "swift-nio"),
-            ]
-        ),
-
         .executableTarget(
             name: "Sluice",
             dependencies: featureTargets + [
@@ -389,3 +377,5 @@ let package = Package(
     swiftLanguageModes: [.v6],
     cxxLanguageStandard: .cxx17
 )
+
+package.targets += features.map(feature)
