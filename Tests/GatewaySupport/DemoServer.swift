@@ -1,7 +1,7 @@
+import CommandSupport
 import SyncHTTP
 package import SyncModel
 
-@testable import CommandSupport
 @testable import Sluice
 
 /// The REST API of `sluice dev --demo-upstream`, in this process on its own port. It stops with the last reference.

@@ -17,7 +17,6 @@ package import TestSupport
 package import Tokens
 import WebhooksFeature
 
-@testable import CommandSupport
 @testable import Sluice
 
 /// A whole gateway in this process. Both servers use ports that the system chooses and a private database. The test

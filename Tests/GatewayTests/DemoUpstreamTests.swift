@@ -6,7 +6,6 @@ import SyncModel
 import Synchronization
 import Testing
 
-@testable import CommandSupport
 @testable import Sluice
 
 /// The REST API of `sluice dev --demo-upstream`, over HTTP.

@@ -4,7 +4,6 @@ import Testing
 import Tokens
 
 @testable import CommandSupport
-@testable import Sluice
 
 /// The issuers file: its content, and each kind of error.
 @Suite struct IssuersFileTests {

@@ -2,7 +2,6 @@ import Foundation
 import SyncModel
 import Testing
 
-@testable import CommandSupport
 @testable import Sluice
 @testable import SyncStore
 

@@ -2,7 +2,6 @@ import SyncHTTP
 import Testing
 
 @testable import CommandSupport
-@testable import Sluice
 
 /// Each kind of invalid setting. The error names the setting and the allowed values.
 @Suite struct SettingRefusalTests {

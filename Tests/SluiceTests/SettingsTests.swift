@@ -9,7 +9,6 @@ import Testing
 import Tokens
 
 @testable import CommandSupport
-@testable import Sluice
 
 @Suite struct SettingsTests {
     @Test func `the defaults are those of the contract`() throws {

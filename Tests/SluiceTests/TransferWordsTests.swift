@@ -1,8 +1,6 @@
 import Testing
-import TransferFeature
 
-@testable import CommandSupport
-@testable import Sluice
+@testable import TransferFeature
 
 /// The progress texts of imports and exports.
 @Suite struct TransferWordsTests {
