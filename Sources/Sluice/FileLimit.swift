@@ -1,3 +1,4 @@
+import CommandSupport
 import Foundation
 import Glibc
 
@@ -72,4 +73,9 @@ enum FileLimit {
     static func listeners(beside connections: Int) -> Int {
         max(reserve, min(connections, current - reserve - connections / 4))
     }
+}
+
+extension Settings {
+    /// Files that may be open at the same time: connections of clients, connections to upstreams, and the reserve.
+    var filesNeeded: Int { maxConnections + maxUpstreamRequests + FileLimit.reserve }
 }

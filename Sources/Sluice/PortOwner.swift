@@ -1,3 +1,4 @@
+import CommandSupport
 import Foundation
 
 /// The process that listens at a TCP port of this machine, as far as the system shows it to this user.

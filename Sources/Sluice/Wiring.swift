@@ -1,3 +1,4 @@
+import CommandSupport
 import Foundation
 import Logging
 import Metrics
@@ -24,11 +25,6 @@ enum Wiring {
         return Logger(label: "sluice")
     }
 
-    /// A logger for commands that print results: warnings and errors only, to standard error.
-    static func commandLogger() -> Logger {
-        Logger(label: "sluice") { LineLogHandler($0, .text, level: .warning, writer: .standardError) }
-    }
-
     /// Makes every counter of the process count in one registry. To be called before any counter is created.
     static func bootstrapMetrics() -> PrometheusRegistry {
         let registry = PrometheusRegistry()
@@ -39,24 +35,6 @@ enum Wiring {
         registry.addProcessMetrics()
         registry.addBuildInformation()
         return registry
-    }
-
-    static func store(_ settings: Settings, logger: Logger) -> Store {
-        var configuration = StoreConfiguration(
-            databaseURL: settings.databaseURL,
-            poolSize: settings.databasePoolSize,
-            committers: settings.committers,
-            leaseSeconds: settings.leaseSeconds
-        )
-        configuration.hintsURL = settings.hintsDatabaseURL
-        configuration.commitsDirectly = settings.directCommits
-        configuration.masterKeys = settings.masterKeys
-        configuration.patience = settings.databasePatience
-        configuration.devicesPerUser = settings.maxDevicesPerUser
-        configuration.retention = retentionPolicy(settings)
-        configuration.participants = Assembly.features.flatMap { $0.participants }
-        configuration.tables = Assembly.tables
-        return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
     /// Runs the gateway until a signal ends it: HTTP first, so that requests in progress still get committed, then the
@@ -77,7 +55,7 @@ enum Wiring {
         database: DatabaseWatcher? = nil,
         whenListening: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
     ) async throws {
-        let store = store(settings, logger: logger)
+        let store = settings.store(logger: logger)
         await store.warnOfUnknownMasterKeys()
         registry.addStoreMetrics(of: store)
         let reader = HTTPReader(version: Version.current, logger: logger)
@@ -100,7 +78,7 @@ enum Wiring {
         let dispatching = Dispatching()
         gateway.circuits = dispatching.openCircuits(limit:)
         gateway.workers = workers(settings)
-        let features = Assembly.features.map { $0.init(gateway) }
+        let features: [any Feature] = Assembly.features.map { $0.init(gateway) }
         for feature in features { feature.addMetrics(to: registry) }
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, features: features, logger: logger)
         dispatching.dispatcher.withLock { $0 = dispatcher }
@@ -137,14 +115,6 @@ enum Wiring {
         await reader.shutdown()
         await store.close()
         logger.info("Sluice ended")
-    }
-
-    static func retentionPolicy(_ settings: Settings) -> RetentionPolicy {
-        RetentionPolicy(
-            payloadDays: settings.retentionSucceededDays,
-            days: settings.retentionDays,
-            auditDays: settings.retentionAuditDays
-        )
     }
 
     private static func upstream(_ settings: Settings, signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
@@ -208,7 +178,7 @@ enum Wiring {
         let cores = ProcessInfo.processInfo.activeProcessorCount
         configuration.concurrentPages = max(2, min(settings.databasePoolSize / 4, cores + 1))
         configuration.leaseSeconds = Int(settings.leaseSeconds)
-        configuration.retention = retentionPolicy(settings)
+        configuration.retention = settings.retentionPolicy
         configuration.webhookAddresses = settings.webhookAddresses
         configuration.webhookPublicKey = settings.webhookSigningKey?.publicKey.text
         configuration.jwks = signer?.jwks ?? RequestSigner.noKeys

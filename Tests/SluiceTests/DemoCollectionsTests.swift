@@ -3,6 +3,7 @@ import SyncModel
 import Synchronization
 import Testing
 
+@testable import CommandSupport
 @testable import Sluice
 
 /// The demo's REST API without the network.

@@ -3,6 +3,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
+@testable import CommandSupport
 @testable import OperatorsFeature
 @testable import Postgres
 @testable import Sluice

@@ -8,7 +8,7 @@ import Telemetry
 import Testing
 import Tokens
 
-@testable import Sluice
+@testable import CommandSupport
 
 @Suite struct SettingsTests {
     @Test func `the defaults are those of the contract`() throws {

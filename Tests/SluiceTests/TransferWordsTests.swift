@@ -1,7 +1,6 @@
 import Testing
-import TransferFeature
 
-@testable import Sluice
+@testable import TransferFeature
 
 /// The progress texts of imports and exports.
 @Suite struct TransferWordsTests {

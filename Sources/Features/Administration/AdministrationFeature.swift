@@ -1,14 +1,19 @@
+package import ArgumentParser
+package import CommandSupport
 import HTTPTypes
 package import SyncHTTP
+package import SyncModel
 package import SyncStore
 
 /// Administration: organizations, their entity types and upstreams.
-package struct AdministrationFeature: Feature {
+package struct AdministrationFeature: GatewayFeature {
     private let gateway: GatewayContext
 
     package static let tables = [
         StoredTable("readers", key: ["role_name"], purge: .last, isShown: true).plain("created_at")
     ]
+
+    package static let commands: [any ParsableCommand.Type] = [OrganizationsCommand.self, AfterRestoreCommand.self]
 
     package init(_ gateway: GatewayContext) { self.gateway = gateway }
 
@@ -33,5 +38,18 @@ package struct AdministrationFeature: Feature {
         routes.act("deleteUpstream", .delete, upstream, upstreams.remove)
         let probe = UpstreamProbeEndpoint(catalog: store.catalog, probes: http.probes, bodies: context.bodies)
         routes.act("testUpstream", .post, upstream + "/test", probe.send)
+    }
+
+    package static func removeDemo(
+        _ tenant: DemoTenant,
+        from administration: Administration
+    ) async throws(Problem) { _ = try await administration.purge(tenant.organization) }
+
+    package static func completeDemo(
+        _ tenant: inout DemoTenant,
+        in administration: Administration
+    ) async throws(Problem) {
+        guard let upstream = tenant.upstream else { return }
+        _ = try await administration.putUpstream(of: tenant.organization, UpstreamUpdate(baseURL: upstream))
     }
 }

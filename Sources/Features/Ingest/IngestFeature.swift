@@ -1,20 +1,24 @@
+package import ArgumentParser
+package import CommandSupport
 import HTTPTypes
 package import ServiceLifecycle
 import SyncDispatch
 package import SyncHTTP
-import SyncModel
+package import SyncModel
 package import SyncStore
 import SyncUpstream
 package import Telemetry
 
 /// Ingest: events from outside, by service tokens, received webhooks, polled endpoints and followed databases.
-package struct IngestFeature: Feature {
+package struct IngestFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let replication: ReplicationWorker
     private let poller: Poller?
     private let census: SourceCensus
 
     package static let tables: [StoredTable] = [.serviceTokens, .sources]
+
+    package static let commands: [any ParsableCommand.Type] = [TokensCommand.self, SourcesCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway
@@ -164,5 +168,21 @@ package struct IngestFeature: Feature {
             }
             return Dictionary(uniqueKeysWithValues: workedOn)
         }
+    }
+
+    package static func diagnoses(_ settings: Settings) async -> [Diagnosis] {
+        await SourceExamination.diagnoses(settings)
+    }
+
+    package static func restored(_ administration: Administration) async throws(Problem) -> RestoreNote? {
+        RestoreNote(try await administration.restoredSources())
+    }
+
+    package static func completeDemo(
+        _ tenant: inout DemoTenant,
+        in administration: Administration
+    ) async throws(Problem) {
+        guard tenant.upstream != nil else { return }
+        tenant.serviceToken = try await administration.makeServiceToken(for: "demo", of: tenant.organization)?.token
     }
 }

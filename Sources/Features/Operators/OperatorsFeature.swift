@@ -1,3 +1,5 @@
+package import ArgumentParser
+import CommandSupport
 import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
@@ -6,12 +8,14 @@ package import SyncStore
 package import Telemetry
 
 /// Operators: the console, the dashboard, failures and lanes, bulk operations, and the audit log.
-package struct OperatorsFeature: Feature {
+package struct OperatorsFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let desk: OperatorDesk
     private let operating: OperationService
 
     package static let tables = [StoredTable.operations]
+
+    package static let commands: [any ParsableCommand.Type] = [AuditCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

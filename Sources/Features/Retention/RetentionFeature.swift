@@ -1,3 +1,5 @@
+package import ArgumentParser
+import CommandSupport
 import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
@@ -6,11 +8,13 @@ package import SyncStore
 package import Telemetry
 
 /// Retention: deletes payloads, records, tombstones and logs of which the time is over.
-package struct RetentionFeature: Feature {
+package struct RetentionFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let retention: RetentionService
 
     package static let tables: [StoredTable] = [.retentionPlaces, .retentionRuns]
+
+    package static let commands: [any ParsableCommand.Type] = [RetentionCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

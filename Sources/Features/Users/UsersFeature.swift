@@ -1,13 +1,15 @@
+package import ArgumentParser
+package import CommandSupport
 import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
-import SyncModel
+package import SyncModel
 package import SyncStore
 package import Telemetry
 import Tokens
 
 /// Lists and provisions users; exports, merges and erases a user's data.
-package struct UsersFeature: Feature {
+package struct UsersFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let erasures: ErasureService
 
@@ -29,6 +31,8 @@ package struct UsersFeature: Feature {
             .open("user_hash"),
         StoredTable("erasure_salts", key: [], purge: .last).open("salt"),
     ]
+
+    package static let commands: [any ParsableCommand.Type] = [UsersCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway
@@ -98,4 +102,9 @@ package struct UsersFeature: Feature {
             "Start of the oldest erasure in progress; 0 without erasures."
         ) { Double(erasures.state.since?.microseconds ?? 0) / 1_000_000 }
     }
+
+    package static func completeDemo(
+        _ tenant: inout DemoTenant,
+        in administration: Administration
+    ) async throws(Problem) { _ = try await administration.putUser(tenant.user, in: tenant.organization) }
 }

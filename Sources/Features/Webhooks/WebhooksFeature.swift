@@ -1,3 +1,5 @@
+package import ArgumentParser
+import CommandSupport
 package import Foundation
 import HTTPTypes
 package import ServiceLifecycle
@@ -8,12 +10,14 @@ package import SyncStore
 package import Telemetry
 
 /// Webhooks: endpoints of an organization, and deliveries to them (Standard Webhooks).
-package struct WebhooksFeature: Feature {
+package struct WebhooksFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let courier: WebhookCourier
     private let census: WebhookCensus
 
     package static let tables: [StoredTable] = [.webhookDeliveries, .webhookEndpoints]
+
+    package static let commands: [any ParsableCommand.Type] = [WebhooksCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

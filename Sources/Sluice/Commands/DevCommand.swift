@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import Postgres
 import SyncModel
@@ -144,7 +145,7 @@ struct DevCommand: AsyncParsableCommand {
                 _ = try await migrator.migrate(on: connection)
             }
         }
-        return try await DemoTenant.prepare(settings, upstream: upstream)
+        return try await DemoTenant.prepare(settings, upstream: upstream.map { "http://\($0.address)" })
     }
 
     private func serve(

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import SyncUpstream
 
@@ -38,7 +39,7 @@ struct DoctorCommand: AsyncParsableCommand {
         do throws(ConfigurationError) {
             let environment = ProcessInfo.processInfo.environment
             let settings = try Settings.load(configFile: options.configFile, environment: environment)
-            let reader = HTTPReader(version: Version.current, logger: Wiring.commandLogger())
+            let reader = HTTPReader(version: Version.current, logger: .ofCommands())
             let diagnoses =
                 await HostExamination(settings: settings, reader: reader).diagnoses()
                 + DatabaseExamination(settings: settings, reader: reader).diagnoses()

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 
 /// Reports the health of the gateway with the same settings by its exit code: for container images, which have no curl.
 struct HealthCheckCommand: AsyncParsableCommand {

@@ -1,3 +1,4 @@
+import CommandSupport
 import SyncHTTP
 
 /// The settings of `sluice dev`: its own database, addresses and secrets, and the environment's other settings.

@@ -1,3 +1,5 @@
+import CommandSupport
+
 /// A step that takes a moment: its line begins before it and ends after it.
 struct ProgressLine {
     private let started = ContinuousClock.now

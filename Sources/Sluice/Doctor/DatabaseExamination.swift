@@ -1,4 +1,4 @@
-import IngestFeature
+import CommandSupport
 import Postgres
 import SyncDispatch
 import SyncModel
@@ -23,7 +23,7 @@ struct DatabaseExamination {
             guard schema.status == .ok else { return diagnoses + [schema] }
             let cluster = await ClusterExamination(settings: settings).diagnoses()
             return diagnoses + [schema, await role(), await masterKeys()] + cluster + (await upstreams())
-                + (await sources())
+                + (await features())
         } catch let error as PostgresError where error.isOfConnection {
             let trouble = ConnectionTrouble(error)
             let cure = trouble.cure.prefix(1).uppercased() + trouble.cure.dropFirst()
@@ -130,9 +130,7 @@ struct DatabaseExamination {
 
     private func masterKeys() async -> Diagnosis {
         let (subject, variable) = ("master keys", Setting.masterKeyFile.variable)
-        var settings = settings
-        settings[.databasePoolSize] = "1"
-        let store = Wiring.store(settings, logger: Wiring.commandLogger())
+        let store = settings.commandStore()
         let found: MasterKeysInUse
         do {
             found = try await store.masterKeysInUse()
@@ -151,20 +149,10 @@ struct DatabaseExamination {
         return .ok(subject, settings.masterKeys == nil ? "not set; nothing is encrypted" : "no data key exists yet")
     }
 
-    private func sources() async -> [Diagnosis] {
-        var settings = settings
-        settings[.databasePoolSize] = "1"
-        let store = Wiring.store(settings, logger: Wiring.commandLogger())
-        let found: [SourceStore.Followed]
-        do throws(Problem) {
-            found = try await store.sources.followed(limit: SourceExamination.maximum + 1)
-        } catch {
-            await store.close()
-            return [.failed("sources", "cannot be listed: \(error.detail)", "Try again.")]
-        }
-        await store.close()
-        let inspector = SourceInspector(door: .gateway(settings.webhookAddresses), now: SystemClock.now)
-        return await SourceExamination(inspector: inspector).diagnoses(of: found)
+    private func features() async -> [Diagnosis] {
+        var diagnoses: [Diagnosis] = []
+        for feature in InstalledFeatures.list { diagnoses += await feature.diagnoses(settings) }
+        return diagnoses
     }
 
     private func upstreams() async -> [Diagnosis] {

@@ -1,3 +1,4 @@
+import CommandSupport
 import Tokens
 
 /// The place of an issuer's settings.

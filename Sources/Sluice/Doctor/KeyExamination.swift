@@ -1,3 +1,4 @@
+import CommandSupport
 import SyncModel
 import SyncUpstream
 import Tokens

@@ -1,3 +1,4 @@
+import CommandSupport
 import Postgres
 
 /// The rights of the role that the gateway connects as.

@@ -9,6 +9,7 @@ import TestSupport
 import Testing
 import Tokens
 
+@testable import CommandSupport
 @testable import Sluice
 
 /// Tokens in the shapes that identity providers document, read with the settings of their recipes.

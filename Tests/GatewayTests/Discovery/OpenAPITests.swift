@@ -11,6 +11,7 @@ import TestSupport
 import Testing
 import Tokens
 
+@testable import CommandSupport
 @testable import OperatorsFeature
 @testable import Sluice
 @testable import SyncHTTP

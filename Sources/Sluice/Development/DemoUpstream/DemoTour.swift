@@ -1,3 +1,4 @@
+import CommandSupport
 import JSONText
 
 /// Pushes that show mutations replayed against a REST API.

@@ -1,3 +1,4 @@
+import CommandSupport
 import Foundation
 import JSONText
 import SyncHTTP
@@ -24,7 +25,7 @@ struct DemoTrouble: Sendable {
     ///
     /// An example that cannot be created is left out of the demo, with a message.
     func make() async {
-        let client = HTTPUpstream(now: SystemClock.now, logger: Wiring.commandLogger())
+        let client = HTTPUpstream(now: SystemClock.now, logger: .ofCommands())
         let isMade = await make(by: client)
         await client.shutdown()
         if !isMade { Terminal.complain("the demo has no failure and no conflict: a request was rejected") }

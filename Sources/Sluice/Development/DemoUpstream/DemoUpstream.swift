@@ -1,3 +1,4 @@
+import CommandSupport
 import NIOCore
 import NIOHTTP1
 import NIOPosix

@@ -1,3 +1,4 @@
+import CommandSupport
 import SyncHTTP
 
 /// The part of `sluice dev --demo-upstream`'s output below the rest: a replay, a retry and a conflict, ready to be

@@ -1,3 +1,4 @@
+import CommandSupport
 import Foundation
 import JSONText
 import Logging
@@ -32,7 +33,7 @@ final class DemoWebhook: Sendable {
     /// - Parameter report: receives a line on each event that reports another client's edit, or that is refused.
     func run(report: @Sendable (String) -> Void) async {
         guard let target = await targets.stream.first(where: { _ in true }) else { return }
-        let client = HTTPUpstream(now: SystemClock.now, logger: Wiring.commandLogger())
+        let client = HTTPUpstream(now: SystemClock.now, logger: .ofCommands())
         let settings = UpstreamSettings(
             baseURL: "http://\(target.gateway)",
             credential: .bearer(target.token.text)

@@ -1,0 +1,67 @@
+import ArgumentParser
+import CommandSupport
+import JSONText
+import SyncHTTP
+import SyncModel
+import SyncStore
+
+struct RunSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Trigger an immediate fetch, or fetch everything again.",
+        usage: "sluice sources run <organization> <name> [<options>]",
+        discussion: """
+            EXAMPLES
+              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm
+              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
+              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from 2026-11-20T07:00:00Z
+
+            For sources of kind poller and postgres. A gateway begins within two seconds,
+            even during the pause after a failure. Data that was applied before is not
+            applied again.
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @Flag(help: "Fetch everything again.")
+    var fromBeginning = false
+
+    @Option(help: ArgumentHelp("Start of a poller, in the form of its updated_since.", valueName: "since"))
+    var from: String?
+
+    @OptionGroup var options: AdministrationOptions
+
+    func validate() throws {
+        if fromBeginning, from != nil { throw ValidationError("--from and --from-beginning exclude each other.") }
+    }
+
+    func run() async throws {
+        let key = source.key
+        let row = try await options.withStore(
+            CommandAct("runSource", of: key.organization, ["name": key.name]),
+            orElse: source.unknown
+        ) { store, _ throws(Problem) -> SourceRow? in
+            guard let found = try await store.sourceAdministration.source(key) else { return nil }
+            let beginning = try beginning(of: found)
+            guard let row = try await store.sourceAdministration.run(key, from: beginning) else {
+                throw SourceAdministration.cannotRun(found)
+            }
+            return row
+        }
+        options.say(row.line) { row.writeMembers(to: &$0) }
+    }
+
+    private func beginning(of source: SourceRow) throws(Problem) -> SourceAdministration.Beginning {
+        if fromBeginning { return .anew }
+        guard let from else { return .goingOn }
+        // a text need not be quoted for the shell and for JSON
+        var json = Array(from.utf8)
+        if (try? JSONTree(parsing: json)) == nil {
+            var writer = JSONWriter()
+            writer.string(from)
+            json = writer.bytes
+        }
+        return try SourceAdministration.Beginning(from: json, of: source)
+    }
+}
