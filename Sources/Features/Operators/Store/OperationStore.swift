@@ -41,23 +41,12 @@ package struct OperationStore: Sendable {
     package func preview(_ draft: OperationDraft, in organization: UUID) async throws(Problem) -> Preview {
         let count: BoundedCount
         let users: BoundedCount
-        let places: [OperationCandidates.Place]
+        let places: [FailureQuery.Place]
         do {
             let moment = now()
-            let matches = OperationCandidates.count(
-                draft.filter,
-                ids: draft.ids,
-                organization: organization,
-                until: moment
-            )
-            let look = OperationCandidates.look(
-                draft.filter,
-                ids: draft.ids,
-                organization: organization,
-                after: nil,
-                until: moment,
-                limit: Self.sample
-            )
+            let search = FailureQuery(draft.filter, ids: draft.ids, of: organization)
+            let matches = search.count(until: moment)
+            let look = search.oldest(behind: nil, until: moment, limit: Self.sample)
             let results = try await pool.run(
                 [.beginReading, Query(SettleStatements.planShape), matches, look[0], .rollback]
             )
@@ -66,7 +55,7 @@ package struct OperationStore: Sendable {
             count = Self.bounded(found, isCut)
             let isMany = isCut && draft.filter.user == nil
             users = BoundedCount(found: isMany ? owners + 1 : owners, limit: isMany ? owners : BoundedCount.limit)
-            places = try results[3].read(OperationCandidates.Place.init)
+            places = try results[3].read(FailureQuery.Place.init)
         } catch {
             throw failure.problem(error, doing: "preview an operation")
         }
@@ -82,7 +71,7 @@ package struct OperationStore: Sendable {
     private func total(_ draft: OperationDraft, in organization: UUID, at moment: Timestamp) async throws
         -> BoundedCount
     {
-        let matches = OperationCandidates.count(draft.filter, ids: draft.ids, organization: organization, until: moment)
+        let matches = FailureQuery(draft.filter, ids: draft.ids, of: organization).count(until: moment)
         let results = try await pool.run([.beginReading, Query(SettleStatements.planShape), matches, .rollback])
         guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
         let (found, _, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
