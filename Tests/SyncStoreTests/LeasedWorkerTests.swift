@@ -149,7 +149,8 @@ import Testing
     }
 
     @Test func `a shutdown waits for requests in flight until the grace period ends`() async throws {
-        let (answers, grace) = (Mutex<[String]>([]), Gate())
+        let answers = Mutex<[String]>([])
+        let grace = Gate()
         let worker = Worker(Self.items(1)) { pace in
             pace.grace = 600
             pace.sleep = { seconds in
