@@ -1,5 +1,7 @@
 import Foundation
 package import Logging
+package import Postgres
+package import SyncModel
 import Synchronization
 
 /// The state of a ``LeasedWorker``: its places, its wake-ups, and its requests in flight.
@@ -66,6 +68,22 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
             await task.value
         } onCancel: {
             task.cancel()
+        }
+    }
+
+    /// Writes the outcome of work; retries while the database is unavailable, but not for long once the gateway shuts
+    /// down.
+    ///
+    /// - Parameter drainAttempts: attempts once the gateway shuts down, or the task is cancelled.
+    package func write<Value: Sendable>(
+        _ retry: Retry = Retry(20, milliseconds: 250...750),
+        drainAttempts: Int = 5,
+        _ body: () async throws(Problem) -> Value
+    ) async throws(Problem) -> Value {
+        try await retry.run { (_: Problem, failures) in
+            failures < drainAttempts || !ends
+        } _: { () async throws(Problem) -> Value in
+            try await body()
         }
     }
 
