@@ -45,13 +45,13 @@ import Testing
         init(
             _ items: [Item],
             renewInterval: Double? = nil,
-            _ configure: (inout WorkerLoop<TwoPlaces>.Pace) -> Void = { _ in },
+            _ configure: (inout WorkerPace) -> Void = { _ in },
             body: @escaping @Sendable (Worker, Item) async -> Void
         ) {
             self.items = Mutex(items)
             self.renewInterval = renewInterval
             self.body = body
-            var pace = WorkerLoop<TwoPlaces>.Pace(interval: 0.02, unsearched: "Due items could not be queried")
+            var pace = WorkerPace(interval: 0.02, unsearched: "Due items could not be queried")
             configure(&pace)
             var logger = Logger(label: "test")
             logger.logLevel = .critical

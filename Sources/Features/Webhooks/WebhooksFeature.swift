@@ -11,7 +11,7 @@ package import Telemetry
 package struct WebhooksFeature: Feature {
     private let gateway: GatewayContext
     private let courier: WebhookCourier
-    private let census: WebhookCensus
+    private let census: Census<WebhookStore.Census>
 
     package static let tables = [
         StoredTable("webhook_deliveries", key: ["endpoint_id", "id"], isShown: true),
@@ -37,7 +37,7 @@ package struct WebhooksFeature: Feature {
             configuration: settings,
             logger: gateway.logger
         )
-        census = WebhookCensus(store: store)
+        census = Census { try await store.census() }
     }
 
     package static var participants: [any CommitParticipant] { [WebhookParticipant()] }

@@ -4,35 +4,45 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
+/// When a ``LeasedWorker`` searches, and how long it takes to end.
+package struct WorkerPace: Sendable {
+    /// How often the database is searched, in seconds, before jitter.
+    package var interval: Double
+    /// The message that is logged if a search fails.
+    package var unsearched: Logger.Message
+    /// Whether a search that found no place for all items continues there the next time.
+    package var resumes: Bool
+    /// Whether a released place is filled immediately if an item waits for one, instead of at the next search.
+    package var refills: Bool
+    /// How long requests in flight may take once the gateway shuts down, in seconds.
+    package var grace: Double
+    /// Pauses for some seconds, unless the task is cancelled.
+    package var sleep: @Sendable (Double) async -> Void = { try? await Task.sleep(for: .seconds($0)) }
+
+    package init(
+        interval: Double,
+        unsearched: Logger.Message,
+        resumes: Bool = false,
+        refills: Bool = false,
+        grace: Double = 0
+    ) {
+        self.interval = interval
+        self.unsearched = unsearched
+        self.resumes = resumes
+        self.refills = refills
+        self.grace = grace
+    }
+}
+
 /// The state of a ``LeasedWorker``: its places, its wake-ups, and its requests in flight.
 package final class WorkerLoop<Places: WorkPlaces>: Sendable {
-    package struct Pace: Sendable {
-        /// How often the database is searched, in seconds, before jitter.
-        package var interval: Double
-        /// The message that is logged if a search fails.
-        package var unsearched: Logger.Message
-        /// Whether a search that found no place for all items continues there the next time.
-        package var resumes = false
-        /// Whether a released place is filled immediately if an item waits for one, instead of at the next search.
-        package var refills = false
-        /// How long requests in flight may take once the gateway shuts down, in seconds.
-        package var grace: Double = 0
-        /// Pauses for some seconds, unless the task is cancelled.
-        package var sleep: @Sendable (Double) async -> Void = { try? await Task.sleep(for: .seconds($0)) }
-
-        package init(interval: Double, unsearched: Logger.Message) {
-            self.interval = interval
-            self.unsearched = unsearched
-        }
-    }
-
     private struct InFlight {
         var cancels: [UUID: @Sendable () -> Void] = [:]
         var isCancelled = false
     }
 
     package let places: Places
-    let pace: Pace
+    let pace: WorkerPace
     let logger: Logger
     let bell = Doorbell()
     /// Whether an item waits for a place.
@@ -40,7 +50,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
     private let isDraining = Atomic(false)
     private let inFlight = Mutex(InFlight())
 
-    package init(_ places: Places, pace: Pace, logger: Logger) {
+    package init(_ places: Places, pace: WorkerPace, logger: Logger) {
         self.places = places
         self.pace = pace
         self.logger = logger

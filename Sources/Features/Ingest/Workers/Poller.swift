@@ -52,17 +52,19 @@ package final class Poller: LeasedWorker {
         self.upstream = upstream
         self.configuration = configuration
         self.logger = logger
-        let places = RunningHosts<SourceKey>(
-            places: configuration.places,
-            requestsPerPlace: configuration.requestsPerPlace,
-            share: configuration.placesOfOrganization
+        loop = WorkerLoop(
+            RunningHosts(
+                places: configuration.places,
+                requestsPerPlace: configuration.requestsPerPlace,
+                share: configuration.placesOfOrganization
+            ),
+            pace: WorkerPace(
+                interval: configuration.pollInterval,
+                unsearched: "Due sources could not be queried",
+                refills: true
+            ),
+            logger: logger
         )
-        var pace = WorkerLoop<RunningHosts<SourceKey>>.Pace(
-            interval: configuration.pollInterval,
-            unsearched: "Due sources could not be queried"
-        )
-        pace.refills = true
-        loop = WorkerLoop(places, pace: pace, logger: logger)
     }
 
     // MARK: - Leases

@@ -58,11 +58,11 @@ package final class ReplicationWorker: LeasedWorker {
         self.door = door
         self.configuration = configuration
         self.logger = logger
-        var pace = WorkerLoop<ReplicationPlaces>.Pace(
+        let pace = WorkerPace(
             interval: configuration.pollInterval,
-            unsearched: "Due sources could not be queried"
+            unsearched: "Due sources could not be queried",
+            resumes: true
         )
-        pace.resumes = true
         loop = WorkerLoop(ReplicationPlaces(configuration), pace: pace, logger: logger)
     }
 

@@ -45,10 +45,7 @@ package final class OperationService: LeasedWorker {
         self.retentionDays = retentionDays
         self.turn = turn
         self.logger = logger
-        let pace = WorkerLoop<ClaimedPlaces<OperationRow>>.Pace(
-            interval: lookInterval,
-            unsearched: "Due operations could not be queried"
-        )
+        let pace = WorkerPace(interval: lookInterval, unsearched: "Due operations could not be queried")
         loop = WorkerLoop(ClaimedPlaces(Self.places), pace: pace, logger: logger)
     }
 

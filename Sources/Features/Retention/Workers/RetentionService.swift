@@ -51,10 +51,7 @@ package final class RetentionService: LeasedWorker {
         self.interval = interval
         self.now = now
         self.logger = logger
-        let pace = WorkerLoop<ClaimedPlaces<RetentionLease>>.Pace(
-            interval: lookInterval,
-            unsearched: "Retention was interrupted"
-        )
+        let pace = WorkerPace(interval: lookInterval, unsearched: "Retention was interrupted")
         loop = WorkerLoop(ClaimedPlaces(1), pace: pace, logger: logger)
     }
 

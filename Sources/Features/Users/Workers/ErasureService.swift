@@ -34,11 +34,8 @@ package final class ErasureService: LeasedWorker {
         self.erasing = erasing
         self.lookInterval = lookInterval
         self.logger = logger
-        let pace = WorkerLoop<ClaimedPlaces<UserErasureRow>>.Pace(
-            interval: lookInterval,
-            unsearched: "Erasing was interrupted"
-        )
         // erasing itself needs no place
+        let pace = WorkerPace(interval: lookInterval, unsearched: "Erasing was interrupted")
         loop = WorkerLoop(ClaimedPlaces(.max), pace: pace, logger: logger)
     }
 

@@ -72,19 +72,21 @@ package final class WebhookCourier: LeasedWorker {
         self.post = post
         self.configuration = configuration
         self.logger = logger
-        let places = RunningHosts<WebhookKey>(
-            places: configuration.places,
-            requestsPerPlace: configuration.requestsPerPlace,
-            share: configuration.placesOfOrganization
+        loop = WorkerLoop(
+            RunningHosts(
+                places: configuration.places,
+                requestsPerPlace: configuration.requestsPerPlace,
+                share: configuration.placesOfOrganization
+            ),
+            pace: WorkerPace(
+                interval: configuration.pollInterval,
+                unsearched: "Due webhooks could not be queried",
+                // by key: what lies behind the endpoints that found no place has its turn, too
+                resumes: true,
+                grace: configuration.grace
+            ),
+            logger: logger
         )
-        var pace = WorkerLoop<RunningHosts<WebhookKey>>.Pace(
-            interval: configuration.pollInterval,
-            unsearched: "Due webhooks could not be queried"
-        )
-        // by key: what lies behind the endpoints that found no place has its turn, too
-        pace.resumes = true
-        pace.grace = configuration.grace
-        loop = WorkerLoop(places, pace: pace, logger: logger)
     }
 
     // MARK: - News of upstreams
