@@ -51,7 +51,7 @@ import Testing
             self.items = Mutex(items)
             self.renewInterval = renewInterval
             self.body = body
-            var pace = WorkerPace(interval: 0.02, unsearched: "Due items could not be queried")
+            var pace = WorkerPace(interval: 0.02, unfinished: "Due items could not be queried")
             configure(&pace)
             var logger = Logger(label: "test")
             logger.logLevel = .critical
@@ -89,11 +89,14 @@ import Testing
     }
 
     /// Lets callers pass once it is open.
-    private struct Gate {
-        private let stream = AsyncStream<Never>.makeStream()
+    private final class Gate: Sendable {
+        private let isOpen = Atomic(false)
 
-        func open() { stream.continuation.finish() }
-        func pass() async { for await _ in stream.stream {} }
+        func open() { isOpen.store(true, ordering: .releasing) }
+
+        func pass() async {
+            while !isOpen.load(ordering: .acquiring), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+        }
     }
 
     private static func items(_ count: Int) -> [Item] {

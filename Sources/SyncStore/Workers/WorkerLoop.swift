@@ -8,8 +8,8 @@ import Synchronization
 package struct WorkerPace: Sendable {
     /// How often the database is searched, in seconds, before jitter.
     package var interval: Double
-    /// The message that is logged if a search fails.
-    package var unsearched: Logger.Message
+    /// The message that is logged if a search fails, or by default the work on an item.
+    package var unfinished: Logger.Message
     /// Whether a search that found no place for all items continues there the next time.
     package var resumes: Bool
     /// Whether a released place is filled immediately if an item waits for one, instead of at the next search.
@@ -21,13 +21,13 @@ package struct WorkerPace: Sendable {
 
     package init(
         interval: Double,
-        unsearched: Logger.Message,
+        unfinished: Logger.Message,
         resumes: Bool = false,
         refills: Bool = false,
         grace: Double = 0
     ) {
         self.interval = interval
-        self.unsearched = unsearched
+        self.unfinished = unfinished
         self.resumes = resumes
         self.refills = refills
         self.grace = grace
@@ -43,7 +43,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
 
     package let places: Places
     let pace: WorkerPace
-    let logger: Logger
+    private let logger: Logger
     let bell = Doorbell()
     /// Whether an item waits for a place.
     private let isFull = Atomic(false)
@@ -101,6 +101,10 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
         let (taken, isCrowded) = places.take(items)
         if isCrowded { noteFull() }
         return taken
+    }
+
+    func noteUnfinished(_ problem: Problem) {
+        logger.debug(pace.unfinished, metadata: ["reason": "\(problem.detail)"])
     }
 
     func noteFull() { isFull.store(true, ordering: .relaxed) }

@@ -60,7 +60,7 @@ package final class Poller: LeasedWorker {
             ),
             pace: WorkerPace(
                 interval: configuration.pollInterval,
-                unsearched: "Due sources could not be queried",
+                unfinished: "Due sources could not be queried",
                 refills: true
             ),
             logger: logger

@@ -60,7 +60,7 @@ package final class ReplicationWorker: LeasedWorker {
         self.logger = logger
         let pace = WorkerPace(
             interval: configuration.pollInterval,
-            unsearched: "Due sources could not be queried",
+            unfinished: "Due sources could not be queried",
             resumes: true
         )
         loop = WorkerLoop(ReplicationPlaces(configuration), pace: pace, logger: logger)

@@ -80,7 +80,7 @@ package final class WebhookCourier: LeasedWorker {
             ),
             pace: WorkerPace(
                 interval: configuration.pollInterval,
-                unsearched: "Due webhooks could not be queried",
+                unfinished: "Due webhooks could not be queried",
                 // by key: what lies behind the endpoints that found no place has its turn, too
                 resumes: true,
                 grace: configuration.grace
