@@ -12,19 +12,15 @@ extension Pool {
         attempts: Int = 5,
         _ body: nonisolated(nonsending) (Connection) async throws -> T
     ) async throws -> T {
-        var attempt = 1
-        while true {
-            do {
-                return try await withConnection { connection in
-                    _ = try await connection.run(.begin)
-                    let value = try await body(connection)
-                    _ = try await connection.run(.commit)
-                    return value
-                }
-            } catch let error as PostgresError where error.isRetryable && attempt < attempts {
-                let pause = Self.retryBackoff.delay(afterFailures: attempt, jitter: .random(in: 0...1))
-                try await Task.sleep(for: pause)
-                attempt += 1
+        let retry = Retry(attempts) { Self.retryBackoff.delay(afterFailures: $0, jitter: .random(in: 0...1)) }
+        return try await retry.run { error, _ in
+            !Task.isCancelled && (error as? PostgresError)?.isRetryable ?? false
+        } _: {
+            return try await withConnection { connection in
+                _ = try await connection.run(.begin)
+                let value = try await body(connection)
+                _ = try await connection.run(.commit)
+                return value
             }
         }
     }

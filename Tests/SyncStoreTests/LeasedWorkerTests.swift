@@ -45,13 +45,13 @@ import Testing
         init(
             _ items: [Item],
             renewInterval: Double? = nil,
-            _ configure: (inout WorkerLoop<TwoPlaces>.Pace) -> Void = { _ in },
+            _ configure: (inout WorkerPace) -> Void = { _ in },
             body: @escaping @Sendable (Worker, Item) async -> Void
         ) {
             self.items = Mutex(items)
             self.renewInterval = renewInterval
             self.body = body
-            var pace = WorkerLoop<TwoPlaces>.Pace(interval: 0.02, unsearched: "Due items could not be queried")
+            var pace = WorkerPace(interval: 0.02, unfinished: "Due items could not be queried")
             configure(&pace)
             var logger = Logger(label: "test")
             logger.logLevel = .critical
@@ -89,11 +89,14 @@ import Testing
     }
 
     /// Lets callers pass once it is open.
-    private struct Gate {
-        private let stream = AsyncStream<Never>.makeStream()
+    private final class Gate: Sendable {
+        private let isOpen = Atomic(false)
 
-        func open() { stream.continuation.finish() }
-        func pass() async { for await _ in stream.stream {} }
+        func open() { isOpen.store(true, ordering: .releasing) }
+
+        func pass() async {
+            while !isOpen.load(ordering: .acquiring), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+        }
     }
 
     private static func items(_ count: Int) -> [Item] {
@@ -149,7 +152,8 @@ import Testing
     }
 
     @Test func `a shutdown waits for requests in flight until the grace period ends`() async throws {
-        let (answers, grace) = (Mutex<[String]>([]), Gate())
+        let answers = Mutex<[String]>([])
+        let grace = Gate()
         let worker = Worker(Self.items(1)) { pace in
             pace.grace = 600
             pace.sleep = { seconds in

@@ -14,7 +14,7 @@ package struct IngestFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let replication: ReplicationWorker
     private let poller: Poller?
-    private let census: SourceCensus
+    private let census: Census<[SourceKind: SourceStore.Census]>
 
     package static let tables: [StoredTable] = [.serviceTokens, .sources]
 
@@ -41,7 +41,8 @@ package struct IngestFeature: GatewayFeature {
         poller = http.probes.map { reader in
             Poller(store: gateway.store, upstream: reader, configuration: polling, logger: gateway.logger)
         }
-        census = SourceCensus(store: gateway.store.sources)
+        let sources = gateway.store.sources
+        census = Census { try await sources.census() }
     }
 
     package var services: [any Service] { [replication] + (poller.map { [$0] } ?? []) + [census] }

@@ -13,7 +13,7 @@ package import Telemetry
 package struct WebhooksFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let courier: WebhookCourier
-    private let census: WebhookCensus
+    private let census: Census<WebhookStore.Census>
 
     package static let tables: [StoredTable] = [.webhookDeliveries, .webhookEndpoints]
 
@@ -38,7 +38,7 @@ package struct WebhooksFeature: GatewayFeature {
             configuration: settings,
             logger: gateway.logger
         )
-        census = WebhookCensus(store: store)
+        census = Census { try await store.census() }
     }
 
     package static var participants: [any CommitParticipant] { [WebhookParticipant()] }

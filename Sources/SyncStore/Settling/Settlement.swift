@@ -284,25 +284,22 @@ package struct Settlement: Sendable {
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws -> SettlePlan? {
         let entry = try await catalog.entry(lane.organization)
-        var attempt = 1
-        while true {
-            do {
-                return try await pool.transaction { connection in
-                    let reader = SettleReader(connection: connection, lane: lane, seal: seal)
-                    let found = try await reader.begin(ids, screen, hasContents: hasContents, type: entry.type)
-                    guard let (state, subjects) = found else { return nil }
-                    let moment = now()
-                    var plan = SettlePlan(state)
-                    let more = try await body(reader, state, subjects, &plan)
-                    plan.finish(now: moment)
-                    let writer = SettleWriter(lane: lane, now: moment, seal: seal)
-                    let queries = try writer.queries(plan) + more
-                    if !queries.isEmpty { _ = try await connection.run(queries, timeout: writeTimeout) }
-                    if let show, !subjects.isEmpty { try await reader.details(ids).forEach(show) }
-                    return plan
-                }
-            } catch let error as PostgresError where error.sqlState == "23505" && attempt < Self.attempts {
-                attempt += 1
+        return try await Retry(Self.attempts).run { error, _ in
+            (error as? PostgresError)?.sqlState == "23505"
+        } _: {
+            try await pool.transaction { connection in
+                let reader = SettleReader(connection: connection, lane: lane, seal: seal)
+                let found = try await reader.begin(ids, screen, hasContents: hasContents, type: entry.type)
+                guard let (state, subjects) = found else { return nil }
+                let moment = now()
+                var plan = SettlePlan(state)
+                let more = try await body(reader, state, subjects, &plan)
+                plan.finish(now: moment)
+                let writer = SettleWriter(lane: lane, now: moment, seal: seal)
+                let queries = try writer.queries(plan) + more
+                if !queries.isEmpty { _ = try await connection.run(queries, timeout: writeTimeout) }
+                if let show, !subjects.isEmpty { try await reader.details(ids).forEach(show) }
+                return plan
             }
         }
     }

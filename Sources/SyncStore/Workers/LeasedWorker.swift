@@ -1,7 +1,5 @@
-import Logging
 package import ServiceLifecycle
 package import SyncModel
-import Synchronization
 
 /// A service that finds due rows, leases them, and works on each; one worker of all replicas has a row at a time.
 ///
@@ -40,6 +38,8 @@ package protocol LeasedWorker: Service {
 
 extension LeasedWorker {
     package var renewal: LeaseRenewal<Lease>? { nil }
+
+    package func report(_ problem: Problem, on item: Places.Item) { loop.noteUnfinished(problem) }
 
     package func run() async throws { await runUntilShutdown() }
 
@@ -96,7 +96,7 @@ extension LeasedWorker {
                     tasks.addTask { await self.work(on: item) }
                 }
             } catch {
-                return loop.logger.debug(loop.pace.unsearched, metadata: ["reason": "\(error.detail)"])
+                return loop.noteUnfinished(error)
             }
             if cursor != nil, !loop.places.hasRoom {
                 loop.noteFull()
@@ -140,6 +140,11 @@ extension LeasedWorker {
         }
         return try result.get()
     }
+}
+
+extension LeasedWorker where Lease == Places.Item {
+    /// The search has claimed the item.
+    package func claim(_ item: Places.Item) -> Lease? { item }
 }
 
 /// How a worker keeps a lease during long work.

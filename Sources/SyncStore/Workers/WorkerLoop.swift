@@ -1,44 +1,56 @@
 import Foundation
 package import Logging
+package import Postgres
+package import SyncModel
 import Synchronization
+
+/// When a ``LeasedWorker`` searches, and how long it takes to end.
+package struct WorkerPace: Sendable {
+    /// How often the database is searched, in seconds, before jitter.
+    package var interval: Double
+    /// The message that is logged if a search fails, or by default the work on an item.
+    package var unfinished: Logger.Message
+    /// Whether a search that found no place for all items continues there the next time.
+    package var resumes: Bool
+    /// Whether a released place is filled immediately if an item waits for one, instead of at the next search.
+    package var refills: Bool
+    /// How long requests in flight may take once the gateway shuts down, in seconds.
+    package var grace: Double
+    /// Pauses for some seconds, unless the task is cancelled.
+    package var sleep: @Sendable (Double) async -> Void = { try? await Task.sleep(for: .seconds($0)) }
+
+    package init(
+        interval: Double,
+        unfinished: Logger.Message,
+        resumes: Bool = false,
+        refills: Bool = false,
+        grace: Double = 0
+    ) {
+        self.interval = interval
+        self.unfinished = unfinished
+        self.resumes = resumes
+        self.refills = refills
+        self.grace = grace
+    }
+}
 
 /// The state of a ``LeasedWorker``: its places, its wake-ups, and its requests in flight.
 package final class WorkerLoop<Places: WorkPlaces>: Sendable {
-    package struct Pace: Sendable {
-        /// How often the database is searched, in seconds, before jitter.
-        package var interval: Double
-        /// The message that is logged if a search fails.
-        package var unsearched: Logger.Message
-        /// Whether a search that found no place for all items continues there the next time.
-        package var resumes = false
-        /// Whether a released place is filled immediately if an item waits for one, instead of at the next search.
-        package var refills = false
-        /// How long requests in flight may take once the gateway shuts down, in seconds.
-        package var grace: Double = 0
-        /// Pauses for some seconds, unless the task is cancelled.
-        package var sleep: @Sendable (Double) async -> Void = { try? await Task.sleep(for: .seconds($0)) }
-
-        package init(interval: Double, unsearched: Logger.Message) {
-            self.interval = interval
-            self.unsearched = unsearched
-        }
-    }
-
     private struct InFlight {
         var cancels: [UUID: @Sendable () -> Void] = [:]
         var isCancelled = false
     }
 
     package let places: Places
-    let pace: Pace
-    let logger: Logger
+    let pace: WorkerPace
+    private let logger: Logger
     let bell = Doorbell()
     /// Whether an item waits for a place.
     private let isFull = Atomic(false)
     private let isDraining = Atomic(false)
     private let inFlight = Mutex(InFlight())
 
-    package init(_ places: Places, pace: Pace, logger: Logger) {
+    package init(_ places: Places, pace: WorkerPace, logger: Logger) {
         self.places = places
         self.pace = pace
         self.logger = logger
@@ -69,10 +81,30 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
         }
     }
 
+    /// Writes the outcome of work; retries while the database is unavailable, but not for long once the gateway shuts
+    /// down.
+    ///
+    /// - Parameter drainAttempts: attempts once the gateway shuts down, or the task is cancelled.
+    package func write<Value: Sendable>(
+        _ retry: Retry = Retry(20, milliseconds: 250...750),
+        drainAttempts: Int = 5,
+        _ body: () async throws(Problem) -> Value
+    ) async throws(Problem) -> Value {
+        try await retry.run { (_: Problem, failures) in
+            failures < drainAttempts || !ends
+        } _: { () async throws(Problem) -> Value in
+            try await body()
+        }
+    }
+
     func take(_ items: [Places.Item]) -> [Places.Item] {
         let (taken, isCrowded) = places.take(items)
         if isCrowded { noteFull() }
         return taken
+    }
+
+    func noteUnfinished(_ problem: Problem) {
+        logger.debug(pace.unfinished, metadata: ["reason": "\(problem.detail)"])
     }
 
     func noteFull() { isFull.store(true, ordering: .relaxed) }

@@ -59,8 +59,8 @@ import Testing
         SourceAdminStatements.all,
         IngestStatements.reading, IngestStatements.writing, IngestCommit.statements, IngestPruning.statements,
         AuditStatements.all, EndedSessions.statements, NowStatements.all, Schema.obstacleStatements,
-        StuckGroups.statements, StuckWay.statements, StoryStatements.all, LaneListing.statements,
-        StoppedLanes.statements, OperationCandidates.statements, [OperationScreen.statement], OperationStatements.all,
+        StuckGroups.statements, StoryStatements.all, LaneListing.statements,
+        StoppedLanes.statements, FailureStatements.all, [OperationScreen.statement], OperationStatements.all,
         [
             StuckCounts.ofOrganizations, RetentionStatus.statement, Administration.subjectsStatement,
             Administration.sourcesStatement,

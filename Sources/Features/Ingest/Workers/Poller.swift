@@ -52,17 +52,19 @@ package final class Poller: LeasedWorker {
         self.upstream = upstream
         self.configuration = configuration
         self.logger = logger
-        let places = RunningHosts<SourceKey>(
-            places: configuration.places,
-            requestsPerPlace: configuration.requestsPerPlace,
-            share: configuration.placesOfOrganization
+        loop = WorkerLoop(
+            RunningHosts(
+                places: configuration.places,
+                requestsPerPlace: configuration.requestsPerPlace,
+                share: configuration.placesOfOrganization
+            ),
+            pace: WorkerPace(
+                interval: configuration.pollInterval,
+                unfinished: "Due sources could not be queried",
+                refills: true
+            ),
+            logger: logger
         )
-        var pace = WorkerLoop<RunningHosts<SourceKey>>.Pace(
-            interval: configuration.pollInterval,
-            unsearched: "Due sources could not be queried"
-        )
-        pace.refills = true
-        loop = WorkerLoop(places, pace: pace, logger: logger)
     }
 
     // MARK: - Leases
@@ -123,15 +125,10 @@ package final class Poller: LeasedWorker {
 
     /// Writes the result of a source's run; retries while the database is unavailable.
     private func written(_ outcome: SourceOutcome, _ claim: ClaimedSource) async -> Bool {
-        for attempt in 1... {
-            do throws(Problem) {
-                return try await store.sources.finish(claim, outcome)
-            } catch {
-                if attempt >= 20 || loop.ends && attempt >= 5 { break }
-                try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
-            }
+        let isWritten = try? await loop.write { () async throws(Problem) in
+            try await store.sources.finish(claim, outcome)
         }
-        return false
+        return isWritten ?? false
     }
 
     // MARK: - Metrics and logs

@@ -1,5 +1,6 @@
 import Foundation
 package import Logging
+import Postgres
 import SyncDispatch
 package import SyncModel
 package import SyncStore
@@ -57,11 +58,11 @@ package final class ReplicationWorker: LeasedWorker {
         self.door = door
         self.configuration = configuration
         self.logger = logger
-        var pace = WorkerLoop<ReplicationPlaces>.Pace(
+        let pace = WorkerPace(
             interval: configuration.pollInterval,
-            unsearched: "Due sources could not be queried"
+            unfinished: "Due sources could not be queried",
+            resumes: true
         )
-        pace.resumes = true
         loop = WorkerLoop(ReplicationPlaces(configuration), pace: pace, logger: logger)
     }
 
@@ -140,14 +141,9 @@ package final class ReplicationWorker: LeasedWorker {
     /// Writes an outcome, with patience while the gateway's database is unavailable: an operator has to see why a source
     /// stopped.
     private func write(_ outcome: SourceOutcome, _ claim: ClaimedSource) async throws(Problem) {
-        for attempt in 1... {
-            do throws(Problem) {
-                _ = try await store.sources.finish(claim, outcome)
-                return
-            } catch {
-                if attempt >= 60 || loop.ends { throw error }
-                try? await Task.sleep(for: .milliseconds(Int.random(in: 500...1_000)))
-            }
+        let retry = Retry(60, milliseconds: 500...1_000)
+        _ = try await loop.write(retry, drainAttempts: 1) { () async throws(Problem) in
+            try await store.sources.finish(claim, outcome)
         }
     }
 

@@ -28,7 +28,7 @@ package struct OperationRow: WorkItem {
     /// Why it failed.
     package let error: String?
     /// The last mutation that it read.
-    let place: OperationCandidates.Place?
+    let place: FailureQuery.Place?
     /// The gateway that works on it.
     package let gateway: UUID?
     let token: Int64
@@ -70,7 +70,7 @@ package struct OperationRow: WorkItem {
         let at = try row.optionalMoment("place_at")
         let user = try row.optionalUUID("place_user")
         let mutation = try row.optionalUUID("place_id")
-        place = at.map { OperationCandidates.Place(at: $0, user: user ?? UUID.least, id: mutation ?? UUID.least) }
+        place = at.map { FailureQuery.Place(at: $0, user: user ?? UUID.least, id: mutation ?? UUID.least) }
         gateway = try row.optionalUUID("lease_owner")
         token = try row.int64("lease_token")
         createdAt = try row.moment("created_at")

@@ -11,9 +11,9 @@ package struct OperationScreen: SettlementScreen {
     let organization: UUID
     let operation: UUID
     let lease: Int64
-    let found: [OperationCandidates.Place]
+    let found: [FailureQuery.Place]
 
-    package init(organization: UUID, operation: UUID, lease: Int64, found: [OperationCandidates.Place]) {
+    package init(organization: UUID, operation: UUID, lease: Int64, found: [FailureQuery.Place]) {
         self.organization = organization
         self.operation = operation
         self.lease = lease

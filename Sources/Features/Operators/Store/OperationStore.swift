@@ -41,30 +41,19 @@ package struct OperationStore: Sendable {
     package func preview(_ draft: OperationDraft, in organization: UUID) async throws(Problem) -> Preview {
         let count: BoundedCount
         let users: BoundedCount
-        let places: [OperationCandidates.Place]
+        let places: [FailureQuery.Place]
         do {
             let moment = now()
-            let matches = OperationCandidates.count(
-                draft.filter,
-                ids: draft.ids,
-                organization: organization,
-                until: moment
-            )
-            let look = OperationCandidates.look(
-                draft.filter,
-                ids: draft.ids,
-                organization: organization,
-                after: nil,
-                until: moment,
-                limit: Self.sample
-            )
+            let search = FailureQuery(draft.filter, ids: draft.ids, of: organization)
+            let matches = search.count(until: moment)
+            let look = search.oldest(behind: nil, until: moment, limit: Self.sample)
             let results = try await pool.readByIndex([matches, look[0]])
             guard var row = results[0].first else { throw PostgresError(.decoding, "a count without a row") }
             let (found, owners, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
             count = Self.bounded(found, isCut)
             let isMany = isCut && draft.filter.user == nil
             users = BoundedCount(found: isMany ? owners + 1 : owners, limit: isMany ? owners : BoundedCount.limit)
-            places = try results[1].read(OperationCandidates.Place.init)
+            places = try results[1].read(FailureQuery.Place.init)
         } catch {
             throw failure.problem(error, doing: "preview an operation")
         }
@@ -80,8 +69,9 @@ package struct OperationStore: Sendable {
     private func total(_ draft: OperationDraft, in organization: UUID, at moment: Timestamp) async throws
         -> BoundedCount
     {
-        let matches = OperationCandidates.count(draft.filter, ids: draft.ids, organization: organization, until: moment)
-        let rows = try await pool.readByIndex(matches)
+        let rows = try await pool.readByIndex(
+            FailureQuery(draft.filter, ids: draft.ids, of: organization).count(until: moment)
+        )
         guard var row = rows.first else { throw PostgresError(.decoding, "a count without a row") }
         let (found, _, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
         return Self.bounded(found, isCut)

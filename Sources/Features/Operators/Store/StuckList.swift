@@ -12,11 +12,6 @@ package struct StuckList: Sendable {
         package let next: String?
     }
 
-    /// Mutations that one page reads.
-    static let scan: Int64 = 10_000
-    /// Open mutations of a lane that are searched for a user's.
-    static let laneScan: Int64 = 50_000
-
     let pool: Pool
     let catalog: Catalog
     let failure: StoreFailure
@@ -34,9 +29,9 @@ package struct StuckList: Sendable {
     ) async throws(Problem) -> Page {
         let start = try StuckCursor(cursor, filter, organization)
         do {
-            let (query, edgeQuery) = StuckWay(filter, organization).queries(filter, start.place, limit: limit)
-            let results = try await pool.readByIndex([query, edgeQuery].compactMap(\.self))
-            let edge = edgeQuery == nil ? nil : try results[1].read(StuckPlace.init).first
+            let queries = FailureQuery(filter, of: organization).newest(behind: start.place, limit: limit + 1)
+            let results = try await pool.readByIndex(queries)
+            let edge = queries.count < 2 ? nil : try results[1].read(StuckPlace.init).first
             let mutations = try await read(results[0])
             let page = mutations.prefix(limit)
             let isCut = mutations.count > limit
@@ -49,7 +44,7 @@ package struct StuckList: Sendable {
 
     /// Returns the mutations at some places.
     package func mutations(
-        at places: [OperationCandidates.Place],
+        at places: [FailureQuery.Place],
         in organization: UUID
     ) async throws(Problem) -> [StuckMutation] {
         guard !places.isEmpty else { return [] }

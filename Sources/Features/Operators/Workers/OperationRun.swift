@@ -138,22 +138,16 @@ package struct OperationRun: Sendable {
     /// Nil if another gateway has the operation, or if it has ended.
     private func step(_ operation: OperationRow, limit: Int) async throws(Problem) -> Step? {
         guard let organization = try await catalog.organization(operation.organization) else { return nil }
-        let found: [OperationCandidates.Place]
-        let edge: OperationCandidates.Place?
+        let found: [FailureQuery.Place]
+        let edge: FailureQuery.Place?
         do {
-            let looks = OperationCandidates.look(
-                operation.filter,
-                ids: operation.ids,
-                organization: operation.organization,
-                after: operation.place,
-                until: operation.createdAt,
-                limit: limit
-            )
+            let looks = FailureQuery(operation.filter, ids: operation.ids, of: operation.organization)
+                .oldest(behind: operation.place, until: operation.createdAt, limit: limit)
             let held = Query(OperationStatements.held, operation.lease)
             let results = try await pool.readByIndex([held] + looks)
             guard results[0].count > 0 else { return nil }
-            found = try results[1].read(OperationCandidates.Place.init)
-            edge = try results[2].read(OperationCandidates.Place.init).first
+            found = try results[1].read(FailureQuery.Place.init)
+            edge = try results[2].read(FailureQuery.Place.init).first
         } catch {
             throw failure.problem(error, doing: "look for an operation's mutations")
         }
@@ -171,7 +165,7 @@ package struct OperationRun: Sendable {
 
     /// A failure of one lane does not stop the others; a failure of the database does.
     private func settle(
-        _ places: [OperationCandidates.Place],
+        _ places: [FailureQuery.Place],
         of user: UUID,
         in organization: Organization,
         _ operation: OperationRow
@@ -212,7 +206,7 @@ package struct OperationRun: Sendable {
     private func advance(
         _ operation: OperationRow,
         _ tally: OperationTally,
-        to place: OperationCandidates.Place?
+        to place: FailureQuery.Place?
     ) async throws(Problem) -> OperationRow? {
         let moment = now()
         var parameters = operation.lease

@@ -45,10 +45,7 @@ package final class OperationService: LeasedWorker {
         self.retentionDays = retentionDays
         self.turn = turn
         self.logger = logger
-        let pace = WorkerLoop<ClaimedPlaces<OperationRow>>.Pace(
-            interval: lookInterval,
-            unsearched: "Due operations could not be queried"
-        )
+        let pace = WorkerPace(interval: lookInterval, unfinished: "Due operations could not be queried")
         loop = WorkerLoop(ClaimedPlaces(Self.places), pace: pace, logger: logger)
     }
 
@@ -86,8 +83,6 @@ package final class OperationService: LeasedWorker {
         return [found]
     }
 
-    package func claim(_ operation: OperationRow) -> OperationRow? { operation }
-
     /// Works on an operation until it ends, or its turn does.
     package func work(on operation: OperationRow) async -> Bool {
         let organization = operation.organization
@@ -102,9 +97,6 @@ package final class OperationService: LeasedWorker {
         }
         return true
     }
-
-    /// The runner logs why an operation is interrupted.
-    package func report(_ problem: Problem, on operation: OperationRow) {}
 
     /// How long an operation keeps its place.
     private final class Turn: Sendable {

@@ -51,10 +51,7 @@ package final class RetentionService: LeasedWorker {
         self.interval = interval
         self.now = now
         self.logger = logger
-        let pace = WorkerLoop<ClaimedPlaces<RetentionLease>>.Pace(
-            interval: lookInterval,
-            unsearched: "Retention was interrupted"
-        )
+        let pace = WorkerPace(interval: lookInterval, unfinished: "Retention was interrupted")
         loop = WorkerLoop(ClaimedPlaces(1), pace: pace, logger: logger)
     }
 
@@ -84,12 +81,6 @@ package final class RetentionService: LeasedWorker {
             let lease = try await store.retention.claim(owner: owner, interval: interval)
         else { return [] }
         return [lease]
-    }
-
-    package func claim(_ lease: RetentionLease) -> RetentionLease? { lease }
-
-    package func report(_ problem: Problem, on lease: RetentionLease) {
-        logger.debug("Retention was interrupted", metadata: ["reason": "\(problem.detail)"])
     }
 
     package func work(on lease: RetentionLease) async throws(Problem) -> Bool {

@@ -23,7 +23,6 @@ package final class ErasureService: LeasedWorker {
 
     private let erasing: UserErasing
     private let lookInterval: Double
-    private let logger: Logger
     private let shared = Mutex(State())
     /// When the upstreams of organizations last failed here.
     private let failures = Mutex([UUID: ContinuousClock.Instant]())
@@ -33,12 +32,8 @@ package final class ErasureService: LeasedWorker {
     package init(erasing: UserErasing, lookInterval: Double = 15, logger: Logger) {
         self.erasing = erasing
         self.lookInterval = lookInterval
-        self.logger = logger
-        let pace = WorkerLoop<ClaimedPlaces<UserErasureRow>>.Pace(
-            interval: lookInterval,
-            unsearched: "Erasing was interrupted"
-        )
         // erasing itself needs no place
+        let pace = WorkerPace(interval: lookInterval, unfinished: "Erasing was interrupted")
         loop = WorkerLoop(ClaimedPlaces(.max), pace: pace, logger: logger)
     }
 
@@ -64,17 +59,11 @@ package final class ErasureService: LeasedWorker {
         return erasure.state == .telling && mayAsk && !unavailable.contains(erasure.organization) ? [erasure] : []
     }
 
-    package func claim(_ erasure: UserErasureRow) -> UserErasureRow? { erasure }
-
     /// Notifies the upstream; if that fails, the organization's upstream rests until the next look.
     package func work(on erasure: UserErasureRow) async throws(Problem) -> Bool {
         let isTaken = try await erasing.askUpstream(erasure)
         if !isTaken { failures.withLock { $0[erasure.organization] = .now } }
         return true
-    }
-
-    package func report(_ problem: Problem, on erasure: UserErasureRow) {
-        logger.debug("Erasing was interrupted", metadata: ["reason": "\(problem.detail)"])
     }
 
     private var failed: Set<UUID> {

@@ -1,5 +1,6 @@
 package import Foundation
 package import Logging
+import Postgres
 package import SyncDispatch
 package import SyncModel
 package import SyncStore
@@ -71,19 +72,21 @@ package final class WebhookCourier: LeasedWorker {
         self.post = post
         self.configuration = configuration
         self.logger = logger
-        let places = RunningHosts<WebhookKey>(
-            places: configuration.places,
-            requestsPerPlace: configuration.requestsPerPlace,
-            share: configuration.placesOfOrganization
+        loop = WorkerLoop(
+            RunningHosts(
+                places: configuration.places,
+                requestsPerPlace: configuration.requestsPerPlace,
+                share: configuration.placesOfOrganization
+            ),
+            pace: WorkerPace(
+                interval: configuration.pollInterval,
+                unfinished: "Due webhooks could not be queried",
+                // by key: what lies behind the endpoints that found no place has its turn, too
+                resumes: true,
+                grace: configuration.grace
+            ),
+            logger: logger
         )
-        var pace = WorkerLoop<RunningHosts<WebhookKey>>.Pace(
-            interval: configuration.pollInterval,
-            unsearched: "Due webhooks could not be queried"
-        )
-        // by key: what lies behind the endpoints that found no place has its turn, too
-        pace.resumes = true
-        pace.grace = configuration.grace
-        loop = WorkerLoop(places, pace: pace, logger: logger)
     }
 
     // MARK: - News of upstreams
@@ -110,18 +113,16 @@ package final class WebhookCourier: LeasedWorker {
     }
 
     private func tell(_ news: UpstreamNews) async {
-        for attempt in 1...20 {
-            do throws(Problem) {
-                return try await store.record(upstream: news.organization, isDown: news.isDown, reason: news.reason)
-            } catch {
-                if Task.isCancelled || attempt == 20 {
-                    // another request finds it out again
-                    known.withLock { $0[news.organization] = nil }
-                    logger.warning("An upstream's state was not written", metadata: ["reason": "\(error.detail)"])
-                    return
-                }
-                try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
+        do throws(Problem) {
+            try await Retry(20, milliseconds: 250...750).run { (_: Problem, _) in
+                !Task.isCancelled
+            } _: { () async throws(Problem) in
+                try await store.record(upstream: news.organization, isDown: news.isDown, reason: news.reason)
             }
+        } catch {
+            // another request finds it out again
+            known.withLock { $0[news.organization] = nil }
+            logger.warning("An upstream's state was not written", metadata: ["reason": "\(error.detail)"])
         }
     }
 
@@ -206,21 +207,14 @@ package final class WebhookCourier: LeasedWorker {
         _ results: Results,
         releases: Bool
     ) async throws(Problem) -> WebhookStore.Step? {
-        var attempt = 1
-        while true {
-            do throws(Problem) {
-                return try await store.step(
-                    lease,
-                    results.outcomes,
-                    answers: results.answers,
-                    sameRound: results.sameRound,
-                    releases: releases
-                )
-            } catch {
-                if attempt >= 20 || loop.ends && attempt >= 5 { throw error }
-                attempt += 1
-                try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
-            }
+        try await loop.write { () async throws(Problem) in
+            try await store.step(
+                lease,
+                results.outcomes,
+                answers: results.answers,
+                sameRound: results.sameRound,
+                releases: releases
+            )
         }
     }
 

@@ -148,7 +148,7 @@ import Testing
         let entries = try await one.pushStuck(3)
         _ = try await gateway.operation(#""kind":"discard","filter":{}"#, in: one.organization.id)
         let claimed = try #require(try await gateway.store.operationRun(of: UUID()).claim())
-        let found = entries.map { OperationCandidates.Place(at: gateway.clock.now, user: one.user, id: $0.id) }
+        let found = entries.map { FailureQuery.Place(at: gateway.clock.now, user: one.user, id: $0.id) }
         gateway.clock.advance(seconds: 1)
         let anew = gateway.clock.now.rfc3339
         try await one.execute("UPDATE mutations SET stuck_at = '\(anew)' WHERE id = '\(entries[1].id)'")

@@ -20,11 +20,16 @@ import Testing
         let none = "'{}', NULL, NULL, NULL"
         let conflicts = "'{conflict}', NULL, NULL, NULL"
         let newest = "'infinity', \(last), \(last), \(last)"
+        let newestOfOne = "\(organization), 'infinity', \(last), \(last), 'infinity'"
         let group = "'task', 'upstream_rejected', 422::int2"
         let story = "\(lane), '\(mutation)'"
         let oldest = "\(organization), '-infinity', \(first), \(first), 'infinity'"
         let operation = "\(organization), \(first)"
         let ids = "ARRAY['\(mutation)', \(first)]::uuid[]"
+        func page(_ statements: FailureStatements, _ path: FailureQuery.Path) -> Statement { statements.page(path) }
+        func edge(_ statements: FailureStatements, _ path: FailureQuery.Path) -> Statement {
+            statements.edge(path) ?? FailureStatements.noEdge
+        }
         let groups: [(Statement, String, Int)] = [
             (StuckGroups.ownersStatement, "\(first), \(last), 101", 400),
             (
@@ -32,18 +37,18 @@ import Testing
                 "ARRAY[\(organization)]::uuid[], '{\"\"}', '{\"\"}', '{-1}', 200, 101, 10001, \(none)", 20_000
             ),
             // a page ends with its rows, and its search at the limit
-            (StuckWay.pageOfAll, "\(newest), 10000, \(none), 21", 300),
-            (StuckWay.edgeOfAll, "\(newest), 100", 400),
-            (StuckWay.pageOfOrganization, "\(newest), \(organization), 10000, \(none), 21", 300),
-            (StuckWay.edgeOfOrganization, "\(newest), \(organization), 100", 400),
-            (StuckWay.pageOfGroup, "\(newest), \(organization), \(group), 10000, \(none), 21", 300),
-            (StuckWay.edgeOfGroup, "\(newest), \(organization), \(group), 100", 400),
-            (StuckWay.pageOfUser, "\(newest), \(lane), 50000, \(none), 21", 300),
+            (page(.newest, .everywhere), "\(newest), 10000, \(none), 21", 300),
+            (edge(.newest, .everywhere), "\(newest), 100", 400),
+            (page(.newest, .organization), "\(newestOfOne), 10000, \(none), 21", 300),
+            (edge(.newest, .organization), "\(newestOfOne), 100", 400),
+            (page(.newest, .group), "\(newestOfOne), \(group), 10000, \(none), 21", 300),
+            (edge(.newest, .group), "\(newestOfOne), \(group), 100", 400),
+            (page(.newest, .user), "\(newestOfOne), '\(phone.user)', 50000, \(none), 21", 300),
             // from group to group, and the next of each
-            (StuckWay.pageOfSomeGroups, "\(newest), \(organization), 10000, \(conflicts), 21", 1_500),
-            (StuckWay.edgeOfSomeGroups, "\(newest), \(organization), 10000", 500),
-            (StuckWay.pageOfSomeGroupsOfAll, "\(newest), 10000, \(conflicts), 21", 1_500),
-            (StuckWay.edgeOfSomeGroupsOfAll, "\(newest), 10000", 500),
+            (page(.newest, .someGroups), "\(newestOfOne), 10000, \(conflicts), 21", 1_500),
+            (edge(.newest, .someGroups), "\(newestOfOne), 10000", 500),
+            (page(.newest, .someGroupsOfAll), "\(newest), 10000, \(conflicts), 21", 1_500),
+            (edge(.newest, .someGroupsOfAll), "\(newest), 10000", 500),
             (NowStatements.troubled, "101", 1_500),
             (StuckCounts.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 2_500),
         ]
@@ -66,20 +71,20 @@ import Testing
             (StoryStatements.resolved, "\(lane), ARRAY['\(mutation)']::uuid[]", 100),
         ]
         let operations: [(Statement, String, Int)] = [
-            (OperationCandidates.pageOfOrganization, "\(oldest), 5000, \(none), 20", 300),
-            (OperationCandidates.edgeOfOrganization, "\(oldest), 100", 400),
-            (OperationCandidates.pageOfGroup, "\(oldest), \(group), 5000, \(none), 20", 300),
-            (OperationCandidates.edgeOfGroup, "\(oldest), \(group), 100", 400),
-            (OperationCandidates.pageOfSomeGroups, "\(oldest), 5000, \(conflicts), 20", 1_500),
-            (OperationCandidates.edgeOfSomeGroups, "\(oldest), 5000", 500),
-            (OperationCandidates.pageOfIDs, "\(oldest), \(ids), \(none), NULL, 20", 300),
-            (OperationCandidates.pageOfUser, "\(oldest), '\(phone.user)', \(none), 20", 300),
+            (page(.oldest, .organization), "\(oldest), 5000, \(none), 20", 300),
+            (edge(.oldest, .organization), "\(oldest), 100", 400),
+            (page(.oldest, .group), "\(oldest), \(group), 5000, \(none), 20", 300),
+            (edge(.oldest, .group), "\(oldest), \(group), 100", 400),
+            (page(.oldest, .someGroups), "\(oldest), 5000, \(conflicts), 20", 1_500),
+            (edge(.oldest, .someGroups), "\(oldest), 5000", 500),
+            (page(.oldest, .ids), "\(oldest), \(ids), \(none), NULL, 20", 300),
+            (page(.oldest, .user), "\(oldest), '\(phone.user)', 50000, \(none), 20", 300),
             // these read the rows that they count
-            (OperationCandidates.countOfOrganization, "\(organization), 'infinity', \(none)", 20_000),
-            (OperationCandidates.countOfGroup, "\(organization), 'infinity', \(group), \(none)", 400),
-            (OperationCandidates.countOfSomeGroups, "\(organization), 'infinity', \(conflicts)", 5_000),
-            (OperationCandidates.countOfIDs, "\(organization), 'infinity', \(ids), \(none), NULL", 300),
-            (OperationCandidates.countOfUser, "\(organization), 'infinity', '\(phone.user)', \(none)", 300),
+            (FailureStatements.count(.organization), "\(organization), 'infinity', \(none)", 20_000),
+            (FailureStatements.count(.group), "\(organization), 'infinity', \(group), \(none)", 400),
+            (FailureStatements.count(.someGroups), "\(organization), 'infinity', \(conflicts)", 5_000),
+            (FailureStatements.count(.ids), "\(organization), 'infinity', \(ids), \(none), NULL", 300),
+            (FailureStatements.count(.user), "\(organization), 'infinity', '\(phone.user)', \(none)", 300),
             (OperationStatements.running, "\(organization), 20", 100), (OperationStatements.find, operation, 100),
             (OperationStatements.listOfOrganization, "\(organization), 'infinity', \(last), \(last), NULL, 21", 300),
             (OperationStatements.listOfAll, "\(first), 'infinity', \(last), \(last), NULL, 21", 300),
