@@ -13,12 +13,14 @@ run: ## start a gateway with a private database; UPSTREAM=demo adds a REST API; 
 	$(if $(filter-out demo,$(UPSTREAM)),$(error UPSTREAM is '$(UPSTREAM)'; use 'demo' or omit it))
 	@scripts/bootstrap
 	$(RELEASE) --product sluice
+	$(if $(UPSTREAM),$(RELEASE) --product sluice-demo-upstream)
 	@exec .build/release/sluice dev $(if $(UPSTREAM),--demo-upstream) $(if $(PORT),--port $(PORT)) \
 		$(if $(OPERATIONS_PORT),--operations-port $(OPERATIONS_PORT))
 
 phones: ## show two phones that write offline, conflict and converge; LIVE=1 lets you control them
 	@scripts/bootstrap --phones
 	$(RELEASE) --product sluice
+	$(RELEASE) --product sluice-demo-upstream
 	swift build --package-path Examples/FieldNotes --scratch-path .build-examples
 	@exec scripts/phones $(if $(LIVE),--live)
 

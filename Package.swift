@@ -58,6 +58,7 @@ let package = Package(
     platforms: [.iOS(.v16), .macOS(.v13)],
     products: [
         .executable(name: "sluice", targets: ["Sluice"]),
+        .executable(name: "sluice-demo-upstream", targets: ["DemoUpstream"]),
         .library(name: "SluiceClient", targets: ["SluiceClient"]),
     ],
     traits: [
@@ -234,6 +235,21 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // The REST API of `sluice dev --demo-upstream`
+        .executableTarget(
+            name: "DemoUpstream",
+            dependencies: [
+                "CommandSupport", "JSONText", "SyncHTTP", "SyncModel", "SyncUpstream",
+                server("ArgumentParser", "swift-argument-parser"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+
         // For apps
         .target(
             name: "SluiceClient",
@@ -261,8 +277,8 @@ let package = Package(
         .testTarget(
             name: "GatewaySupport",
             dependencies: featureTargets + [
-                "CommandSupport", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel",
-                "SyncStore", "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
+                "CommandSupport", "DemoUpstream", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch",
+                "SyncHTTP", "SyncModel", "SyncStore", "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -307,7 +323,7 @@ let package = Package(
         .testTarget(
             name: "SluiceTests",
             dependencies: featureTargets + [
-                "CommandSupport", "Sluice", "StandardWebhooks", "SyncHTTP", "SyncModel", "SyncStore",
+                "CommandSupport", "DemoUpstream", "Sluice", "StandardWebhooks", "SyncHTTP", "SyncModel", "SyncStore",
                 server("Logging", "swift-log"),
             ],
             swiftSettings: settings
@@ -315,7 +331,8 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: featureTargets + [
-                "CommandSupport", "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks", "SyncHTTP",
+                "CommandSupport", "DemoUpstream", "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks",
+                "SyncHTTP",
                 "SyncModel", "SyncStore", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Crypto", "swift-crypto"),

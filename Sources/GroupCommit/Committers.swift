@@ -20,19 +20,16 @@ package final class Committers<Work: GroupWork>: Service {
     ///   - hasHeavyDesk: whether one more commits heavy jobs.
     ///   - limits: of a group.
     ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
-    ///   - routes: where the database is one of several servers.
-    ///   - probe: a write of one row, by which idle committers show that they can write; empty for none.
     package init(
         _ count: Int,
         doing work: Work,
         hasHeavyDesk: Bool = false,
         limits: GroupLimits = GroupLimits(),
-        connection: ConnectionConfiguration,
+        database: CommitterDatabase,
         metrics: CommitMetrics,
-        patience: Duration,
-        routes: Routes? = nil,
-        probe: [Query] = []
+        patience: Duration
     ) {
+        let routes = database.routes
         let desks = max(1, count)
         let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk, limits: limits)
         self.queue = queue
@@ -42,10 +39,14 @@ package final class Committers<Work: GroupWork>: Service {
                 work: work,
                 queue: queue,
                 desk: desk,
-                connection: CommitterConnection(connection, isInPlace: desk < desks, onDetour: routes?.onDetour),
+                connection: CommitterConnection(
+                    database.connection,
+                    isInPlace: desk < desks,
+                    onDetour: routes?.onDetour
+                ),
                 metrics: metrics,
                 routes: routes,
-                probe: probe
+                probe: database.probe
             )
         }
     }
@@ -112,4 +113,19 @@ package final class Committers<Work: GroupWork>: Service {
 
     /// Jobs that wait in all queues, for metrics.
     package var waiting: Int { queue.count }
+}
+
+/// The database of committers.
+package struct CommitterDatabase: Sendable {
+    package let connection: ConnectionConfiguration
+    /// Where the database is one of several servers.
+    package let routes: Routes?
+    /// A write of one row, by which idle committers show that they can write; empty for none.
+    package let probe: [Query]
+
+    package init(_ connection: ConnectionConfiguration, routes: Routes?, probe: [Query]) {
+        self.connection = connection
+        self.routes = routes
+        self.probe = probe
+    }
 }

@@ -69,9 +69,7 @@ enum Wiring {
         registry.addTokenMetrics(of: verifier, keeper)
         let upstream = upstream(settings, signer: signer, logger: logger)
         registry.addUpstreamMetrics(of: upstream)
-        var http = httpConfiguration(settings, signer: signer)
-        http.upstream = upstream
-        http.probes = upstream
+        let http = httpConfiguration(settings, signer: signer, upstream: upstream)
         var gateway = GatewayContext(store: store, configuration: http, registry: registry, logger: logger)
         gateway.verifier = verifier
         // features report the dispatcher's circuits, and the dispatcher reports upstreams to features
@@ -95,26 +93,32 @@ enum Wiring {
             onRunning: state.operationsListens
         )
         let server = PublicServer(gateway, verifier: verifier, features: features, onRunning: state.publicListens)
-        // They start in this order; they end in the opposite one, each after the one behind it has ended.
-        let services: [any Service] =
-            companions + (database.map { [$0] } ?? [])
+        let services =
+            companions + [database].compactMap { $0 }
             + [keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest]
             + features.flatMap(\.services)
             + [dispatcher, census, store.clusterCensus, operations, server, state]
+        // 13 s by default: a push in progress gets its usual time, and the remaining services some seconds more
+        try await run(services, within: settings.databasePatience.push + .milliseconds(8_500), logger: logger)
+        await upstream.shutdown()
+        await reader.shutdown()
+        await store.close()
+        logger.info("Sluice ended")
+    }
+
+    /// Runs services until a signal ends them.
+    ///
+    /// They start in this order. They end in the opposite one, each after the one behind it has ended.
+    private static func run(_ services: [any Service], within limit: Duration, logger: Logger) async throws {
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger
         )
-        // 13 s by default: a push in progress gets its usual time, and the remaining services some seconds more
-        configuration.maximumGracefulShutdownDuration = settings.databasePatience.push + .milliseconds(8_500)
+        configuration.maximumGracefulShutdownDuration = limit
         configuration.maximumCancellationDuration = .seconds(1)
         async let _ = SecondInterrupt.watch(logger: logger)
         try await ServiceGroup(configuration: configuration).run()
-        await upstream.shutdown()
-        await reader.shutdown()
-        await store.close()
-        logger.info("Sluice ended")
     }
 
     private static func upstream(_ settings: Settings, signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
@@ -159,8 +163,14 @@ enum Wiring {
         return workers
     }
 
-    private static func httpConfiguration(_ settings: Settings, signer: RequestSigner?) -> HTTPConfiguration {
+    private static func httpConfiguration(
+        _ settings: Settings,
+        signer: RequestSigner?,
+        upstream: HTTPUpstream
+    ) -> HTTPConfiguration {
         var configuration = HTTPConfiguration(now: SystemClock.now)
+        configuration.upstream = upstream
+        configuration.probes = upstream
         configuration.publicAddress = settings.publicAddress
         configuration.operationsAddress = settings.operationsAddress
         configuration.operatorTokens = settings.operatorTokens

@@ -9,33 +9,16 @@ package final class Store: Sendable {
     package let catalog: Catalog
     /// Resolves issuers' names of users and organizations.
     package let identities: Identities
-    /// Which listeners are served no more.
-    package let lastingCallers: LastingCallers
     /// Accepts pushes; a service to run.
     package let pushes: PushCommit
     /// Admits requests of organizations that have a quota; a service to run.
     package let quotas: RequestQuotas
     /// Wakes tasks that wait for a change; a service to run.
     package let notifier: ChangeNotifier
-    /// Computes the results of pushes without committing them.
-    package let previews: PushPreviewer
     /// Runs lanes step by step; a service to run.
     package let lanes: LaneStore
     /// Takes edits that were made elsewhere; a service to run.
     package let ingest: IngestCommit
-    package let mutations: MutationReader
-    package let mappings: MappingReader
-    /// Reads mutations that are not final.
-    package let backlog: BacklogReader
-    package let devices: DeviceRegistry
-    /// Reads the feed in permanent ids.
-    package let changes: ChangeReader
-    /// Reads the feed in a device's local ids.
-    package let pulls: DevicePuller
-    /// Reads the changes of a user's mutations and ids.
-    package let events: EventReader
-    /// Settles failed and conflicting mutations as people decide.
-    package let settling: Settlement
     /// Connections for everything but group commit.
     package let pool: Pool
     /// Connections to the server by which gateways notify each other of changes.
@@ -49,12 +32,8 @@ package final class Store: Sendable {
     package let now: TimeSource
     package let failure: StoreFailure
     package let logger: Logger
-    /// Features that add rows to the engine's transactions.
-    package let participants: [any CommitParticipant]
-    /// The schema's tables.
-    package let tables: [StoredTable]
-    /// Wraps the organizations' data keys; nil where nothing is sealed.
-    package let masterKeys: MasterKeys?
+    let configuration: StoreConfiguration
+    let stuckMutations: StuckMutations
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessPatience: Duration = .seconds(2)
@@ -67,169 +46,49 @@ package final class Store: Sendable {
 
     /// Opens nothing yet: connections are made at first use and again after they broke.
     package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
-        let failure = StoreFailure(logger: logger)
-        let cluster = Cluster()
-        let pooled = Self.connection(
-            configuration,
-            settings: Self.pooledSettings(with: configuration.patience),
-            cluster
-        )
-        let pool = Pool(
-            configuration: pooled,
-            maximum: configuration.poolSize,
-            acquireTimeout: configuration.patience.connection
-        )
-        let catalog = Catalog(
-            pool: pool,
-            cluster: cluster,
-            masterKeys: configuration.masterKeys,
-            now: now,
-            failure: failure
-        )
-        let stuckMutations = StuckMutations(pool: pool, failure: failure)
+        self.configuration = configuration
+        self.now = now
+        self.logger = logger
+        failure = StoreFailure(logger: logger)
+        cluster = Cluster()
+        let patience = configuration.patience
+        let pooled = Self.connection(configuration, settings: Self.pooledSettings(with: patience), cluster)
+        pool = Pool(configuration: pooled, maximum: configuration.poolSize, acquireTimeout: patience.connection)
+        let masterKeys = configuration.masterKeys
+        catalog = Catalog(pool: pool, cluster: cluster, masterKeys: masterKeys, now: now, failure: failure)
+        keyCheck = MasterKeyCheck(pool: pool, cluster: cluster, masterKeys: masterKeys)
+        identities = Identities(pool: pool, now: now, failure: failure)
+        catalog.whenReborn { [identities] in identities.invalidate() }
+        stuckMutations = StuckMutations(pool: pool, failure: failure)
+        quotas = RequestQuotas(pool: pool, cluster: cluster, now: now, failure: failure)
+        clusterCensus = ClusterCensus(pooled, cluster: cluster, logger: logger)
         var hinting = pooled
         hinting.uri = configuration.hintsURL ?? configuration.databaseURL
         hintsPool = configuration.hintsURL.map { _ in
-            Pool(configuration: hinting, maximum: 2, acquireTimeout: configuration.patience.connection)
+            Pool(configuration: hinting, maximum: 2, acquireTimeout: patience.connection)
         }
         let hints = ReplicaHints(pool: hintsPool ?? pool) { [hinting] onHint in
             var listening = hinting
             listening.onNotification = { onHint($0.payload) }
             return listening
         }
-        let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
-        let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience), cluster)
-        let routes = configuration.commitsDirectly ? cluster.servers.routes(logger) : nil
-        clusterCensus = ClusterCensus(pooled, cluster: cluster, logger: logger)
-        let parkedBell = ParkedBell()
-        let heavyLanes = HeavyLanes()
-        let events = Committers(
-            1,
-            doing: IngestWork(
-                catalog: catalog,
-                notifier: notifier,
-                metrics: IngestMetrics(),
-                heavyLanes: heavyLanes,
-                now: now,
-                failure: failure
+        notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
+        let committing = Committing(
+            configuration: configuration,
+            database: CommitterDatabase(
+                Self.connection(configuration, settings: Self.hotSettings(with: patience), cluster),
+                routes: configuration.commitsDirectly ? cluster.servers.routes(logger) : nil,
+                probe: [hints.probe]
             ),
-            hasHeavyDesk: true,
-            connection: hot,
-            metrics: CommitMetrics(prefix: "sluice_ingest_group", jobs: "batches"),
-            patience: configuration.patience.push,
-            routes: routes,
-            probe: [hints.probe]
-        )
-        let pushes = Committers(
-            configuration.committers,
-            doing: PushWork(
-                catalog: catalog,
-                notifier: notifier,
-                deviceLimit: configuration.devicesPerUser,
-                participants: configuration.participants,
-                now: now,
-                failure: failure
-            ),
-            hasHeavyDesk: true,
-            connection: hot,
-            metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
-            patience: configuration.patience.push,
-            routes: routes,
-            probe: [hints.probe]
-        )
-        let lanes = Committers(
-            configuration.committers,
-            doing: LaneWork(
-                catalog: catalog,
-                notifier: notifier,
-                leaseSeconds: configuration.leaseSeconds,
-                parkedBell: parkedBell,
-                participants: configuration.participants,
-                now: now,
-                failure: failure
-            ),
-            limits: .lanes,
-            connection: hot,
-            metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps"),
-            patience: configuration.patience.laneStep,
-            routes: routes,
-            probe: [hints.probe]
-        )
-        self.pool = pool
-        self.cluster = cluster
-        self.now = now
-        self.failure = failure
-        masterKeys = configuration.masterKeys
-        keyCheck = MasterKeyCheck(pool: pool, cluster: cluster, masterKeys: configuration.masterKeys)
-        self.catalog = catalog
-        let identities = Identities(pool: pool, now: now, failure: failure)
-        catalog.whenReborn { identities.invalidate() }
-        self.identities = identities
-        lastingCallers = LastingCallers(pool: pool, cluster: cluster, failure: failure)
-        self.logger = logger
-        participants = configuration.participants
-        tables = configuration.tables
-        self.notifier = notifier
-        self.pushes = PushCommit(
-            committers: pushes,
-            catalog: catalog,
-            stuckMutations: stuckMutations,
-            holds: HoldReader(pool: pool, now: now)
-        )
-        ingest = IngestCommit(
-            committers: events,
-            catalog: catalog,
-            pool: pool,
-            bell: parkedBell,
-            pruning: IngestPruning(pool: pool, policy: configuration.retention, now: now, failure: failure),
-            heavyLanes: heavyLanes,
-            now: now,
-            failure: failure
-        )
-        quotas = RequestQuotas(pool: pool, cluster: cluster, now: now, failure: failure)
-        previews = PushPreviewer(
-            pool: pool,
-            catalog: catalog,
-            now: now,
-            failure: failure,
-            deviceLimit: configuration.devicesPerUser
-        )
-        self.lanes = LaneStore(
-            committers: lanes,
-            catalog: catalog,
-            pool: pool,
-            cluster: cluster,
-            failure: failure
-        )
-        mutations = MutationReader(
-            pool: pool,
-            catalog: catalog,
-            now: now,
-            stuckMutations: stuckMutations,
-            notifier: notifier,
-            failure: failure
-        )
-        mappings = MappingReader(pool: pool, failure: failure)
-        backlog = BacklogReader(pool: pool, now: now, failure: failure)
-        devices = DeviceRegistry(
-            pool: pool,
-            catalog: catalog,
-            now: now,
-            failure: failure,
-            limit: configuration.devicesPerUser
-        )
-        let feed = FeedReader(pool: pool, notifier: notifier, failure: failure)
-        changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
-        pulls = DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
-        self.events = EventReader(pool: pool, catalog: catalog, failure: failure)
-        settling = Settlement(
             pool: pool,
             catalog: catalog,
             notifier: notifier,
             now: now,
-            failure: failure,
-            writeTimeout: configuration.patience.settlement
+            failure: failure
         )
+        pushes = committing.pushes(stuckMutations)
+        lanes = committing.lanes(cluster)
+        ingest = committing.events()
     }
 
     /// An object of a feature that lives as long as the store, one of each type.
@@ -243,9 +102,6 @@ package final class Store: Sendable {
             return part
         }
     }
-
-    /// Counts failed and conflicting mutations of organizations.
-    package var stuckCounts: StuckCounts { StuckCounts(pool: pool, cluster: cluster, failure: failure) }
 
     /// Why requests cannot be served; empty when they can.
     package func readiness() async -> [String] {

@@ -23,9 +23,9 @@ struct DevCommand: AsyncParsableCommand {
             PostgreSQL as the user postgres or nobody.
 
             --demo-upstream adds an organization "Demo upstream", whose mutations are
-            replayed to a small REST API in this process. Printed commands demonstrate a
-            replay, a retry, a conflict and a colleague's edit. Each request to the API is
-            shown on one line. A second user has a failure and a conflict from the start,
+            replayed to a small REST API (the program sluice-demo-upstream). Printed commands
+            demonstrate a replay, a retry, a conflict and a colleague's edit. Each request to
+            the API is shown on one line. A second user has a failure and a conflict from the start,
             to be settled in the console; its address and token are printed. Both start
             over with each start.
 
@@ -81,8 +81,13 @@ struct DevCommand: AsyncParsableCommand {
     private func develop(environment: [String: String]) async throws {
         try FileLimit.require()
         try requirePorts()
-        let upstream: DemoUpstream? =
-            if demoUpstream { try await .listen(port: demoUpstreamPort, report: { Terminal.say($0) }) } else { nil }
+        guard demoUpstream else { return try await develop(environment, with: nil) }
+        try await DemoUpstreamProcess.whileRunning(port: demoUpstreamPort) { upstream in
+            try await develop(environment, with: upstream)
+        }
+    }
+
+    private func develop(_ environment: [String: String], with upstream: DemoUpstreamProcess?) async throws {
         let directory = try DevelopmentDirectory(directory)
         Terminal.say("Sluice \(Version.current), in \(directory.path)")
         for variable in DevelopmentSettings.ignored(in: environment) {
@@ -136,7 +141,7 @@ struct DevCommand: AsyncParsableCommand {
         }
     }
 
-    private func prepareDatabase(_ settings: Settings, upstream: DemoUpstream?) async throws -> ServiceToken? {
+    private func prepareDatabase(_ settings: Settings, upstream: DemoUpstreamProcess?) async throws -> ServiceToken? {
         try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
             let migrator = Schema.migrator()
             let pending = try await migrator.pending(on: connection)
@@ -152,7 +157,7 @@ struct DevCommand: AsyncParsableCommand {
         _ settings: Settings,
         directory: DevelopmentDirectory,
         watch: DatabaseWatch,
-        upstream: DemoUpstream?,
+        upstream: DemoUpstreamProcess?,
         serviceToken: ServiceToken?
     ) async throws {
         let verifier = try await settings.tokenVerifier()
@@ -183,9 +188,11 @@ struct DevCommand: AsyncParsableCommand {
                 )
                 Terminal.say(text)
                 if let upstream {
-                    if let serviceToken { upstream.webhook.tell(address, token: serviceToken) }
                     let trouble = DemoTrouble(gateway: address, upstream: upstream.address, token: troubledToken)
-                    Task { await trouble.make() }
+                    Task {
+                        if let serviceToken { await upstream.report(to: address, token: serviceToken) }
+                        await trouble.make()
+                    }
                     Terminal.say(
                         DemoUpstreamScreen.text(public: address, upstream: upstream.address, token: upstreamToken)
                     )

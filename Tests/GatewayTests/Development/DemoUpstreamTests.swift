@@ -6,7 +6,7 @@ import SyncModel
 import Synchronization
 import Testing
 
-@testable import Sluice
+@testable import DemoUpstream
 
 /// The REST API of `sluice dev --demo-upstream`, over HTTP.
 @Suite struct DemoUpstreamTests {
@@ -46,25 +46,8 @@ import Testing
             "upstream: POST /contacts → 201 (repeated: same resp",
         ].map { String($0.prefix(50)) }
         #expect(shown == expected)
-        await #expect(throws: DevelopmentError.self) {
+        await #expect(throws: DemoUpstreamError.self) {
             _ = try await DemoUpstream.listen(port: upstream.port) { _ in }
         }
-    }
-
-    @Test func `the gateway accepts all pushes of the demo tour in order`() async throws {
-        let scene = try await Scene()
-        let body = #"{"base_url":"http://127.0.0.1:1"}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
-        for push in [DemoTour.replay, DemoTour.retry, DemoTour.conflict] {
-            let reply = try await scene.ada.post("/v1/mutations", push)
-            #expect([200, 202].contains(reply.status), "\(reply.text)")
-            for result in reply.results {
-                #expect(result["status"]?.string != "rejected", "\(reply.text)")
-                #expect(result["replayed"]?.bool == false)
-            }
-            #expect(try await scene.ada.post("/v1/mutations", push).results.allSatisfy { $0["replayed"]?.bool == true })
-        }
-        let known = try await scene.ada.get("/v1/mutations/\(DemoTour.conflicting)")
-        #expect(known.json?["headers"]?["if-match"]?.string == #""2""#, "\(known.text)")
     }
 }

@@ -238,7 +238,7 @@ import Testing
         let place = try DevelopmentPlace()
         let first = try await place.start(["--demo-upstream"])
         let screen = try await first.screen(with: "/contacts'\n")
-        let upstream = try #require(DevelopmentRun.word(after: "REST API in this process: ", in: screen)).dropLast()
+        let upstream = try #require(DevelopmentRun.word(after: "A small REST API: ", in: screen)).dropLast()
         #expect(upstream.hasPrefix("http://127.0.0.1:"))
         let token = try #require(DevelopmentRun.word(after: "export UPSTREAM_TOKEN='", in: screen)).dropLast()
         #expect(try await first.organizations(place) == ["Demo", "Demo upstream"])

@@ -6,7 +6,7 @@ import SyncHTTP
 enum DemoUpstreamScreen {
     static func text(public address: ListenAddress, upstream: ListenAddress, token: String) -> String {
         """
-        A small REST API in this process: http://\(upstream), the upstream of a second organization,
+        A small REST API: http://\(upstream), the upstream of a second organization,
         \(DemoTenant.forwarded.name). The data of both is deleted when this process ends.
         Requests to the API are shown here, in lines that begin with "upstream:". Its token and address:
 

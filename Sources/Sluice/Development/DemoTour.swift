@@ -28,7 +28,7 @@ enum DemoTour {
         """
             {"id": "\(id(4))", "idempotency_key": "\(key(4))", "sequence_number": 4,
              "operation": "create", "entity_type": "activity", "local_id": "\(secondVisit)",
-             "endpoint": "/activities", "payload": {"title": "\(DemoCollections.failing)", "contact_id": "\(contact)"},
+             "endpoint": "/activities", "payload": {"title": "fail once", "contact_id": "\(contact)"},
              "created_at": "2026-01-15T09:00:00.000Z"}
         """
     )

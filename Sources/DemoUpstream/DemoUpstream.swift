@@ -9,7 +9,7 @@ import Synchronization
 
 /// The demo's REST API on a port of this machine.
 ///
-/// It accepts connections from the beginning; as a service it ends with the gateway, and its documents are lost.
+/// It accepts connections from the beginning. Its documents are lost when it ends.
 final class DemoUpstream: Service {
     let address: ListenAddress
     /// Reports changes to a gateway.
@@ -37,7 +37,7 @@ final class DemoUpstream: Service {
         port: Int,
         now: @escaping TimeSource = SystemClock.now,
         report: @escaping @Sendable (String) -> Void
-    ) async throws(DevelopmentError) -> DemoUpstream {
+    ) async throws(DemoUpstreamError) -> DemoUpstream {
         let webhook = DemoWebhook()
         let state = Shared(webhook, now: now)
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -55,7 +55,7 @@ final class DemoUpstream: Service {
             return DemoUpstream(channel, address, webhook, report: report)
         } catch {
             let place = ListenAddress(host: host, port: port)
-            throw DevelopmentError(
+            throw DemoUpstreamError(
                 "\(place) cannot be used (\(error)); choose another port with --demo-upstream-port, or 0."
             )
         }
@@ -93,5 +93,14 @@ final class DemoUpstream: Service {
             report(DemoLine.text(request, answer))
             return answer
         }
+    }
+}
+
+/// Why the API cannot start, with an instruction.
+struct DemoUpstreamError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
     }
 }
