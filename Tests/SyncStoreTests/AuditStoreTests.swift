@@ -76,7 +76,7 @@ import Testing
                 (AuditStatements.erase, "'\(one)', ARRAY['\(UUID())']::uuid[]"),
                 (AuditStatements.eraseInto, "'\(one)', ARRAY['\(UUID())']::uuid[]"),
             ] {
-                let shape = [Query(SettleStatements.planShape)]
+                let shape = [Query.planByIndex]
                 let plan = try await connection.explain(statement, values, shape)
                 #expect(!plan.contains("Seq Scan on audit"), "\(comment) \(plan)")
                 #expect(pages(in: plan) < 130, "\(comment) \(plan)")
@@ -111,7 +111,7 @@ import Testing
                 (NowStatements.firstWaiting, "'\(phone.organization.id)', '\(phone.user)'"),
                 (StuckCounts.ofOrganizations, "ARRAY['\(phone.organization.id)']::uuid[], 1001"),
             ] {
-                let plan = try await connection.explain(statement, values, [Query(SettleStatements.planShape)])
+                let plan = try await connection.explain(statement, values, [.planByIndex])
                 #expect(!plan.contains("Seq Scan on mutations") && !plan.contains("Seq Scan on lanes"), "\(plan)")
                 #expect(pages(in: plan) < 60, "\(plan)")
             }

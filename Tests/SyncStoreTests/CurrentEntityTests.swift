@@ -98,7 +98,7 @@ import Testing
         let phone = try await Phone.new()
         let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
         defer { connection.close() }
-        _ = try await connection.run(Query(SettleStatements.planShape))
+        _ = try await connection.run(Query.planByIndex)
         try await connection.execute(script: "PREPARE looked AS \(SettleStatements.current.sql)")
         let entries = (0..<20).map { _ in phone.create() }
         try await phone.push(entries)
@@ -109,7 +109,7 @@ import Testing
         let ids = entries.map { "'\($0.id)'" }.joined(separator: ",")
         let plan = try await connection.explain(
             "looked('\(phone.organization.id)', '\(phone.user)', ARRAY[\(ids)]::uuid[], 1000000, 1000000)",
-            [Query(SettleStatements.planShape)]
+            [.planByIndex]
         )
         for table in ["mutations", "entities", "id_mappings", "local_ids"] {
             #expect(!plan.contains("Seq Scan on \(table)"), "\(plan)")

@@ -168,14 +168,14 @@ import Testing
         var connections: [Connection] = []
         for (statement, values, settings, _) in looks {
             let connection = try await gateway.database.connect(settings: settings)
-            _ = try await connection.run([.begin, Query(SettleStatements.planShape)])
+            _ = try await connection.run([.begin, Query.planByIndex])
             try await connection.execute(script: "PREPARE looked AS \(statement.sql)")
             try await connection.execute(script: "EXECUTE looked(\(values)); COMMIT")
             connections.append(connection)
         }
         try await phone.execute(Self.fill(phone, count: count))
         for ((statement, values, _, limit), connection) in zip(looks, connections) {
-            let plan = try await connection.explain("looked(\(values))", [Query(SettleStatements.planShape)])
+            let plan = try await connection.explain("looked(\(values))", [.planByIndex])
             #expect(!plan.contains("Seq Scan on mutations"), "\(statement.name):\n\(plan)")
             #expect(pages(in: plan) < limit, "\(statement.name):\n\(plan)")
             connection.close()

@@ -67,7 +67,7 @@ import Testing
         for isAnalyzed in [false, true] {
             if isAnalyzed { try await connection.execute(script: "ANALYZE") }
             for (statement, values) in calls {
-                let shape = Query(SettleStatements.planShape)
+                let shape = Query.planByIndex
                 for plan in try await connection.plans(of: statement, values, [shape]) {
                     // the lists of gateways and the progress of retention are in small tables
                     let seen = plan.replacing(/.*Seq Scan on (gateways|retention_places|erasure_salts).*/, with: "")

@@ -45,7 +45,7 @@ import Testing
         for isAnalyzed in [false, true] {
             if isAnalyzed { try await connection.execute(script: "ANALYZE") }
             for (statement, values) in calls {
-                let shape = Query(SettleStatements.planShape)
+                let shape = Query.planByIndex
                 for plan in try await connection.plans(of: statement, values, [shape]) {
                     // the list of gateways is in a small table
                     let seen = plan.replacing(/.*Seq Scan on gateways.*/, with: "")

@@ -86,7 +86,7 @@ import Testing
         for script in ["", fill, "ANALYZE"] {
             if !script.isEmpty { try await connection.execute(script: script) }
             for statement in LastingCallers.statements {
-                for plan in try await connection.plans(of: statement, values, [Query(SettleStatements.planShape)]) {
+                for plan in try await connection.plans(of: statement, values, [.planByIndex]) {
                     #expect(!plan.contains("Seq Scan") && !plan.contains("Hash"), "\(plan)")
                     #expect(pages(in: plan) < 60, "\(plan)")
                 }

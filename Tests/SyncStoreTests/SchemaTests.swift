@@ -32,6 +32,7 @@ import Testing
 
     /// The statements that each type lists.
     static let statements: [Statement] = [
+        [Query.planByIndex.statement],
         GroupStatements.reading, GroupStatements.writing, LocalIDStatements.all, EntityStatements.all,
         LaneRows.statements, LaneStatements.all, LaneStore.statements, LaneStore.successStatements,
         QuotaStatements.all, PullStatements.all, DeviceRegistry.statements, Catalog.statements,

@@ -108,7 +108,7 @@ import Testing
         for isAnalyzed in [false, true] {
             if isAnalyzed { try await connection.execute(script: "ANALYZE") }
             for (statement, values, most) in Self.calls(phone, entry.id) {
-                let shape = [Query(SettleStatements.planShape)]
+                let shape = [Query.planByIndex]
                 for plan in try await connection.plans(of: statement, values, shape) {
                     #expect(!plan.contains("Seq Scan"), "\(plan)")
                     #expect(pages(in: plan) < most, "\(pages(in: plan)) \(plan)")
@@ -133,7 +133,7 @@ import Testing
                 "\(start), \(all), '{conflict}', NULL, NULL, NULL, 21, 2097152", 2_000
             ),
         ]
-        let shape = [Query(SettleStatements.planShape), Query(Pool.orderShape)]
+        let shape = [Query.planByIndex, Query(Pool.orderShape)]
         let bulk = "'{failed}', NULL, NULL, NULL, '{}', true, 500"
         let bulkCalls = [
             (SettleCandidates.edgeAfter, "\(start), 100", 400),

@@ -375,7 +375,7 @@ import Testing
         for isAnalyzed in [false, true] {
             if isAnalyzed { try await connection.execute(script: "ANALYZE") }
             for (statement, values) in calls {
-                let shape = Query(SettleStatements.planShape)
+                let shape = Query.planByIndex
                 for plan in try await connection.plans(of: statement, values, [shape]) {
                     #expect(!plan.contains("Seq Scan") && !plan.contains("Hash Join"), "\(plan)")
                     #expect(!plan.contains("Merge Join"), "\(plan)")

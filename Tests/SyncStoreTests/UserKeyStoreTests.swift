@@ -589,7 +589,7 @@ import Testing
                     """
             )
         }
-        let shape = Query(SettleStatements.planShape)
+        let shape = Query.planByIndex
         let one = "ARRAY['\(organization.id)']::uuid[], ARRAY['\(user)']::uuid[]"
         let calls: [(Statement, String)] = [
             (UserKeyRows.readStatement, one),

@@ -339,7 +339,7 @@ import Testing
             (WebhookAdminStatements.deleteDeliveries, "\(key), 10"),
         ]
         for (statement, values) in calls {
-            let plan = try await connection.explain(statement, values, [Query(SettleStatements.planShape)])
+            let plan = try await connection.explain(statement, values, [.planByIndex])
             #expect(
                 !plan.contains("Seq Scan") && !plan.contains("Hash Join") && !plan.contains("Merge Join"),
                 "\(plan)"
@@ -350,7 +350,7 @@ import Testing
         let search = try await connection.explain(
             WebhookStatements.due,
             "'\(UUID.least)', '\(UUID.least)', \(now), 500",
-            [Query(SettleStatements.planShape)]
+            [.planByIndex]
         )
         #expect(!search.contains("Seq Scan") && pages(in: search) < 200, "\(search)")
     }

@@ -105,10 +105,10 @@ package struct AuditLog: Sendable {
         parameters.add(Int64(limit))
         let statement = filter.organization == nil ? AuditStatements.pageOfAll : AuditStatements.page
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])
+            let rows = try await pool.transaction { connection in
+                try await connection.runByIndex(Query(statement, parameters))
             }
-            return try AuditPage(results[1], limit: limit, window: Int(Self.window))
+            return try AuditPage(rows, limit: limit, window: Int(Self.window))
         } catch {
             throw failure.problem(error, doing: "read the audit")
         }

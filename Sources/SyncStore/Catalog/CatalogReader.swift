@@ -151,15 +151,14 @@ final class CatalogReader: Sendable {
         let known = state.withLock { state in ids.map { cluster.isThere ? nil : state.places[$0] } }
         let parameters = Parameters(ids)
         let organizations = Parameters(ids, known.map { $0 == nil })
-        let results = try await pool.run([
-            .beginReading, Query(SettleStatements.planShape), Query(Self.organizations, organizations),
+        let results = try await pool.readByIndex([
+            Query(Self.organizations, organizations),
             Query(Self.types, parameters), Query(Self.upstreams, parameters),
             OrganizationKeys.read(ids), Query(UserJoins.statement, parameters),
             Query(ErasedUsers.statement, Parameters(ids, now().adding(seconds: -ErasedUsers.memory))),
-            .rollback,
         ])
         var found: [UUID: Found] = [:]
-        for var row in results[2] {
+        for var row in results[0] {
             let id = try row.uuid("organization_id")
             let number = try row.optionalInt32("place").map(Int.init)
             let place = number.map { cluster.isThere ? Placement.shard($0) : .partition($0) }
@@ -168,11 +167,11 @@ final class CatalogReader: Sendable {
             found[id] = Found(organization: row, place: place, hasSources: hasSources, bornAt: bornAt)
         }
         for (id, place) in zip(ids, known) where place != nil { found[id]?.place = place }
-        for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
-        for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
-        for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
-        for var row in results[6] { found[try row.uuid("organization_id"), default: Found()].joins.append(row) }
-        for var row in results[7] { found[try row.uuid("organization_id"), default: Found()].erasures.append(row) }
+        for var row in results[1] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
+        for var row in results[2] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
+        for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
+        for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].joins.append(row) }
+        for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].erasures.append(row) }
         note(found)
         return found
     }

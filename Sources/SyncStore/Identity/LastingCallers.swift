@@ -42,7 +42,7 @@ package struct LastingCallers: Sendable {
 
     private func lost(amongSome part: [LastingCaller]) async throws(Problem) -> [LastingCaller] {
         do {
-            let found = try await pool.run([Query(SettleStatements.planShape), Self.lost(among: part)])[1]
+            let found = try await pool.runByIndex(Self.lost(among: part))
             return try found.read { part[Int(try $0.int64("place")) - 1] }
         } catch {
             throw failure.problem(error, doing: "look which listeners are still served")

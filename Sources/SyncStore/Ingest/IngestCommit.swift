@@ -122,9 +122,7 @@ package final class IngestCommit: Service {
     ) async throws(Problem) -> [ExactText: IngestResult] {
         let names = events.map { EventName(organization: organization, source: source, eventID: $0) }
         do {
-            let rows = try await pool.run([
-                Query(SettleStatements.planShape), EventName.columns.query(IngestStatements.seen, names),
-            ])[1]
+            let rows = try await pool.runByIndex(EventName.columns.query(IngestStatements.seen, names))
             var known: [ExactText: IngestResult] = [:]
             for var row in rows {
                 row.skip("organization_id")
@@ -147,9 +145,7 @@ package final class IngestCommit: Service {
             for start in stride(from: 0, to: entities.count, by: Self.livingLimit) {
                 let part = entities[start..<min(entities.count, start + Self.livingLimit)]
                 let keys = part.map { (organization, $0) as EntityRows.Key }
-                let rows = try await pool.run([
-                    Query(SettleStatements.planShape), EntityRows.keys.query(IngestStatements.living, keys),
-                ])[1]
+                let rows = try await pool.runByIndex(EntityRows.keys.query(IngestStatements.living, keys))
                 found.formUnion(try rows.read { try $0.entityKey() })
             }
             return found
@@ -174,7 +170,7 @@ package final class IngestCommit: Service {
         var erased: Set<LaneKey> = []
         if !owners.isEmpty {
             do {
-                let rows = try await pool.run([Query(SettleStatements.planShape), OwnerRow.query(owners)])[1]
+                let rows = try await pool.runByIndex(OwnerRow.query(owners))
                 erased = try Set(rows.read(OwnerRow.read))
             } catch {
                 throw failure.problem(error, doing: "look up users")

@@ -55,7 +55,7 @@ struct GroupReader {
             // read-only connections come from the pool, which plans statements in its own way unless configured
             // otherwise
             documentBytes,
-            opening: access == .locking ? [.begin] : [.beginReading, Query(SettleStatements.planShape)],
+            opening: access == .locking ? [.begin] : Query.beginReadingByIndex,
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
             isComplete: hints == nil
         )

@@ -12,7 +12,6 @@ extension Pool {
     /// Plans are made once for a connection, and a plan that suits an organization's first mutations would read all of
     /// them later.
     func runInOrder(_ query: Query) async throws -> Rows {
-        let shape = [Query.beginReading, Query(SettleStatements.planShape), Query(Self.orderShape)]
-        return try await run(shape + [query, .rollback])[shape.count]
+        try await readByIndex([Query(Self.orderShape), query])[1]
     }
 }

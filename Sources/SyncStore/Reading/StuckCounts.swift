@@ -19,10 +19,10 @@ package struct StuckCounts: Sendable {
             var rows: [(UUID, OrganizationCounts)] = []
             for part in cluster.parts(organizations, by: \.self) {
                 let counts = Parameters(part, Self.cap + 1)
-                let results = try await pool.transaction { connection in
-                    try await connection.run([Query(SettleStatements.planShape), Query(Self.ofOrganizations, counts)])
+                let found = try await pool.transaction { connection in
+                    try await connection.runByIndex(Query(Self.ofOrganizations, counts))
                 }
-                rows += try results[1].read { row in
+                rows += try found.read { row in
                     (try row.uuid("organization_id"), try OrganizationCounts(&row, cap: Self.cap))
                 }
             }

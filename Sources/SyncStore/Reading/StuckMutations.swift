@@ -63,16 +63,16 @@ struct StuckMutations: Sendable {
         walk.add(Int64(start.count + Self.wayLimit))
         // in a transaction, for the plan's shape: a plan made while the lane was short must not read all of it once it
         // is long; both at once, for a round trip costs more than the second statement
-        let results = try await pool.run([
-            .beginReading, Query(SettleStatements.planShape), Query(Self.walkStatement, walk),
-            Query(Self.frontStatement, front), .rollback,
+        let results = try await pool.readByIndex([
+            Query(Self.walkStatement, walk),
+            Query(Self.frontStatement, front),
         ])
-        let found = try results[2].read(StuckSearch.Step.read)
+        let found = try results[0].read(StuckSearch.Step.read)
         search.add(found.map(\.step))
         let isCut =
             start.count < unknown.count || found.count >= start.count + Self.wayLimit || found.contains(where: \.isCut)
         guard isCut, !search.isDecided else { return (search.stuck, false) }
-        search.add(troubled: try results[3].read(StuckSearch.Step.read).map(\.step))
+        search.add(troubled: try results[1].read(StuckSearch.Step.read).map(\.step))
         return (search.stuck, !search.isDecided)
     }
 

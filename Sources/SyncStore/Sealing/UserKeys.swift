@@ -71,8 +71,7 @@ package struct UserKeys: Sendable {
 
     /// - Returns: the users without a key.
     private func read(_ users: [LaneKey], isRefused: Bool) async throws -> [LaneKey] {
-        let queries = [Query(SettleStatements.planShape), UserKeyRows.read(users)]
-        let found = try await pool.run(queries)[1].read(UserKeyRows.key)
+        let found = try await pool.runByIndex(UserKeyRows.read(users)).read(UserKeyRows.key)
         for key in found { ring.insert(key, masterKeys) }
         let none = Set(users).subtracting(found.map(\.name)).sorted()
         for user in none { ring.insertNone(for: user, isRefused: isRefused) }
@@ -85,7 +84,7 @@ package struct UserKeys: Sendable {
         let new = try missing.filter { !withoutKey.contains($0) }.map { try WrappedUserKey.new(for: $0, by: master) }
         if !new.isEmpty {
             let make = UserKeyRows.make(new, by: master.label, at: now())
-            _ = try await pool.run([Query(SettleStatements.planShape), make])
+            _ = try await pool.runByIndex(make)
         }
         _ = try await read(missing, isRefused: true)
     }

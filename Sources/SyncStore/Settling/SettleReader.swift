@@ -21,15 +21,15 @@ package struct SettleReader {
         hasContents: Bool = true,
         type: (String) -> EntityType
     ) async throws -> (lane: LaneState, subjects: [SettleSubject])? {
-        let results = try await connection.run(
+        let results = try await connection.runByIndex(
             [
-                Query(SettleStatements.planShape), LaneRows.lock([lane]),
+                LaneRows.lock([lane]),
                 Query(hasContents ? SettleStatements.subjects : SettleStatements.outlines, Parameters(of: lane, ids)),
             ] + (screen.map { [$0.query(of: lane.user)] } ?? [])
         )
-        guard let state = try LaneRows.lanes(results[1])[lane] else { return nil }
-        let meant = screen == nil ? nil : Set(try results[3].read { try $0.uuid("id") })
-        let subjects = try results[2].read { row in
+        guard let state = try LaneRows.lanes(results[0])[lane] else { return nil }
+        let meant = screen == nil ? nil : Set(try results[2].read { try $0.uuid("id") })
+        let subjects = try results[1].read { row in
             let id = try row.uuid("id")
             var unreadable: [String] = []
             let endpoint = try row.endpoint()

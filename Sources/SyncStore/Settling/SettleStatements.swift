@@ -1,4 +1,4 @@
-package import Postgres
+import Postgres
 import SyncModel
 
 /// The statements of settling, each on one lane whose row is locked.
@@ -9,15 +9,6 @@ import SyncModel
 /// index look-ups, independent of the tables' size when the plan was made. An UPDATE joined to a list would read a lane
 /// of a hundred thousand mutations once for each row of the list.
 package enum SettleStatements {
-    /// Plans are made once for a connection; none of them reads a whole table.
-    package static let planShape = Statement(
-        "settle_plan_shape",
-        """
-        SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-            set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
-        """
-    )
-
     /// The row of a mutation that a list names, as a table that is called `name`.
     package static func byID(_ list: String, as name: String) -> String {
         """
@@ -211,6 +202,6 @@ package enum SettleStatements {
     )
 
     static let reading = [
-        planShape, subjects, outlines, contentBytes, edges, waiters, unmet, needs, sealedPayloads, isNewer, current,
+        subjects, outlines, contentBytes, edges, waiters, unmet, needs, sealedPayloads, isNewer, current,
     ]
 }

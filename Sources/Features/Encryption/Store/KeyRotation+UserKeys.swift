@@ -28,9 +28,7 @@ extension KeyRotation {
         do {
             while true {
                 let parameters = Parameters(of: last, master.label, Self.page)
-                let found = try await pool.run([
-                    Query(SettleStatements.planShape), Query(Self.userPageStatement, parameters),
-                ])[1]
+                let found = try await pool.runByIndex(Query(Self.userPageStatement, parameters))
                 let keys = try found.read(UserKeyRows.key)
                 guard let end = keys.last else { return }
                 var queries: [Query] = []

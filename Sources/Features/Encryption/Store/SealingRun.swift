@@ -90,7 +90,7 @@ package struct SealingRun {
     private mutating func look<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
         let seal = seal
         let closed = try await userKeys.supplying {
-            let found = try await pool.run([Query(SettleStatements.planShape), kind.look(keys)])[1]
+            let found = try await pool.runByIndex(kind.look(keys))
             var renewal = Renewal(seal: seal, seals: false)
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
@@ -107,8 +107,8 @@ package struct SealingRun {
         let seal = seal
         let closed = try await userKeys.supplying {
             try await pool.transaction { connection in
-                let read = [Query(SettleStatements.planShape)] + kind.read(keys)
-                let found = try await connection.run(read)[read.count - 1]
+                let read = kind.read(keys)
+                let found = try await connection.runByIndex(read)[read.count - 1]
                 var renewal = Renewal(seal: seal)
                 let queries = try found.readSealed { try kind.renewed(&$0, &renewal) }.compactMap(\.self)
                 if !queries.isEmpty { _ = try await connection.run(queries) }

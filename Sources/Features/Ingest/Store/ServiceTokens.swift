@@ -38,7 +38,7 @@ package final class ServiceTokens: Sendable {
             var found: [Key: Found] = [:]
             for part in cluster.parts(keys, by: \.organization) {
                 let query = Query(Self.findStatement, Parameters(part.map(\.organization), part.map(\.id)))
-                for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
+                for var row in try await pool.runByIndex(query) {
                     let key = Key(organization: try row.uuid("organization_id"), id: try row.uuid("id"))
                     found[key] = Found(
                         hash: try row.bytes("secret_hash"),

@@ -53,7 +53,7 @@ package final class SourceReceivers: Sendable {
             var found: [SourceKey: RowReader] = [:]
             for part in cluster.parts(keys, by: \.organization) {
                 let query = Query(Self.findStatement, Parameters(part.map(\.organization), part.map(\.name)))
-                for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
+                for var row in try await pool.runByIndex(query) {
                     let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
                     found[key] = row
                 }

@@ -52,12 +52,10 @@ package struct SourceStore: Sendable {
             Int64(Self.searchLimit)
         )
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape), Query(SourceStatements.due, parameters),
-                ])
+            let rows = try await pool.transaction { connection in
+                try await connection.runByIndex(Query(SourceStatements.due, parameters))
             }
-            let found = try results[1].read { row in
+            let found = try rows.read { row in
                 let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
                 return Place(nextRunAt: try row.moment("next_run_at"), key: key)
             }

@@ -31,12 +31,12 @@ package struct LaneListing: Sendable {
     package func page(of lane: LaneKey, limit: Int, cursor: String?) async throws(Problem) -> Page {
         let start = try Self.position(cursor)
         do {
-            let results = try await pool.run([
-                .beginReading, Query(SettleStatements.planShape), Query(Self.laneStatement, Parameters(of: lane)),
-                Query(Self.pageStatement, Parameters(of: lane, start, Int64(limit + 1))), .rollback,
+            let results = try await pool.readByIndex([
+                Query(Self.laneStatement, Parameters(of: lane)),
+                Query(Self.pageStatement, Parameters(of: lane, start, Int64(limit + 1))),
             ])
-            let state = try results[2].read { try LaneRows.read(&$0).state }.first
-            let found = try results[3].read(Mutation.init)
+            let state = try results[0].read { try LaneRows.read(&$0).state }.first
+            let found = try results[1].read(Mutation.init)
             let page = Array(found.prefix(limit))
             let next = found.count > limit ? page.last.map { "l1." + String($0.base.position, radix: 36) } : nil
             return Page(lane: state, mutations: page, next: next)

@@ -51,21 +51,20 @@ package actor NowReader {
         let status = try await store.retentionStatus()
         do {
             let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape),
+                try await connection.runByIndex([
                     Query(NowStatements.troubled, Parameters(Self.cap + 1)),
                     Query(NowStatements.lanes, Parameters(Self.cap + 1, moment)),
                     Query(NowStatements.oldest, Parameters(Self.cap)),
                     Query(NowStatements.replicas, Parameters(Self.memory)),
                 ])
             }
-            guard var troubled = results[1].first, var lanes = results[2].first else {
+            guard var troubled = results[0].first, var lanes = results[1].first else {
                 throw PostgresError(.decoding, "a count has no row")
             }
             let (failed, conflict) = (try troubled.int64("failed"), try troubled.int64("conflict"))
             // types of organizations; beyond the cap there may be more of both
             let looked = try troubled.int64("looked")
-            let oldest = try await waiting(results[3])
+            let oldest = try await waiting(results[2])
             return NowState(
                 at: moment,
                 failed: CappedCount(failed, among: looked, cap: Self.cap),
@@ -73,7 +72,7 @@ package actor NowReader {
                 haltedLanes: CappedCount(looked: try lanes.int64("halted"), cap: Self.cap),
                 waitingLanes: CappedCount(looked: try lanes.int64("waiting"), cap: Self.cap),
                 oldest: oldest,
-                replicas: try results[4].read {
+                replicas: try results[3].read {
                     NowState.Replica(id: try $0.uuid("id"), lastSeenAt: try $0.moment("seen_at"))
                 },
                 retention: status
@@ -88,14 +87,12 @@ package actor NowReader {
         guard var row = found.first else { return nil }
         let lane = LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("user_id"))
         let mutations = try await pool.transaction { connection in
-            try await connection.run([
-                Query(SettleStatements.planShape), Query(NowStatements.firstWaiting, Parameters(of: lane)),
-            ])
+            try await connection.runByIndex(Query(NowStatements.firstWaiting, Parameters(of: lane)))
         }
         return NowState.Waiting(
             organization: lane.organization,
             user: lane.user,
-            mutation: try mutations[1].read { try $0.uuid("id") }.first,
+            mutation: try mutations.read { try $0.uuid("id") }.first,
             acceptedAt: try row.moment("queued_since")
         )
     }

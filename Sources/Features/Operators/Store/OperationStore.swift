@@ -58,15 +58,13 @@ package struct OperationStore: Sendable {
                 until: moment,
                 limit: Self.sample
             )
-            let results = try await pool.run(
-                [.beginReading, Query(SettleStatements.planShape), matches, look[0], .rollback]
-            )
-            guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
+            let results = try await pool.readByIndex([matches, look[0]])
+            guard var row = results[0].first else { throw PostgresError(.decoding, "a count without a row") }
             let (found, owners, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
             count = Self.bounded(found, isCut)
             let isMany = isCut && draft.filter.user == nil
             users = BoundedCount(found: isMany ? owners + 1 : owners, limit: isMany ? owners : BoundedCount.limit)
-            places = try results[3].read(OperationCandidates.Place.init)
+            places = try results[1].read(OperationCandidates.Place.init)
         } catch {
             throw failure.problem(error, doing: "preview an operation")
         }
@@ -83,8 +81,8 @@ package struct OperationStore: Sendable {
         -> BoundedCount
     {
         let matches = OperationCandidates.count(draft.filter, ids: draft.ids, organization: organization, until: moment)
-        let results = try await pool.run([.beginReading, Query(SettleStatements.planShape), matches, .rollback])
-        guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
+        let rows = try await pool.readByIndex(matches)
+        guard var row = rows.first else { throw PostgresError(.decoding, "a count without a row") }
         let (found, _, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
         return Self.bounded(found, isCut)
     }

@@ -50,10 +50,8 @@ package struct StoppedLanes: Sendable {
         let parameters = Parameters(start.place.organization, start.place.user, start.place.at, Int64(limit + 1))
         let query = Query(Self.statement(state, isOfOne: organization != nil), parameters)
         do {
-            let results = try await pool.run([
-                .beginReading, Query(SettleStatements.planShape), query, .rollback,
-            ])
-            let found = try results[2].read(Lane.init)
+            let rows = try await pool.readByIndex(query)
+            let found = try rows.read(Lane.init)
             let page = Array(found.prefix(limit))
             return Page(lanes: page, next: found.count > limit ? page.last.map(start.next) : nil)
         } catch {

@@ -41,30 +41,33 @@ package struct StoryReader: Sendable {
     ) async throws -> MutationStory? {
         let moment = now()
         let key = Parameters(of: lane, id)
-        let results = try await connection.run([
-            .beginReading, Query(SettleStatements.planShape),
-            Query(MutationReader.byIDStatement, Parameters(of: lane, [id])), Query(StoryStatements.queued, key),
-            Query(StoryStatements.attempts, key), Query(StoryStatements.waitsFor, key),
-            Query(StoryStatements.waiters, key), Query(StoryStatements.ahead, key), Query(StoryStatements.entity, key),
-            Query(StoryStatements.history, key), Query(BacklogReader.laneStatement, Parameters(of: lane)),
-        ])
+        let results = try await connection.runByIndex(
+            [
+                Query(MutationReader.byIDStatement, Parameters(of: lane, [id])), Query(StoryStatements.queued, key),
+                Query(StoryStatements.attempts, key), Query(StoryStatements.waitsFor, key),
+                Query(StoryStatements.waiters, key), Query(StoryStatements.ahead, key),
+                Query(StoryStatements.entity, key),
+                Query(StoryStatements.history, key), Query(BacklogReader.laneStatement, Parameters(of: lane)),
+            ],
+            after: [.beginReading]
+        )
         // values that cannot be opened are shown as unreadable, without waiting for a newer key
         let last = seal.lastWord
-        let details = try results[2].read { try MutationDetail(&$0, user: lane.user, last) }
-        guard let detail = details.first, var row = results[3].first else {
+        let details = try results[1].read { try MutationDetail(&$0, user: lane.user, last) }
+        guard let detail = details.first, var row = results[2].first else {
             _ = try await connection.run(Query.rollback)
             return nil
         }
         let changedAt = try row.moment("changed_at")
         let queued = try QueuedColumns.mutation(&row, LaneSeal(seal: last, user: lane.user))
         var story = MutationStory(detail: detail.seen(in: organization, at: moment), changedAt: changedAt)
-        story.attempts = try results[4].read(MutationStory.Attempt.init)
-        story.waitsFor = try results[5].read(MutationStory.Neighbour.init)
-        try story.readWaiters(results[6])
-        story.ahead = BoundedCount(found: try results[7].int64(0, 0))
-        story.entity = try story.entity(in: results[8], SealTable([lane.organization: last]))
-        story.history = try results[9].read(MutationStory.Sibling.init)
-        let head = try LaneHead(results[10])
+        story.attempts = try results[3].read(MutationStory.Attempt.init)
+        story.waitsFor = try results[4].read(MutationStory.Neighbour.init)
+        try story.readWaiters(results[5])
+        story.ahead = BoundedCount(found: try results[6].int64(0, 0))
+        story.entity = try story.entity(in: results[7], SealTable([lane.organization: last]))
+        story.history = try results[8].read(MutationStory.Sibling.init)
+        let head = try LaneHead(results[9])
         story.hold = head.hold(now: moment)
         story.haltedBy = head.haltedBy
         let type = entry.type(queued.entity.type)

@@ -46,7 +46,7 @@ package struct StuckGroups: Sendable {
             var found: [Row] = []
             for part in cluster.parts(walked.map(\.id), by: \.self) where found.count <= limit {
                 let query = query(part, filter, after: start, limit: limit - found.count)
-                found += try await pool.run([.beginReading, Query(SettleStatements.planShape), query, .rollback])[2]
+                found += try await pool.readByIndex(query)
                     .read { try Row(&$0, names) }
             }
             let page = Array(found.prefix(limit))

@@ -35,10 +35,9 @@ package struct StuckList: Sendable {
         let start = try StuckCursor(cursor, filter, organization)
         do {
             let (query, edgeQuery) = StuckWay(filter, organization).queries(filter, start.place, limit: limit)
-            let shape: [Query] = [.beginReading, Query(SettleStatements.planShape)]
-            let results = try await pool.run(shape + [query, edgeQuery, .rollback].compactMap(\.self))
-            let edge = edgeQuery == nil ? nil : try results[3].read(StuckPlace.init).first
-            let mutations = try await read(results[2])
+            let results = try await pool.readByIndex([query, edgeQuery].compactMap(\.self))
+            let edge = edgeQuery == nil ? nil : try results[1].read(StuckPlace.init).first
+            let mutations = try await read(results[0])
             let page = mutations.prefix(limit)
             let isCut = mutations.count > limit
             let last = isCut ? page.last.map(\.place) : edge
@@ -56,10 +55,8 @@ package struct StuckList: Sendable {
         guard !places.isEmpty else { return [] }
         let parameters = Parameters(of: organization, places.map(\.user), places.map(\.id))
         do {
-            let results = try await pool.run([
-                .beginReading, Query(SettleStatements.planShape), Query(Self.byIDStatement, parameters), .rollback,
-            ])
-            return try await read(results[2])
+            let rows = try await pool.readByIndex(Query(Self.byIDStatement, parameters))
+            return try await read(rows)
         } catch {
             throw failure.problem(error, doing: "read failed mutations")
         }

@@ -150,12 +150,10 @@ package struct OperationRun: Sendable {
                 limit: limit
             )
             let held = Query(OperationStatements.held, operation.lease)
-            let results = try await pool.run(
-                [.beginReading, Query(SettleStatements.planShape), held] + looks + [.rollback]
-            )
-            guard results[2].count > 0 else { return nil }
-            found = try results[3].read(OperationCandidates.Place.init)
-            edge = try results[4].read(OperationCandidates.Place.init).first
+            let results = try await pool.readByIndex([held] + looks)
+            guard results[0].count > 0 else { return nil }
+            found = try results[1].read(OperationCandidates.Place.init)
+            edge = try results[2].read(OperationCandidates.Place.init).first
         } catch {
             throw failure.problem(error, doing: "look for an operation's mutations")
         }

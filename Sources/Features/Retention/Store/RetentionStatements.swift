@@ -41,9 +41,9 @@ enum RetentionStatements {
         "UPDATE retention_runs AS r SET due_at = $1 WHERE r.name = 'retention'"
     )
 
-    /// For one transaction: how long to wait for a lane, and the shape of plans, as ``SettleStatements/planShape`` has
-    /// it. With the organization as a plain parameter, the planner has one more way to read all of its rows, by
-    /// materializing them; that is disabled too.
+    /// For one transaction: how long to wait for a lane, and plans by index as of `Query.planByIndex`. With the
+    /// organization as a plain parameter, the planner has one more way to read all of its rows, by materializing them;
+    /// that is disabled too.
     static let opening = Statement(
         "retention_opening",
         """

@@ -132,9 +132,7 @@ package struct EntityExport: Sendable {
 
     private func page(after cursor: FeedCursor?, limit: Int) async throws(Problem) -> Page {
         do {
-            let rows = try await pool.run([
-                Query(SettleStatements.planShape), Query(Self.statement, parameters(after: cursor, limit: limit)),
-            ])[1]
+            let rows = try await pool.runByIndex(Query(Self.statement, parameters(after: cursor, limit: limit)))
             return try await catalog.opening(organization) { try Page(rows, after: cursor, limit, filterHash, $0) }
         } catch {
             throw failure.problem(error, doing: "export entities")

@@ -55,7 +55,7 @@ struct EntityWalk {
         upTo end: Int64
     ) async throws -> (found: [EntityKey], last: Int64)? {
         let parameters = Parameters(of: organization, user, start, end, Self.page)
-        let rows = try await pool.run([Query(SettleStatements.planShape), Query(statement, parameters)])[1]
+        let rows = try await pool.runByIndex(Query(statement, parameters))
         guard var row = rows.first, let last = try row.optionalInt64("last") else { return nil }
         let types = try row.optionalStrings("entity_types") ?? []
         let ids = try row.optionalStrings("ids") ?? []

@@ -29,8 +29,7 @@ struct ErasureWalk {
                 let part = found[start..<min(start + Self.batch, found.count)]
                 let keys = Parameters(of: organization, part.map(\.first), part.map(\.second), users)
                 try await pool.transaction { connection in
-                    let queries = [Query(SettleStatements.planShape), Query(delete, keys)]
-                    _ = try await connection.run(queries, timeout: timeout)
+                    _ = try await connection.runByIndex(Query(delete, keys), timeout: timeout)
                 }
             }
             count += found.count

@@ -24,15 +24,15 @@ struct JoinMove {
     /// - Throws: `validation_failed` if the two cannot be one.
     func run(_ entities: [EntityKey], expecting expected: LaneState?) async throws -> UserJoinRow? {
         let parties = Parameters(of: user, target.user)
-        let results = try await connection.run(
+        let results = try await connection.runByIndex(
             [
-                Query(SettleStatements.planShape), LaneRows.make(target), LaneRows.lock([user, target]),
+                LaneRows.make(target), LaneRows.lock([user, target]),
                 Query(JoinStatements.lock, parties),
             ],
             timeout: timeout
         )
-        let lanes = try LaneRows.lanes(results[2])
-        let join = try results[3].read(UserJoinRow.init).first
+        let lanes = try LaneRows.lanes(results[1])
+        let join = try results[2].read(UserJoinRow.init).first
         guard let join, join.state == .closing, now < join.closedUntil ?? now, var lane = lanes[target] else {
             return nil
         }

@@ -57,7 +57,7 @@ struct NamingWalk: Sendable {
         behind place: Key
     ) async throws -> (named: [Key], last: Key)? {
         let look = Parameters(of: organization, users, place.first, place.second, Self.page)
-        let rows = try await pool.run([Query(SettleStatements.planShape), Query(self.look, look)])[1].read { row in
+        let rows = try await pool.runByIndex(Query(self.look, look)).read { row in
             let key = Key(first: try row.string("first"), second: try row.string("second"))
             return (key: key, isNamed: try row.bool("is_named"))
         }

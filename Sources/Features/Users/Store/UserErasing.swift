@@ -211,17 +211,19 @@ package struct UserErasing: Sendable {
         let key = Parameters(of: user.organization, BytesParameter.bytea(hash.bytes))
         let salt = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
         let erasure = try await pool.transaction { connection -> UserErasureRow? in
-            let results = try await connection.run([
-                Query(JoinStatements.lockOrganization, Parameters(of: user.organization)),
-                Query(SettleStatements.planShape), Query(ErasureStatements.find, key),
-                Query(ErasureStatements.facts, facts), Query(JoinStatements.related, names),
-            ])
+            let results = try await connection.runByIndex(
+                [
+                    Query(ErasureStatements.find, key), Query(ErasureStatements.facts, facts),
+                    Query(JoinStatements.related, names),
+                ],
+                after: [Query(JoinStatements.lockOrganization, Parameters(of: user.organization))]
+            )
             let statuses: [OrganizationStatus] = try results[0].read { try $0.choice("status") }
             guard let status = statuses.first, status != .purging else { return nil }
-            if let known = try results[2].read(UserErasureRow.init).first { return known }
-            let joins = try results[4].read(UserJoinRow.init)
+            if let known = try results[1].read(UserErasureRow.init).first { return known }
+            let joins = try results[3].read(UserJoinRow.init)
             try Self.check(user.user, joins, at: moment)
-            guard var row = results[3].first, try row.bool("is_known") || isNamed else { return nil }
+            guard var row = results[2].first, try row.bool("is_known") || isNamed else { return nil }
             guard try !row.bool("has_old_gateway") else {
                 throw Problem.overloaded(
                     "a gateway of an older version without support for erasures is running: update all gateways first"
@@ -319,11 +321,11 @@ package struct UserErasing: Sendable {
         _ body: (Connection) async throws -> Value
     ) async throws -> Value? {
         try await pool.transaction { connection in
-            let results = try await connection.run(
-                [Query(SettleStatements.planShape), LaneRows.lock([lane])],
+            let rows = try await connection.runByIndex(
+                LaneRows.lock([lane]),
                 timeout: Self.statementTimeout
             )
-            guard try LaneRows.lanes(results[1]).values.allSatisfy(\.isAtRest) else { return nil }
+            guard try LaneRows.lanes(rows).values.allSatisfy(\.isAtRest) else { return nil }
             return try await body(connection)
         }
     }
@@ -387,9 +389,7 @@ package struct UserErasing: Sendable {
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         return try await pool.transaction { connection in
-            let locked = try await connection.run([
-                Query(SettleStatements.planShape), Query(ErasureStatements.lockEntities, wanted),
-            ])[1]
+            let locked = try await connection.runByIndex(Query(ErasureStatements.lockEntities, wanted))
             let found = try locked.read { row in
                 (key: try row.entityKey(), goes: try row.bool("goes"), document: try row.optionalBytes("document"))
             }

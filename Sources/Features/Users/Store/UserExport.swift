@@ -52,9 +52,7 @@ package struct UserExport: Sendable {
     }
 
     private func standing(of user: LaneKey) async throws -> Standing {
-        let rows = try await pool.run([
-            Query(SettleStatements.planShape), Query(ExportedRows.standing, Parameters(of: user)),
-        ])[1]
+        let rows = try await pool.runByIndex(Query(ExportedRows.standing, Parameters(of: user)))
         return try rows.read { row in
             Standing(
                 target: try row.optionalUUID("into_id"),
@@ -96,7 +94,7 @@ package struct UserExport: Sendable {
     ) async throws {
         var query = Query(kind.first, Parameters(of: user, kind.page))
         while true {
-            let rows = try await pool.run([Query(SettleStatements.planShape), query])[1]
+            let rows = try await pool.runByIndex(query)
             let start = lines
             let keys: [String]
             (lines, keys) = try await catalog.userKeys.supplying {
@@ -124,9 +122,7 @@ package struct UserExport: Sendable {
             for start in stride(from: 0, to: found.count, by: Self.documents) {
                 let part = found[start..<min(start + Self.documents, found.count)]
                 let keys = Parameters(of: user.organization, part.map(\.type), part.map(\.id), user.user)
-                let rows = try await pool.run([
-                    Query(SettleStatements.planShape), Query(ExportedRows.entities, keys),
-                ])[1]
+                let rows = try await pool.runByIndex(Query(ExportedRows.entities, keys))
                 let start = pending
                 pending = try await catalog.userKeys.supplying {
                     var next = start
@@ -151,9 +147,7 @@ package struct UserExport: Sendable {
             for start in stride(from: 0, to: found.count, by: Self.messages) {
                 let part = found[start..<min(start + Self.messages, found.count)]
                 let keys = Parameters(of: user.organization, part.map(\.first), part.map(\.second), names)
-                let rows = try await pool.run([
-                    Query(SettleStatements.planShape), Query(ExportedRows.messages, keys),
-                ])[1]
+                let rows = try await pool.runByIndex(Query(ExportedRows.messages, keys))
                 for var row in rows { pending.addMessage(try row.bytes("row")) }
                 if rows.count > 0 { try await write(pending.take()) }
             }

@@ -113,15 +113,14 @@ package struct UserJoining: Sendable {
             moment.adding(seconds: Self.closedSeconds)
         )
         let join = try await pool.transaction { connection -> UserJoinRow? in
-            let results = try await connection.run([
-                Query(JoinStatements.lockOrganization, Parameters(of: organization)),
-                Query(SettleStatements.planShape), Query(JoinStatements.facts, parties),
-                Query(JoinStatements.related, names),
-            ])
+            let results = try await connection.runByIndex(
+                [Query(JoinStatements.facts, parties), Query(JoinStatements.related, names)],
+                after: [Query(JoinStatements.lockOrganization, Parameters(of: organization))]
+            )
             let statuses: [OrganizationStatus] = try results[0].read { try $0.choice("status") }
-            guard let status = statuses.first, status != .purging, var facts = results[2].first
+            guard let status = statuses.first, status != .purging, var facts = results[1].first
             else { return nil }
-            let related = try results[3].read(UserJoinRow.init)
+            let related = try results[2].read(UserJoinRow.init)
             let own = related.first { $0.user == user }
             let isUserKnown = try facts.bool("is_user_known")
             guard isUserKnown || own != nil || user == target else { return nil }
@@ -223,9 +222,7 @@ package struct UserJoining: Sendable {
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
         let wanted = Parameters(of: organization, join.target, keys.map(\.type), keys.map(\.id), end)
         try await pool.transaction { connection in
-            let locked = try await connection.run([
-                Query(SettleStatements.planShape), Query(JoinStatements.lockUnseen, wanted),
-            ])[1]
+            let locked = try await connection.runByIndex(Query(JoinStatements.lockUnseen, wanted))
             let found = try locked.read { try $0.entityKey() }
             guard !found.isEmpty else { return }
             let raise = Parameters(of: organization, Int64(found.count))

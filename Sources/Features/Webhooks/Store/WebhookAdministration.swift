@@ -172,9 +172,7 @@ package struct WebhookAdministration: Sendable {
             var deleted = 1
             while deleted > 0 {
                 deleted = try await pool.transaction { [batch] connection in
-                    try await connection.run([
-                        Query(SettleStatements.planShape), Query(WebhookAdminStatements.deleteDeliveries, batch),
-                    ])[1].affected
+                    try await connection.runByIndex(Query(WebhookAdminStatements.deleteDeliveries, batch)).affected
                 }
             }
             return found
@@ -223,7 +221,7 @@ package struct WebhookAdministration: Sendable {
             if let status { parameters.add(status.rawValue) }
             let statement = status == nil ? WebhookAdminStatements.page : WebhookAdminStatements.pageOfStatus
             let rows = try await pool.transaction { [parameters] connection in
-                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])[1]
+                try await connection.runByIndex(Query(statement, parameters))
             }
             let found = try rows.read(WebhookDeliveryRow.init)
             let shown = Array(found.prefix(limit))
@@ -246,15 +244,14 @@ package struct WebhookAdministration: Sendable {
         let one = Parameters(of: endpoint.organization, endpoint.id, now(), id)
         do {
             let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape),
+                try await connection.runByIndex([
                     Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
                     Query(WebhookAdminStatements.retry, one),
                     Query(WebhookAdminStatements.statusOf, Parameters(of: endpoint.organization, endpoint.id, id)),
                 ])
             }
-            if results[1].count == 0 || results[3].count == 0 { return .notFound }
-            return results[2].affected > 0 ? .retried : .notDead
+            if results[0].count == 0 || results[2].count == 0 { return .notFound }
+            return results[1].affected > 0 ? .retried : .notDead
         } catch {
             throw failure.problem(error, doing: "retry a delivery")
         }
@@ -267,13 +264,12 @@ package struct WebhookAdministration: Sendable {
         let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Int64(Self.retryBatch))
         do {
             let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape),
+                try await connection.runByIndex([
                     Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
                     Query(WebhookAdminStatements.retryAll, parameters),
                 ])
             }
-            return results[1].count == 0 ? nil : results[2].affected
+            return results[0].count == 0 ? nil : results[1].affected
         } catch {
             throw failure.problem(error, doing: "retry deliveries")
         }

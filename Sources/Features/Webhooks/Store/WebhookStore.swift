@@ -42,9 +42,7 @@ package struct WebhookStore: Sendable {
         guard !records.isEmpty else { return }
         _ = try await failure.reporting("record events for webhooks") {
             try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape), WebhookOutbox.query(records, at: now()),
-                ])
+                try await connection.runByIndex(WebhookOutbox.query(records, at: now()))
             }
         }
     }
@@ -61,7 +59,7 @@ package struct WebhookStore: Sendable {
         _ = try await failure.reporting("record an upstream's state") {
             try await pool.transaction { connection in
                 let news = WebhookOutbox.upstream(record, at: moment)
-                return try await connection.run([Query(SettleStatements.planShape)] + news)
+                return try await connection.runByIndex(news)
             }
         }
     }
@@ -93,10 +91,10 @@ package struct WebhookStore: Sendable {
             Int64(Self.searchLimit)
         )
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])
+            let rows = try await pool.transaction { connection in
+                try await connection.runByIndex(Query(statement, parameters))
             }
-            let found = try results[1].read { row in
+            let found = try rows.read { row in
                 let key = WebhookKey(organization: try row.uuid("organization_id"), id: try row.uuid("endpoint_id"))
                 return (key, try isDue(&row))
             }
@@ -163,9 +161,7 @@ package struct WebhookStore: Sendable {
         let parameters = Parameters(of: endpoint.organization, endpoint.id, Int64(5_000))
         _ = try await failure.reporting("dispose of deliveries") {
             try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape), Query(WebhookStatements.dispose, parameters),
-                ])
+                try await connection.runByIndex(Query(WebhookStatements.dispose, parameters))
             }
         }
     }
@@ -187,10 +183,10 @@ package struct WebhookStore: Sendable {
         let endpoint = lease.endpoint
         let parameters = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt, deliveries)
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([Query(SettleStatements.planShape), Query(WebhookStatements.look, parameters)])
+            let rows = try await pool.transaction { connection in
+                try await connection.runByIndex(Query(WebhookStatements.look, parameters))
             }
-            return Set(try results[1].read { try $0.uuid("id") })
+            return Set(try rows.read { try $0.uuid("id") })
         } catch {
             throw failure.problem(error, doing: "look at deliveries")
         }
@@ -230,9 +226,7 @@ package struct WebhookStore: Sendable {
     ) async throws -> Step? {
         let (endpoint, moment) = (lease.endpoint, now())
         let key = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt)
-        let locked = try await connection.run([
-            Query(SettleStatements.planShape), Query(WebhookStatements.lock, key),
-        ])[1]
+        let locked = try await connection.runByIndex(Query(WebhookStatements.lock, key))
         guard var state = try locked.read(EndpointState.init).first else { return nil }
         for (index, answer) in answers.enumerated() {
             let isSameRound = sameRound.contains(index)
