@@ -75,93 +75,112 @@ package enum OperationCandidates {
 
     // MARK: - Statements
 
-    private static let behind = "(x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5"
-    private static let oldest = "x.stuck_at, x.user_id, x.id"
-    private static let ofOrganization = "x.organization_id = $1 AND \(behind) AND \(StuckRows.areInTime("x"))"
-    private static let ofGroup =
-        "x.organization_id = $1 AND \(behind) AND \(isOfGroup(from: 6)) AND \(StuckRows.are("x"))"
-    private static let columns = "x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status"
-    private static func isOfGroup(from first: Int) -> String {
-        "x.entity_type = $\(first) AND x.error_code = $\(first + 1) AND x.error_status = $\(first + 2)"
+    /// The first parameters of a look.
+    private static let place = ["organization", "after", "after_user", "after_id", "until"]
+
+    private static func behind(_ table: String) -> String {
+        "(\(table).stuck_at, \(table).user_id, \(table).id) > (:after, :after_user, :after_id)"
+            + " AND \(table).stuck_at <= :until"
     }
 
+    private static let oldest = "x.stuck_at, x.user_id, x.id"
+    private static let ofOrganization =
+        "x.organization_id = :organization AND \(behind("x")) AND \(StuckRows.areInTime("x"))"
+    private static let ofGroup =
+        "x.organization_id = :organization AND \(behind("x")) AND \(isOfGroup) AND \(StuckRows.are("x"))"
+    private static let columns = "x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status"
+    private static let group = ["group_type", "group_code", "group_status"]
+    private static let isOfGroup =
+        "x.entity_type = :group_type AND x.error_code = :group_code AND x.error_status = :group_status"
+
     /// Whether a row `m` is meant.
-    private static func match(from first: Int) -> String {
-        "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: first))"
-    }
+    private static let match = "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m"))"
 
     /// The rows `m` of some ids, each by the index that has it: in an order that it alone has, for a planner that knows
     /// nothing of the table takes any of an organization's for as good.
-    private static func byID(_ ids: Int) -> String {
-        """
-        (SELECT DISTINCT i.id FROM unnest($\(ids)::uuid[]) AS i (id)) k
+    private static let byID = """
+        (SELECT DISTINCT i.id FROM unnest(:ids::uuid[]) AS i (id)) k
             CROSS JOIN LATERAL (
                 SELECT \(columns)
                 FROM mutations x
-                WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND \(StuckRows.are("x"))
+                WHERE x.organization_id = :organization AND x.id BETWEEN k.id AND k.id AND \(StuckRows.are("x"))
                 ORDER BY x.id
                 OFFSET 0
             ) m
         """
-    }
 
     /// The open mutations `m` of a user that are stuck according to ``StuckRows/are(_:)``.
-    private static func byUser(_ user: Int) -> String {
-        """
+    private static let byUser = """
         (
                 SELECT \(columns), x.error, x.synced_at
                 FROM mutations x
-                WHERE x.organization_id = $1 AND x.user_id = $\(user) AND x.synced_at IS NULL
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.synced_at IS NULL
                 ORDER BY x.position
                 OFFSET 0
             ) m
         """
-    }
 
-    private static func page(_ name: String, from rows: String, where conditions: String, limit: Int) -> Statement {
+    private static func page(
+        _ name: String,
+        _ parameters: [String],
+        from rows: String,
+        where conditions: String
+    ) -> Statement {
         Statement(
             name,
+            place + parameters + ["limit"],
             """
             SELECT m.stuck_at, m.user_id, m.id
             FROM \(rows)
             WHERE \(conditions)
             ORDER BY m.stuck_at, m.user_id, m.id
-            LIMIT $\(limit)
+            LIMIT :limit
             """
         )
     }
 
-    private static func inTime(_ rows: String, scan: Int) -> String {
+    private static func inTime(_ rows: String) -> String {
         """
         (
                 SELECT \(columns)
                 FROM mutations x
                 WHERE \(rows)
                 ORDER BY \(oldest)
-                LIMIT $\(scan)
+                LIMIT :scan
             ) m
         """
     }
 
-    private static func edge(_ name: String, _ rows: String, scan: Int, with groups: String = "") -> Statement {
+    private static func edge(
+        _ name: String,
+        _ parameters: [String],
+        _ rows: String,
+        with groups: String = ""
+    ) -> Statement {
         Statement(
             name,
+            place + parameters + ["scan"],
             """
             \(groups) SELECT x.stuck_at, x.user_id, x.id
             FROM mutations x
             WHERE \(rows)
             ORDER BY \(oldest)
-            OFFSET $\(scan) - 1 LIMIT 1
+            OFFSET :scan - 1 LIMIT 1
             """
         )
     }
 
     /// Counts the rows of a query, which ends at one more than is counted.
-    private static func count(_ name: String, _ rows: String, with groups: String = "", isCut: String = "false")
-        -> Statement
-    {
+    private static func count(
+        _ name: String,
+        _ parameters: [String],
+        _ rows: String,
+        with groups: String = "",
+        isCut: String = "false"
+    ) -> Statement {
         Statement(
             name,
+            ["organization", "until"] + parameters,
             """
             \(groups) SELECT least(count(*), \(BoundedCount.limit)) AS count, count(DISTINCT c.user_id) AS users,
                 count(*) > \(BoundedCount.limit) OR \(isCut) AS is_cut
@@ -173,41 +192,40 @@ package enum OperationCandidates {
         )
     }
 
-    private static let narrowedByUser = "($11::uuid IS NULL OR m.user_id = $11)"
-    private static let behindOfAny = behind.replacing("x.", with: "m.")
+    private static let narrowedByUser = "(:user::uuid IS NULL OR m.user_id = :user)"
 
     static let pageOfOrganization = page(
         "operation_page",
-        from: inTime(ofOrganization, scan: 6),
-        where: match(from: 7),
-        limit: 11
+        ["scan"] + StuckRows.filter,
+        from: inTime(ofOrganization),
+        where: match
     )
-    static let edgeOfOrganization = edge("operation_edge", ofOrganization, scan: 6)
+    static let edgeOfOrganization = edge("operation_edge", [], ofOrganization)
     static let pageOfGroup = page(
         "operation_page_of_group",
-        from: inTime(ofGroup, scan: 9),
-        where: match(from: 10),
-        limit: 14
+        group + ["scan"] + StuckRows.filter,
+        from: inTime(ofGroup),
+        where: match
     )
-    static let edgeOfGroup = edge("operation_edge_of_group", ofGroup, scan: 9)
+    static let edgeOfGroup = edge("operation_edge_of_group", group, ofGroup)
     static let pageOfIDs = page(
         "operation_page_of_ids",
-        from: byID(6),
-        where: "\(behindOfAny) AND \(match(from: 7)) AND \(narrowedByUser)",
-        limit: 12
+        ["ids"] + StuckRows.filter + ["user"],
+        from: byID,
+        where: "\(behind("m")) AND \(match) AND \(narrowedByUser)"
     )
     static let pageOfUser = page(
         "operation_page_of_user",
-        from: byUser(6),
-        where: "\(StuckRows.are("m")) AND \(behindOfAny) AND \(match(from: 7))",
-        limit: 11
+        ["user"] + StuckRows.filter,
+        from: byUser,
+        where: "\(StuckRows.are("m")) AND \(behind("m")) AND \(match)"
     )
 
     private static func next(ofGroup group: String, limit: String) -> String {
         """
         SELECT x.stuck_at, x.user_id, x.id
                     FROM mutations x
-                    WHERE x.organization_id = $1 AND \(StuckRows.isOf(group)) AND \(behind)
+                    WHERE x.organization_id = :organization AND \(StuckRows.isOf(group)) AND \(behind("x"))
                         AND x.status IN (\(MutationStatus.stuckList))
                     ORDER BY \(oldest)
                     LIMIT \(limit)
@@ -218,8 +236,9 @@ package enum OperationCandidates {
     /// Where there are too many groups, the next of all in time.
     static let pageOfSomeGroups = Statement(
         "operation_page_of_some_groups",
+        place + ["scan"] + StuckRows.filter + ["limit"],
         """
-        \(StuckRows.withGroups(of: "$1"))
+        \(StuckRows.withGroups(of: ":organization"))
         SELECT p.stuck_at, p.user_id, p.id
         FROM (
             SELECT r.*
@@ -228,27 +247,27 @@ package enum OperationCandidates {
                 FROM g CROSS JOIN LATERAL (
                     \(next(ofGroup: "g", limit: "1"))
                 ) x
-                WHERE \(StuckRows.match("g", from: 7)) AND \(StuckRows.hasAllGroups)
+                WHERE \(StuckRows.match("g")) AND \(StuckRows.hasAllGroups)
                 ORDER BY \(oldest)
-                LIMIT $11
+                LIMIT :limit
             ) f
             CROSS JOIN LATERAL (
-                \(next(ofGroup: "f", limit: "$11"))
+                \(next(ofGroup: "f", limit: ":limit"))
             ) r
             UNION ALL
             SELECT m.stuck_at, m.user_id, m.id
-            FROM \(inTime("\(ofOrganization) AND \(StuckRows.lacksGroups)", scan: 6))
-            WHERE \(match(from: 7))
+            FROM \(inTime("\(ofOrganization) AND \(StuckRows.lacksGroups)"))
+            WHERE \(match)
         ) p
         ORDER BY p.stuck_at, p.user_id, p.id
-        LIMIT $11
+        LIMIT :limit
         """
     )
     static let edgeOfSomeGroups = edge(
         "operation_edge_of_some_groups",
+        [],
         "\(ofOrganization) AND \(StuckRows.lacksGroups)",
-        scan: 6,
-        with: StuckRows.withGroups(of: "$1")
+        with: StuckRows.withGroups(of: ":organization")
     )
     /// Where nothing is left behind a page.
     static let noEdge = Statement(
@@ -258,48 +277,53 @@ package enum OperationCandidates {
 
     static let countOfOrganization = count(
         "operation_count",
+        StuckRows.filter,
         """
         SELECT x.user_id FROM mutations x
-            WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(StuckRows.areInTime("x"))
-                AND \(StuckRows.match("x", from: 3))
+            WHERE x.organization_id = :organization AND x.stuck_at <= :until AND \(StuckRows.areInTime("x"))
+                AND \(StuckRows.match("x"))
             ORDER BY \(oldest)
         """
     )
     static let countOfGroup = count(
         "operation_count_of_group",
+        group + StuckRows.filter,
         """
         SELECT x.user_id FROM mutations x
-            WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(isOfGroup(from: 3)) AND \(StuckRows.are("x"))
-                AND \(StuckRows.match("x", from: 6))
+            WHERE x.organization_id = :organization AND x.stuck_at <= :until AND \(isOfGroup) AND \(StuckRows.are("x"))
+                AND \(StuckRows.match("x"))
             ORDER BY \(oldest)
         """
     )
     static let countOfSomeGroups = count(
         "operation_count_of_some_groups",
+        StuckRows.filter,
         """
         SELECT r.user_id FROM g CROSS JOIN LATERAL (
                 SELECT x.user_id FROM mutations x
-                WHERE x.organization_id = $1 AND \(StuckRows.isOf("g")) AND x.stuck_at <= $2
+                WHERE x.organization_id = :organization AND \(StuckRows.isOf("g")) AND x.stuck_at <= :until
                 ORDER BY \(oldest)
                 LIMIT \(BoundedCount.limit + 1)
             ) r
-            WHERE \(StuckRows.match("g", from: 3))
+            WHERE \(StuckRows.match("g"))
         """,
-        with: StuckRows.withGroups(of: "$1"),
+        with: StuckRows.withGroups(of: ":organization"),
         isCut: StuckRows.lacksGroups
     )
     static let countOfIDs = count(
         "operation_count_of_ids",
+        ["ids"] + StuckRows.filter + ["user"],
         """
-        SELECT m.user_id FROM \(byID(3))
-            WHERE m.stuck_at <= $2 AND \(match(from: 4)) AND ($8::uuid IS NULL OR m.user_id = $8)
+        SELECT m.user_id FROM \(byID)
+            WHERE m.stuck_at <= :until AND \(match) AND \(narrowedByUser)
         """
     )
     static let countOfUser = count(
         "operation_count_of_user",
+        ["user"] + StuckRows.filter,
         """
-        SELECT m.user_id FROM \(byUser(3))
-            WHERE \(StuckRows.are("m")) AND m.stuck_at <= $2 AND \(match(from: 4))
+        SELECT m.user_id FROM \(byUser)
+            WHERE \(StuckRows.are("m")) AND m.stuck_at <= :until AND \(match)
         """
     )
 

@@ -67,48 +67,70 @@ enum StuckWay {
 
     // MARK: - Statements
 
-    private static let newest = "x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC"
-    private static let behind =
-        "(x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND \(StuckRows.areInTime("x"))"
+    /// The first parameters: the place behind which a page begins.
+    private static let place = ["after", "after_organization", "after_user", "after_id"]
+
+    private static func newest(_ table: String) -> String {
+        "\(table).stuck_at DESC, \(table).organization_id DESC, \(table).user_id DESC, \(table).id DESC"
+    }
+
+    private static let behindPlace = """
+        (x.stuck_at, x.organization_id, x.user_id, x.id) < (:after, :after_organization, :after_user, :after_id)
+        """
+    private static let behind = "\(behindPlace) AND \(StuckRows.areInTime("x"))"
+
     /// Within an organization: an index that begins with it is in this order.
-    private static let newestOfOne = "x.stuck_at DESC, x.user_id DESC, x.id DESC"
-    private static let behindOfOne = "(x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL"
+    private static func newestOfOne(_ table: String) -> String {
+        "\(table).stuck_at DESC, \(table).user_id DESC, \(table).id DESC"
+    }
+
+    private static func behindOfOne(_ table: String) -> String {
+        "(\(table).stuck_at, \(table).user_id, \(table).id) < (:after, :after_user, :after_id)"
+            + " AND :after_organization::uuid IS NOT NULL"
+    }
 
     private static func edge(
         _ name: String,
+        _ parameters: [String],
         _ rows: String,
         _ order: String,
-        scan: Int,
         with groups: String = "",
         variant: Statement? = nil
     ) -> Statement {
         Statement(
             name,
+            place + parameters + ["scan"],
             """
             \(groups) SELECT x.stuck_at, x.organization_id, x.user_id, x.id
             FROM mutations x
             WHERE \(rows)
             ORDER BY \(order)
-            OFFSET $\(scan) - 1 LIMIT 1
+            OFFSET :scan - 1 LIMIT 1
             """,
             variant: variant?.sql
         )
     }
 
-    private static func page(_ name: String, _ rows: String, _ order: String, scan: Int) -> Statement {
+    private static func page(
+        _ name: String,
+        _ parameters: [String],
+        _ rows: String,
+        _ order: (String) -> String
+    ) -> Statement {
         Statement(
             name,
+            place + parameters + ["scan"] + StuckRows.filter + ["limit"],
             """
             SELECT \(StuckMutation.list)
             FROM (
                 SELECT * FROM mutations x
                 WHERE \(rows)
-                ORDER BY \(order)
-                LIMIT $\(scan)
+                ORDER BY \(order("x"))
+                LIMIT :scan
             ) m
-            WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: scan + 1))
-            ORDER BY \(order.replacing("x.", with: "m."))
-            LIMIT $\(scan + 5)
+            WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m"))
+            ORDER BY \(order("m"))
+            LIMIT :limit
             """
         )
     }
@@ -120,28 +142,29 @@ enum StuckWay {
     ///   - groups: the groups `g`.
     ///   - each: whether a row `x` is behind the place, in the organization of a group that is called so.
     ///   - rows: whether a row `x` is behind the place.
-    private static func pageOfSomeGroups(
+    private static func groupedPage(
         _ name: String,
+        _ parameters: [String],
         _ groups: String,
         _ each: (String) -> String,
         _ rows: String,
-        _ order: String,
-        scan: Int,
+        _ order: (String) -> String,
         variant: Statement? = nil
     ) -> Statement {
-        let place = "x.stuck_at, x.organization_id, x.user_id, x.id"
+        let key = "x.stuck_at, x.organization_id, x.user_id, x.id"
         func next(ofGroup group: String, limit: String) -> String {
             """
-            SELECT \(place)
+            SELECT \(key)
                             FROM mutations x
                             WHERE \(each(group)) AND \(StuckRows.isOf(group))
                                 AND x.status IN (\(MutationStatus.stuckList))
-                            ORDER BY \(newestOfOne)
+                            ORDER BY \(newestOfOne("x"))
                             LIMIT \(limit)
             """
         }
         return Statement(
             name,
+            place + parameters + ["scan"] + StuckRows.filter + ["limit"],
             """
             \(groups)
             SELECT \(StuckMutation.list)
@@ -153,33 +176,33 @@ enum StuckWay {
                         FROM g CROSS JOIN LATERAL (
                             \(next(ofGroup: "g", limit: "1"))
                         ) x
-                        WHERE \(StuckRows.match("g", from: scan + 1)) AND \(StuckRows.hasAllGroups)
-                        ORDER BY \(order)
-                        LIMIT $\(scan + 5)
+                        WHERE \(StuckRows.match("g")) AND \(StuckRows.hasAllGroups)
+                        ORDER BY \(order("x"))
+                        LIMIT :limit
                     ) f
                     CROSS JOIN LATERAL (
-                        \(next(ofGroup: "f", limit: "$\(scan + 5)"))
+                        \(next(ofGroup: "f", limit: ":limit"))
                     ) r
                     UNION ALL
                     SELECT m.stuck_at, m.organization_id, m.user_id, m.id
                     FROM (
-                        SELECT \(place), x.status, x.entity_type, x.error_code, x.error_status
+                        SELECT \(key), x.status, x.entity_type, x.error_code, x.error_status
                         FROM mutations x
                         WHERE \(rows) AND \(StuckRows.lacksGroups)
-                        ORDER BY \(order)
-                        LIMIT $\(scan)
+                        ORDER BY \(order("x"))
+                        LIMIT :scan
                     ) m
-                    WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: scan + 1))
+                    WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m"))
                 ) x
-                ORDER BY \(order)
-                LIMIT $\(scan + 5)
+                ORDER BY \(order("x"))
+                LIMIT :limit
             ) p
             CROSS JOIN LATERAL (
                 SELECT * FROM mutations x
                 WHERE x.organization_id = p.organization_id AND x.user_id = p.user_id AND x.id = p.id
                 OFFSET 0
             ) m
-            ORDER BY \(order.replacing("x.", with: "p."))
+            ORDER BY \(order("p"))
             """,
             variant: variant?.sql
         )
@@ -197,73 +220,81 @@ enum StuckWay {
             LIMIT \(StuckRows.walk)
         )
         """
-    private static let groupsOfOrganization = StuckRows.withGroups(of: "$5")
+    private static let groupsOfOrganization = StuckRows.withGroups(of: ":organization")
 
     private static let ofOrganization =
-        "x.organization_id = $5 AND \(behindOfOne) AND \(StuckRows.areInTime("x"))"
+        "x.organization_id = :organization AND \(behindOfOne("x")) AND \(StuckRows.areInTime("x"))"
     private static let ofGroup =
-        "x.organization_id = $5 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND "
-        + "\(behindOfOne) AND \(StuckRows.are("x"))"
+        "x.organization_id = :organization AND x.entity_type = :group_type AND x.error_code = :group_code "
+        + "AND x.error_status = :group_status AND \(behindOfOne("x")) AND \(StuckRows.are("x"))"
 
-    static let edgeOfAll = edge("stuck_edge_of_all", behind, newest, scan: 5)
-    static let pageOfAll = page("stuck_page_of_all", behind, newest, scan: 5)
-    static let edgeOfOrganization = edge("stuck_edge_of_organization", ofOrganization, newestOfOne, scan: 6)
-    static let pageOfOrganization = page("stuck_page_of_organization", ofOrganization, newestOfOne, scan: 6)
-    static let edgeOfGroup = edge("stuck_edge_of_group", ofGroup, newestOfOne, scan: 9)
-    static let pageOfGroup = page("stuck_page_of_group", ofGroup, newestOfOne, scan: 9)
+    private static let group = ["organization", "group_type", "group_code", "group_status"]
+
+    static let edgeOfAll = edge("stuck_edge_of_all", [], behind, newest("x"))
+    static let pageOfAll = page("stuck_page_of_all", [], behind, newest)
+    static let edgeOfOrganization = edge(
+        "stuck_edge_of_organization",
+        ["organization"],
+        ofOrganization,
+        newestOfOne("x")
+    )
+    static let pageOfOrganization = page("stuck_page_of_organization", ["organization"], ofOrganization, newestOfOne)
+    static let edgeOfGroup = edge("stuck_edge_of_group", group, ofGroup, newestOfOne("x"))
+    static let pageOfGroup = page("stuck_page_of_group", group, ofGroup, newestOfOne)
 
     static let edgeOfSomeGroups = edge(
         "stuck_edge_of_some_groups",
+        ["organization"],
         "\(ofOrganization) AND \(StuckRows.lacksGroups)",
-        newestOfOne,
-        scan: 6,
+        newestOfOne("x"),
         with: groupsOfOrganization
     )
-    static let pageOfSomeGroups = pageOfSomeGroups(
+    static let pageOfSomeGroups = groupedPage(
         "stuck_page_of_some_groups",
+        ["organization"],
         groupsOfOrganization,
-        { _ in "x.organization_id = $5 AND \(behindOfOne)" },
+        { _ in "x.organization_id = :organization AND \(behindOfOne("x"))" },
         ofOrganization,
-        newestOfOne,
-        scan: 6
+        newestOfOne
     )
     static let edgeOfSomeGroupsOfAll = edge(
         "stuck_edge_of_some_groups_of_all",
+        [],
         "\(behind) AND \(StuckRows.lacksGroups)",
-        newest,
-        scan: 5,
+        newest("x"),
         with: allGroups,
         variant: edgeOfAll
     )
-    static let pageOfSomeGroupsOfAll = pageOfSomeGroups(
+    static let pageOfSomeGroupsOfAll = groupedPage(
         "stuck_page_of_some_groups_of_all",
+        [],
         allGroups,
         { group in
             """
             x.organization_id = \(group).organization_id
-                            AND (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4)
+                            AND \(behindPlace)
             """
         },
         behind,
         newest,
-        scan: 5,
         variant: pageOfAll
     )
 
     static let pageOfUser = Statement(
         "stuck_page_of_user",
+        place + ["organization", "user", "scan"] + StuckRows.filter + ["limit"],
         """
         SELECT \(StuckMutation.list)
         FROM (
             SELECT * FROM mutations y
-            WHERE y.organization_id = $5 AND y.user_id = $6 AND y.synced_at IS NULL
+            WHERE y.organization_id = :organization AND y.user_id = :user AND y.synced_at IS NULL
             ORDER BY y.position
-            LIMIT $7
+            LIMIT :scan
         ) m
-        WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.are("m")) AND \(behindOfOne.replacing("x.", with: "m."))
-            AND \(StuckRows.match("m", from: 8))
-        ORDER BY \(newestOfOne.replacing("x.", with: "m."))
-        LIMIT $12
+        WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.are("m")) AND \(behindOfOne("m"))
+            AND \(StuckRows.match("m"))
+        ORDER BY \(newestOfOne("m"))
+        LIMIT :limit
         """
     )
 

@@ -71,6 +71,7 @@ extension AgedRetention {
 
     static let shrinkStatement = Statement(
         "retention_shrink",
+        mutations.inputs,
         """
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL
@@ -93,6 +94,7 @@ extension AgedRetention {
     /// it. The history of their attempts goes.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
+        mutations.inputs,
         """
         WITH past AS (
             DELETE FROM attempts AS a
@@ -138,11 +140,12 @@ extension AgedRetention {
     /// A CASE compares its age so that the plan finds the row by its key and not by its age.
     static let deleteRejectionsStatement = Statement(
         "retention_delete_rejections",
+        rejectionKeys.inputs + ["cutoff"],
         """
         DELETE FROM rejections AS r
         USING \(rejectionKeys.unnested(as: "k"))
         WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
-            AND CASE WHEN r.rejected_at < \(rejectionKeys.parameter(1)) THEN true END
+            AND CASE WHEN r.rejected_at < :cutoff THEN true END
         """
     )
 }
