@@ -1,6 +1,6 @@
 # The tasks of this repository; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run phones build test lint format bench chaos fuzz verify clean
+.PHONY: help run phones build test sql lint format bench chaos fuzz verify clean
 
 # The Swift runtime is linked statically, so that the binary runs without Swift and calls into it are cheaper.
 RELEASE := swift build --traits Gateway -c release --static-swift-stdlib
@@ -32,12 +32,17 @@ test: ## run all tests, on a PostgreSQL server that they start; PART=quick runs 
 	@scripts/bootstrap --tests
 	@scripts/test $(PART)
 
-lint: ## check format, imports, console modules, text comparison, links of the documentation, and wording
+sql: ## write docs/sql, the text of every SQL statement
+	SLUICE_WRITE_SQL=1 swift test --traits Gateway --filter StatementDocumentTests
+
+lint: ## check format, imports, console modules, SQL, text comparison, links of the documentation, and wording
 	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)
 	@scripts/lint-imports --self-test
 	@scripts/lint-imports
 	@scripts/lint-text --self-test
 	@scripts/lint-text
+	@scripts/lint-sql --self-test
+	@scripts/lint-sql
 	@scripts/lint-console --self-test
 	@scripts/lint-console
 	@scripts/check-docs --self-test

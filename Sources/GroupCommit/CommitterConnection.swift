@@ -72,17 +72,20 @@ package final class CommitterConnection: Sendable {
         let (connection, server) = try await nearest()
         let limit = configuration.statementTimeout / share
         guard state.withLock({ $0.lines[server]?.limit }) != limit else { return connection }
-        let parameters = Parameters(
-            "\(limit.components.seconds * 1_000 + limit.components.attoseconds / 1_000_000_000_000_000)ms"
+        _ = try await connection.run(
+            Self.limitStatement(
+                milliseconds:
+                    "\(limit.components.seconds * 1_000 + limit.components.attoseconds / 1_000_000_000_000_000)ms"
+            )
         )
-        _ = try await connection.run(Query(Self.limitStatement, parameters))
         state.withLock { $0.lines[server]?.limit = limit }
         return connection
     }
 
     package static let limitStatement = Statement(
         "commit_limit",
-        "SELECT set_config('statement_timeout', $1, false)"
+        ["milliseconds"],
+        "SELECT set_config('statement_timeout', :milliseconds, false)"
     )
 
     /// Connects to the server that has the group's rows.

@@ -9,9 +9,10 @@
 /// )
 /// static let write = Statement(
 ///     "write_devices",
+///     columns.inputs + ["now"],
 ///     """
 ///     INSERT INTO devices (\(columns.names), seen_at)
-///     SELECT \(columns.names(of: "k")), \(columns.parameter(1))
+///     SELECT \(columns.names(of: "k")), :now
 ///     FROM \(columns.unnested(as: "k"))
 ///     """
 /// )
@@ -27,6 +28,7 @@ public struct Columns<Row>: Sendable {
     }
 
     private let columns: [Column]
+    private var prefix = ""
 
     /// The columns of all parts, in this order.
     ///
@@ -56,8 +58,6 @@ public struct Columns<Row>: Sendable {
         self.init(name, type, areNull: { rows in rows.allSatisfy { value($0) == nil } }, add)
     }
 
-    public var count: Int { columns.count }
-
     /// Whether no row has a value in any of the columns.
     ///
     /// A statement may then leave them out.
@@ -67,8 +67,10 @@ public struct Columns<Row>: Sendable {
     public var names: String { columns.map(\.name).joined(separator: ", ") }
 
     /// `k.a, k.b, k.c`
-    public func names(of table: String) -> String {
-        columns.map { "\(table).\($0.name)" }.joined(separator: ", ")
+    ///
+    /// - Parameter others: expressions that take the place of some columns.
+    public func names(of table: String, except others: [String: String] = [:]) -> String {
+        columns.map { others[$0.name] ?? "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
     /// An upsert's assignments for all but the named columns.
@@ -88,17 +90,23 @@ public struct Columns<Row>: Sendable {
     /// `a = NULL, b = NULL`
     public var cleared: String { columns.map { "\($0.name) = NULL" }.joined(separator: ", ") }
 
-    /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.
+    /// The names of the parameters that take the rows, one array for each column.
+    public var inputs: [String] { columns.map { prefix + $0.name } }
+
+    /// The same columns with longer names of their parameters.
     ///
-    /// - Parameter others: the number of parameters before the columns'.
-    public func unnested(as table: String, behind others: Int = 0) -> String {
-        let arrays = columns.enumerated().map { "$\(others + $0.offset + 1)::\($0.element.type)[]" }
-            .joined(separator: ", ")
-        return "unnest(\(arrays)) AS \(table) (\(names))"
+    /// It is for a statement that takes several kinds of rows.
+    public func inputs(prefixed prefix: String) -> Self {
+        var copy = self
+        copy.prefix = prefix
+        return copy
     }
 
-    /// The parameter `number` places behind the columns': `$3` is the first behind two.
-    public func parameter(_ number: Int) -> String { "$\(columns.count + number)" }
+    /// `unnest(:a::uuid[], :b::text[]) AS k (a, b)`: the rows as a table.
+    public func unnested(as table: String) -> String {
+        let arrays = columns.map { ":\(prefix)\($0.name)::\($0.type)[]" }.joined(separator: ", ")
+        return "unnest(\(arrays)) AS \(table) (\(names))"
+    }
 
     public func parameters(_ rows: [Row]) -> Parameters {
         var parameters = Parameters()

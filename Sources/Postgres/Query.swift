@@ -10,7 +10,12 @@ public struct Query: Sendable {
     /// It is only made where it is sent.
     public var alternative: (@Sendable () -> Query)?
 
+    /// A query with values in the order of the statement's parameters.
     public init(_ statement: Statement, _ parameters: Parameters = .init()) {
+        assert(
+            statement.parameters.isEmpty || statement.parameters.count == parameters.count,
+            "statement '\(statement.name)' has parameters \(statement.parameters), not \(parameters.count) values"
+        )
         self.statement = statement
         self.parameters = parameters
     }

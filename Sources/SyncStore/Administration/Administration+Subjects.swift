@@ -21,12 +21,13 @@ extension Administration {
 
     package static let subjectsStatement = Statement(
         "users_subjects",
+        ["organization", "users"],
         """
         SELECT k.user_id, s.issuer, s.subject
-        FROM unnest($2::uuid[]) k (user_id)
+        FROM unnest(:users::uuid[]) k (user_id)
         CROSS JOIN LATERAL (
             SELECT x.issuer::text AS issuer, x.subject::text AS subject FROM user_subjects x
-            WHERE x.organization_id = $1 AND x.user_id = k.user_id
+            WHERE x.organization_id = :organization AND x.user_id = k.user_id
             OFFSET 0
         ) s
         ORDER BY k.user_id, s.issuer, s.subject

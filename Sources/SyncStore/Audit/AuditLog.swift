@@ -49,16 +49,19 @@ package struct AuditLog: Sendable {
     ///
     /// The act is not undone: if the outcome cannot be written, the log reports it.
     package func end(_ mark: Mark, _ outcome: AuditOutcome) async {
-        let parameters = Parameters(
-            of: mark.organization,
-            mark.id,
-            BytesParameter.json(outcome.json),
-            outcome.user,
-            outcome.into,
-            outcome.reason
-        )
         // the caller may have gone: the act is over all the same
-        let written = await Task { try await pool.run([Query(AuditStatements.end, parameters)]) }.result
+        let written = await Task {
+            try await pool.run([
+                AuditStatements.end(
+                    organization: mark.organization,
+                    id: mark.id,
+                    outcome: BytesParameter.json(outcome.json),
+                    user: outcome.user,
+                    into: outcome.into,
+                    reason: outcome.reason
+                )
+            ])
+        }.result
         guard case .failure(let error) = written else { return }
         unfinished.increment()
         _ = failure.problem(error, doing: "write an act's outcome")
@@ -67,15 +70,23 @@ package struct AuditLog: Sendable {
     private func write(_ act: AuditAct, _ outcome: AuditOutcome?) async throws(Problem) -> Mark {
         let moment = now()
         let mark = Mark(organization: act.organization, id: ids.make(at: moment))
-        var parameters = Parameters(of: mark.organization, mark.id, moment, act.actor, act.scope.rawValue, act.action)
-        parameters.add(act.reason)
-        parameters.add(json: act.targetJSON)
-        parameters.add(act.user ?? outcome?.user)
-        parameters.add(act.into ?? outcome?.into)
-        parameters.add(act.requestID)
-        parameters.add(json: outcome?.json)
         do {
-            _ = try await pool.run([Query(AuditStatements.begin, parameters)])
+            _ = try await pool.run([
+                AuditStatements.begin(
+                    organization: mark.organization,
+                    id: mark.id,
+                    now: moment,
+                    actor: act.actor,
+                    scope: act.scope.rawValue,
+                    action: act.action,
+                    reason: act.reason,
+                    target: BytesParameter.json(act.targetJSON),
+                    user: act.user ?? outcome?.user,
+                    into: act.into ?? outcome?.into,
+                    request: act.requestID,
+                    outcome: BytesParameter.json(outcome?.json)
+                )
+            ])
             return mark
         } catch {
             let problem = failure.problem(error, doing: "write an act")

@@ -211,10 +211,10 @@ package final class Catalog: Sendable {
         if isUserAtHand(key) { return true }
         let moment = now()
         let generation = state.withLock { $0.generation }
-        let parameters = Parameters(of: key)
         let found: Bool
         do {
-            found = try await pool.run([Query(Self.userStatement, parameters)])[0].count > 0
+            found =
+                try await pool.run([Self.userStatement(organization: key.organization, user: key.user)])[0].count > 0
         } catch {
             throw failure.problem(error, doing: "look up a user")
         }
@@ -376,7 +376,8 @@ package final class Catalog: Sendable {
 
     static let userStatement = Statement(
         "catalog_user",
-        "SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2"
+        ["organization", "user"],
+        "SELECT 1 FROM users WHERE organization_id = :organization AND user_id = :user"
     )
 
     private struct Found {

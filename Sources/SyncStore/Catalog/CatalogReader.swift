@@ -150,12 +150,11 @@ final class CatalogReader: Sendable {
     private func read(_ ids: [UUID]) async throws -> [UUID: Found] {
         let known = state.withLock { state in ids.map { cluster.isThere ? nil : state.places[$0] } }
         let parameters = Parameters(ids)
-        let organizations = Parameters(ids, known.map { $0 == nil })
         let results = try await pool.readByIndex([
-            Query(Self.organizations, organizations),
+            Self.organizations(organizations: ids, are_new: known.map { $0 == nil }),
             Query(Self.types, parameters), Query(Self.upstreams, parameters),
             OrganizationKeys.read(ids), Query(UserJoins.statement, parameters),
-            Query(ErasedUsers.statement, Parameters(ids, now().adding(seconds: -ErasedUsers.memory))),
+            ErasedUsers.statement(organizations: ids, since: now().adding(seconds: -ErasedUsers.memory)),
         ])
         var found: [UUID: Found] = [:]
         for var row in results[0] {
@@ -188,11 +187,13 @@ final class CatalogReader: Sendable {
 
     private static let shard = Statement(
         "cluster_shard",
-        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest($1::uuid[]) AS k (id)"
+        ["organizations"],
+        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest(:organizations::uuid[]) AS k (id)"
     )
 
     private static let organizations = Statement(
         "catalog_organizations",
+        ["organizations", "are_new"],
         organizations(
             place: """
                 (
@@ -211,25 +212,27 @@ final class CatalogReader: Sendable {
             EXISTS (SELECT FROM service_tokens t WHERE t.organization_id = o.id AND t.revoked_at IS NULL)
                 OR EXISTS (SELECT FROM sources s WHERE s.organization_id = o.id AND s.status = 'enabled') AS has_sources,
             o.created_at, o.name, o.status, o.settings
-        FROM unnest($1::uuid[], $2::bool[]) AS k (organization_id, is_new)
+        FROM unnest(:organizations::uuid[], :are_new::bool[]) AS k (organization_id, is_new)
         CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.organization_id OFFSET 0) o
         """
     }
 
     private static let types = Statement(
         "catalog_entity_types",
+        ["organizations"],
         """
         SELECT t.organization_id, \(EntityTypeRow.list)
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (SELECT * FROM entity_types x WHERE x.organization_id = k.organization_id OFFSET 0) t
         """
     )
 
     private static let upstreams = Statement(
         "catalog_upstreams",
+        ["organizations"],
         """
         SELECT u.organization_id, \(UpstreamSettingsRow.list)
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (SELECT * FROM upstreams x WHERE x.organization_id = k.organization_id OFFSET 0) u
         """
     )

@@ -26,12 +26,13 @@ package struct ErasedUsers: Sendable {
     /// Of organizations, with the moment from which on erasures are recent. Where there are any at all, there is a row.
     static let statement = Statement(
         "catalog_erasures",
+        ["organizations", "since"],
         """
         SELECT k.organization_id, e.user_hash
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             (SELECT x.user_hash FROM user_erasures x
-             WHERE x.organization_id = k.organization_id AND x.started_at > $2 OFFSET 0)
+             WHERE x.organization_id = k.organization_id AND x.started_at > :since OFFSET 0)
             UNION
             (SELECT x.user_hash FROM user_erasures x
              WHERE x.organization_id = k.organization_id AND x.finished_at IS NULL OFFSET 0)
@@ -41,14 +42,15 @@ package struct ErasedUsers: Sendable {
         """
     )
 
-    /// Whether one user ($2: the hash) is erased.
+    /// Whether one user (`user_hash`: the hash) is erased.
     static let lookUp = Statement(
         "catalog_user_erased",
-        "SELECT 1 FROM user_erasures WHERE organization_id = $1 AND user_hash = $2"
+        ["organization", "user_hash"],
+        "SELECT 1 FROM user_erasures WHERE organization_id = :organization AND user_hash = :user_hash"
     )
 
     static func lookUp(_ user: LaneKey) -> Query {
-        Query(lookUp, Parameters(of: user.organization, BytesParameter.bytea(UserHash(of: user).bytes)))
+        lookUp(organization: user.organization, user_hash: BytesParameter.bytea(UserHash(of: user).bytes))
     }
 
     /// SQL: whether a user is erased.

@@ -55,9 +55,10 @@ package struct UserJoins: Sendable {
     /// The joins of organizations.
     static let statement = Statement(
         "catalog_joins",
+        ["organizations"],
         """
         SELECT j.organization_id, j.user_id, j.into_id, j.closed_until
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (SELECT * FROM user_joins x WHERE x.organization_id = k.organization_id OFFSET 0) j
         """
     )

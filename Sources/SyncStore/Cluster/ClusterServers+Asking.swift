@@ -33,10 +33,11 @@ extension ClusterServers {
     /// catalog, and is not updated any more.
     private static let answer = Statement(
         "cluster_answer",
+        ["host", "port"],
         """
         SELECT a.success AS is_there, a.result
         FROM pg_dist_local_group l
-        CROSS JOIN LATERAL master_run_on_worker(ARRAY[$1::text], ARRAY[$2::int4], ARRAY[format($command$
+        CROSS JOIN LATERAL master_run_on_worker(ARRAY[:host::text], ARRAY[:port::int4], ARRAY[format($command$
             SELECT current_setting('max_prepared_transactions')
                 || CASE WHEN %1$s = 0 OR EXISTS (
                         SELECT FROM pg_dist_node n WHERE n.groupid = %1$s AND n.isactive AND n.hasmetadata)

@@ -156,7 +156,10 @@ package final class Identities: Sendable {
     package func isMade(_ user: LaneKey) async throws(Problem) -> Bool {
         if let known = isMadeAtHand(user) { return known }
         let generation = generation
-        let rows = try await run([Query(Self.takenStatement, Parameters(of: user))], "look up a user's subjects")[0]
+        let rows = try await run(
+            [Self.takenStatement(organization: user.organization, user: user.user)],
+            "look up a user's subjects"
+        )[0]
         let isMade = rows.count > 0
         keep(since: generation) { $0.made.insert(isMade, for: user) }
         return isMade

@@ -50,23 +50,21 @@ package struct LastingCallers: Sendable {
     }
 
     static func lost(among callers: [LastingCaller]) -> Query {
-        Query(
-            statement,
-            Parameters(
-                callers.map(\.lane.organization),
-                callers.map(\.lane.user),
-                callers.map { $0.name?.issuer.string ?? "" },
-                callers.map { $0.name?.id.string ?? "" }
-            )
+        statement(
+            organizations: callers.map(\.lane.organization),
+            users: callers.map(\.lane.user),
+            issuers: callers.map { $0.name?.issuer.string ?? "" },
+            names: callers.map { $0.name?.id.string ?? "" }
         )
     }
 
     /// No name is empty. Sub-selects and not EXISTS, for which the planner would read a whole table.
     private static let statement = Statement(
         "lasting_callers_lost",
+        ["organizations", "users", "issuers", "names"],
         """
         SELECT k.place
-        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[])
+        FROM unnest(:organizations::uuid[], :users::uuid[], :issuers::text[], :names::text[])
             WITH ORDINALITY AS k (organization_id, user_id, issuer, name, place)
         LEFT JOIN LATERAL (
             SELECT x.status, x.settings ->> 'provisioning' AS provisioning FROM organizations x

@@ -226,7 +226,7 @@ package final class IngestCommit: Service {
         do {
             var woken = bell.take()
             while !Task.isCancelled {
-                let due = try await pool.run([Query(Self.dueStatement, Parameters(now(), Self.lookLimit))])[0].read {
+                let due = try await pool.run([Self.dueStatement(now: now(), limit: Self.lookLimit)])[0].read {
                     ParkedKey(organization: try $0.uuid("organization_id"), entity: try $0.entityKey())
                 }
                 var seen: Set<ParkedKey> = []
@@ -312,21 +312,23 @@ package final class IngestCommit: Service {
 
     static let dueStatement = Statement(
         "ingest_due",
+        ["now", "limit"],
         """
         SELECT p.organization_id, p.entity_type, p.id
         FROM parked_events p
-        WHERE p.look_at <= $1
+        WHERE p.look_at <= :now
         ORDER BY p.look_at
-        LIMIT $2
+        LIMIT :limit
         """
     )
 
     /// Which entities of organizations have events that wait.
     static let waitingStatement = Statement(
         "ingest_waiting",
+        ["organizations"],
         """
         SELECT DISTINCT p.organization_id, p.entity_type, p.id
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             SELECT x.organization_id, x.entity_type, x.id FROM parked_events x
             WHERE x.organization_id = k.organization_id

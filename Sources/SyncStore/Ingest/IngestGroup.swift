@@ -77,14 +77,14 @@ struct IngestGroup {
     }
 
     private mutating func addReading() {
-        add(Query(IngestStatements.hold, Parameters(organizations))) { group, rows in
+        add(IngestStatements.hold(organizations: organizations)) { group, rows in
             group.held = try Set(rows.read { try $0.uuid("id") })
         }
         addNames()
         addParked()
         addOwners()
         addEntities()
-        add(Query(IngestStatements.parkedCounts, Parameters(organizations))) { group, rows in
+        add(IngestStatements.parkedCounts(organizations: organizations)) { group, rows in
             for var row in rows {
                 let organization = try row.uuid("organization_id")
                 group.states[organization, default: IngestState()].parkedCount = Int(try row.int64("count"))

@@ -137,7 +137,11 @@ struct IngestGroupWriter {
         isChange = true
         let tokens = used.sorted { ($0.organization, $0.tokenID) < ($1.organization, $1.tokenID) }
         queries.append(
-            Query(IngestStatements.touchTokens, Parameters(tokens.map(\.organization), tokens.map(\.tokenID), now))
+            IngestStatements.touchTokens(
+                organizations: tokens.map(\.organization),
+                ids: tokens.map(\.tokenID),
+                now: now
+            )
         )
     }
 

@@ -36,6 +36,7 @@ struct AttemptRow {
     /// ring, so that nothing is ever deleted for a new one.
     static let write = Statement(
         "lane_write_attempts",
+        columns.inputs,
         """
         INSERT INTO attempts AS a (
             organization_id, user_id, mutation_id, slot, ordinal, revision, number, sent_at, duration_ms, status, error,

@@ -40,6 +40,7 @@ struct KnownIDs {
     /// Readers need not see the change: the change position is not raised.
     static let statement = Statement(
         "lane_known_ids",
+        columns.inputs,
         """
         UPDATE mutations AS m
         SET server_id = l.server_id, server_id_is_integer = l.server_id_is_integer

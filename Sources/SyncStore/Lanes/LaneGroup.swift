@@ -132,7 +132,7 @@ struct LaneGroup {
         get throws(SealError) {
             let queries = try writer.settleQueries(plans, entities)
             if queries.isEmpty || sources.isEmpty { return queries }
-            return [Query(IngestCommit.waitingStatement, Parameters(sources))] + queries
+            return [IngestCommit.waitingStatement(organizations: sources)] + queries
         }
     }
 

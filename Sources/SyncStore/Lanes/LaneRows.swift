@@ -52,10 +52,11 @@ package enum LaneRows {
     private static func readingOfOne(_ name: String, fence: String) -> Statement {
         Statement(
             name,
+            ["organization", "users"],
             """
             SELECT \(list)
             FROM lanes x
-            WHERE x.organization_id = $1 AND x.user_id = ANY ($2)
+            WHERE x.organization_id = :organization AND x.user_id = ANY (:users)
             ORDER BY x.user_id
             \(fence)
             """
@@ -65,6 +66,7 @@ package enum LaneRows {
     private static func reading(_ name: String, fence: String) -> Statement {
         Statement(
             name,
+            Columns.lanes.inputs,
             """
             SELECT l.*
             FROM \(Columns.lanes.unnested(as: "k"))
@@ -83,6 +85,7 @@ package enum LaneRows {
     /// An upsert finds them by key, independent of the tables' size.
     static let write = Statement(
         "lanes_write",
+        columns.inputs,
         """
         INSERT INTO lanes AS l (\(columns.names))
         SELECT k.*
@@ -104,7 +107,7 @@ package enum LaneRows {
     private static func query(_ statement: Statement, _ ofOne: Statement, _ lanes: [LaneKey]) -> Query {
         let lanes = lanes.sorted()
         return Query(statement, keys(lanes)).orOfOne(lanes, \.organization) {
-            Query(ofOne, Parameters(of: $0, lanes.map(\.user)))
+            ofOne(organization: $0, users: lanes.map(\.user))
         }
     }
 

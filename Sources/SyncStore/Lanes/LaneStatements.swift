@@ -19,6 +19,7 @@ enum LaneStatements {
     /// The flights of lanes whose worker is lost.
     static let inFlight = Statement(
         "lane_in_flight",
+        PushIDRow.ids.inputs,
         """
         SELECT k.push AS job, \(QueuedColumns.list)
         FROM \(PushIDRow.ids.unnested(as: "k"))
@@ -36,6 +37,7 @@ enum LaneStatements {
     /// Their lane's worker was lost before it had released all of those.
     static let doneBlockers = Statement(
         "lane_done_blockers",
+        JobRow.columns.inputs,
         """
         SELECT DISTINCT k.job, d.id
         FROM \(JobRow.columns.unnested(as: "k"))
@@ -55,6 +57,7 @@ enum LaneStatements {
 
     static let writeOutcomes = Statement(
         "lane_write_outcomes",
+        OutcomeRow.columns.inputs + ["now"],
         outcomes(
             OutcomeRow.columns,
             """
@@ -67,6 +70,7 @@ enum LaneStatements {
     /// Outcomes that ``OutcomeRow/usual`` describes, as most are: half as many arrays.
     static let writeUsualOutcomes = Statement(
         "lane_write_usual_outcomes",
+        OutcomeRow.usual.inputs + ["now"],
         outcomes(
             OutcomeRow.usual,
             """
@@ -85,11 +89,11 @@ enum LaneStatements {
                 WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
             version = k.version, response_status = k.response_status, response_body = k.response_body, etag = k.etag,
             \(rare),
-            change_position = k.change_position, changed_at = \(columns.parameter(1))::timestamptz,
+            change_position = k.change_position, changed_at = :now::timestamptz,
             synced_at = CASE
-                WHEN k.status IN (\(MutationStatus.finalList)) THEN \(columns.parameter(1))::timestamptz END,
+                WHEN k.status IN (\(MutationStatus.finalList)) THEN :now::timestamptz END,
             stuck_at = CASE
-                WHEN k.status IN (\(MutationStatus.stuckList)) THEN \(columns.parameter(1))::timestamptz END,
+                WHEN k.status IN (\(MutationStatus.stuckList)) THEN :now::timestamptz END,
             reference_ids = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_ids END,
             reference_types = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_types END
         FROM \(columns.unnested(as: "k"))
@@ -102,6 +106,7 @@ enum LaneStatements {
     /// fails (product rule 10); success always resolves it.
     static let writeMappings = Statement(
         "lane_write_mappings",
+        MappingOutcomeRow.columns.inputs + ["now"],
         """
         UPDATE id_mappings AS i
         SET server_id = coalesce(k.server_id, i.server_id),
@@ -113,7 +118,7 @@ enum LaneStatements {
                 WHEN k.fails OR i.retry_count + k.tries > 10 THEN 'failed'
                 ELSE i.status END,
             resolved_at = CASE
-                WHEN k.server_id IS NOT NULL THEN \(MappingOutcomeRow.columns.parameter(1))::timestamptz ELSE i.resolved_at END,
+                WHEN k.server_id IS NOT NULL THEN :now::timestamptz ELSE i.resolved_at END,
             retry_count = i.retry_count + k.tries, last_error = k.last_error, change_position = k.change_position
         FROM \(MappingOutcomeRow.columns.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
@@ -127,6 +132,7 @@ enum LaneStatements {
     /// at the same moment violates the unique index: then the group is planned again, and finds it.
     static let writeLocalIDs = Statement(
         "lane_write_local_ids",
+        CreatedIDRow.columns.inputs,
         """
         INSERT INTO local_ids AS l (
             organization_id, user_id, device_id, entity_type, local_id, server_id, same_as, server_id_is_integer,
@@ -168,6 +174,7 @@ enum LaneStatements {
     /// The waiters are gathered once, or a plan may gather them again for every mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
+        BlockerRow.columns.inputs + ["now"],
         """
         WITH w AS MATERIALIZED (
             SELECT k.*, b.id, b.more, f.unmet, f.place, f.unmet[1] AS first_unmet
@@ -217,7 +224,7 @@ enum LaneStatements {
                 WHEN w.place > cardinality(m.depends_on) / 2 THEN m.depends_on[w.place:]
                 ELSE m.depends_on END,
             blocked_on = w.first_unmet, change_position = w.change_position,
-            changed_at = \(BlockerRow.columns.parameter(1))
+            changed_at = :now
         FROM w
         WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
         RETURNING w.job, m.position, m.accepted_at, m.status, w.more
@@ -239,6 +246,7 @@ enum LaneStatements {
     /// has to merge partitions and costs more. An append runs its parts in order, and the limit ends it after one.
     static let heads = Statement(
         "lane_heads",
+        HeadRow.columns.inputs,
         """
         SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
             \(headEntity)
@@ -296,10 +304,11 @@ enum LaneStatements {
     /// see it, and a change that touches no index costs half.
     static let markInFlight = Statement(
         "lane_mark_in_flight",
+        FlightRow.columns.inputs + ["now"],
         """
         UPDATE mutations AS m
         SET status = \(MutationStatus.inFlight.reached(from: "m")), attempt_count = k.attempt_count, next_retry_at = NULL,
-            changed_at = \(FlightRow.columns.parameter(1))
+            changed_at = :now
         FROM \(FlightRow.columns.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """

@@ -22,9 +22,12 @@ extension LaneStore {
         since moment: Timestamp,
         timeout: Duration
     ) async throws(Problem) -> Bool {
-        let parameters = Parameters(of: organization, moment, moment.adding(seconds: timeout / .seconds(1)))
         do {
-            let query = Query(Self.successStatement, parameters)
+            let query = Self.successStatement(
+                organization: organization,
+                since: moment,
+                now: moment.adding(seconds: timeout / .seconds(1))
+            )
             return try await pool.withConnection { connection in
                 try await connection.run([.beginReading, Query(Self.successShape), query, .rollback])[2].bool(0, 0)
             }
@@ -48,18 +51,19 @@ extension LaneStore {
     /// nothing.
     static let successStatement = Statement(
         "lane_successes",
+        ["organization", "since", "now"],
         """
         SELECT EXISTS (
             SELECT 1
             FROM (
                 SELECT x.status, x.attempt_count, x.response_status, x.accepted_at, x.synced_at
                 FROM mutations x
-                WHERE x.organization_id = $1 AND x.synced_at > $2
+                WHERE x.organization_id = :organization AND x.synced_at > :since
                 ORDER BY x.synced_at DESC
                 LIMIT \(successesLookedAt)
             ) m
             WHERE m.status = 'succeeded' AND m.attempt_count > 0 AND m.response_status BETWEEN 200 AND 299
-                AND (m.accepted_at > $2 OR m.synced_at > $3))
+                AND (m.accepted_at > :since OR m.synced_at > :now))
         """
     )
 

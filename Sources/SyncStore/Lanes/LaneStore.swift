@@ -128,9 +128,8 @@ package final class LaneStore: Service {
 
     /// Counts lanes that have something to run, or are halted.
     package func census(at now: Timestamp) async throws(Problem) -> Census {
-        let parameters = Parameters(now)
         do {
-            let rows = try await pool.run([Query(Self.censusStatement, parameters)])[0]
+            let rows = try await pool.run([Self.censusStatement(now: now)])[0]
             var census = Census()
             for var row in rows {
                 census.running = Int(try row.int64("running"))
@@ -147,10 +146,11 @@ package final class LaneStore: Service {
 
     static let censusStatement = Statement(
         "lanes_census",
+        ["now"],
         """
-        SELECT count(*) FILTER (WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1) AS running,
-            count(*) FILTER (WHERE l.ready_at <= $1) AS due,
-            count(*) FILTER (WHERE l.lease_owner IS NULL AND l.ready_at > $1) AS waiting,
+        SELECT count(*) FILTER (WHERE l.lease_owner IS NOT NULL AND l.ready_at > :now) AS running,
+            count(*) FILTER (WHERE l.ready_at <= :now) AS due,
+            count(*) FILTER (WHERE l.lease_owner IS NULL AND l.ready_at > :now) AS waiting,
             count(*) FILTER (WHERE l.halted_by IS NOT NULL) AS halted,
             min(l.queued_since) AS oldest
         FROM lanes l
@@ -173,9 +173,8 @@ package final class LaneStore: Service {
     ///
     /// - Parameter limit: organizations at most.
     package func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
-        let parameters = Parameters(Int64(limit))
         do {
-            let rows = try await pool.run([Query(Self.organizationsStatement, parameters)])[0]
+            let rows = try await pool.run([Self.organizationsStatement(limit: Int64(limit))])[0]
             return try rows.read { row in
                 OrganizationCensus(
                     organization: try row.uuid("organization_id"),
@@ -190,6 +189,7 @@ package final class LaneStore: Service {
 
     static let organizationsStatement = Statement(
         "lanes_census_organizations",
+        ["limit"],
         """
         SELECT l.organization_id, count(*) FILTER (WHERE l.halted_by IS NOT NULL) AS halted,
             min(l.queued_since) AS oldest
@@ -197,7 +197,7 @@ package final class LaneStore: Service {
         WHERE l.ready_at IS NOT NULL OR l.halted_by IS NOT NULL
         GROUP BY l.organization_id
         ORDER BY oldest NULLS LAST, halted DESC, l.organization_id
-        LIMIT $1
+        LIMIT :limit
         """
     )
 
@@ -212,21 +212,28 @@ package final class LaneStore: Service {
 
     static let dueStatement = Statement(
         "lanes_due",
+        ["now", "except", "limit"],
         """
         SELECT l.organization_id, l.user_id FROM lanes l
-        WHERE l.ready_at <= $1 AND l.organization_id <> ALL ($2::uuid[])
+        WHERE l.ready_at <= :now AND l.organization_id <> ALL (:except::uuid[])
         ORDER BY l.ready_at
-        LIMIT $3
+        LIMIT :limit
         """
     )
 
-    /// The same without the shards of unavailable servers ($4, by host and port).
+    /// The same without the shards of unavailable servers (by host and port).
     ///
     /// Also without those of servers that do not answer. It costs more, and is only used where the other fails. Each
     /// shard's answer is a text of lines, and that of an unavailable server is no success.
     static let dueByShardStatement = Statement(
         "lanes_due_by_shard",
-        "\(dueStatement.sql) OFFSET cardinality($4::text[]) * 0",
+        ["now", "except", "limit", "servers"],
+        """
+        SELECT l.organization_id, l.user_id FROM lanes l
+        WHERE l.ready_at <= :now AND l.organization_id <> ALL (:except::uuid[])
+        ORDER BY l.ready_at
+        LIMIT :limit OFFSET cardinality(:servers::text[]) * 0
+        """,
         variant: """
             SELECT split_part(line.text, ' ', 1)::uuid AS organization_id, split_part(line.text, ' ', 2)::uuid AS user_id
             FROM (
@@ -238,27 +245,28 @@ package final class LaneStore: Service {
                         ORDER BY l.ready_at
                         LIMIT %s
                     ) x
-                    $command$, shard_name(s.logicalrelid, s.shardid), $1::timestamptz, $2::uuid[], $3::int8)) AS commands
+                    $command$, shard_name(s.logicalrelid, s.shardid), :now::timestamptz, :except::uuid[], :limit::int8)) AS commands
                 FROM pg_dist_shard s
                 JOIN pg_dist_placement p ON p.shardid = s.shardid
                 JOIN pg_dist_node n ON n.groupid = p.groupid AND n.isactive AND n.noderole = 'primary'
-                WHERE s.logicalrelid = 'lanes'::regclass AND n.nodename || ':' || n.nodeport <> ALL ($4::text[])
+                WHERE s.logicalrelid = 'lanes'::regclass AND n.nodename || ':' || n.nodeport <> ALL (:servers::text[])
             ) k
             CROSS JOIN LATERAL master_run_on_worker(k.hosts, k.ports, k.commands, true) s
             CROSS JOIN LATERAL string_to_table(s.result, E'\\n') AS line (text)
             WHERE s.success AND s.result <> ''
             ORDER BY split_part(line.text, ' ', 3)::numeric
-            LIMIT $3
+            LIMIT :limit
             """
     )
 
     static let dueOfOrganizationStatement = Statement(
         "lanes_due_of_organization",
+        ["now", "organization", "limit"],
         """
         SELECT l.organization_id, l.user_id FROM lanes l
-        WHERE l.organization_id = $2 AND l.ready_at <= $1
+        WHERE l.organization_id = :organization AND l.ready_at <= :now
         ORDER BY l.ready_at
-        LIMIT $3
+        LIMIT :limit
         """
     )
 
@@ -268,11 +276,12 @@ package final class LaneStore: Service {
     /// of other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
+        postponed.inputs + ["now"],
         """
         UPDATE lanes AS l
         SET ready_at = k.until
         FROM \(postponed.unnested(as: "k"))
-        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= \(postponed.parameter(1))
+        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= :now
         """
     )
 

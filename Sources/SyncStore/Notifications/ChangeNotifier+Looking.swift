@@ -42,8 +42,7 @@ extension ChangeNotifier {
     }
 
     private func look(_ organizations: [UUID]) async {
-        let parameters = Parameters(organizations)
-        guard let rows = try? await pool.run([Query(Self.feedsStatement, parameters)])[0],
+        guard let rows = try? await pool.run([Self.feedsStatement(organizations: organizations)])[0],
             let found = try? rows.read({ (feed: try $0.uuid("organization_id"), end: try $0.int64("last_position")) })
         else { return }
         let moved = state.withLock { state in
@@ -90,6 +89,7 @@ extension ChangeNotifier {
 
     static let lanesStatement = Statement(
         "wake_lanes",
+        Columns.lanes.inputs,
         """
         SELECT k.organization_id, k.user_id, l.change_position
         FROM \(Columns.lanes.unnested(as: "k"))
@@ -102,20 +102,22 @@ extension ChangeNotifier {
         // of all servers that have them; rows of other pairs of these organizations and users are skipped
         variant: """
             SELECT x.organization_id, x.user_id, x.change_position FROM lanes x
-            WHERE x.organization_id = ANY ($1::uuid[]) AND x.user_id = ANY ($2::uuid[])
+            WHERE x.organization_id = ANY (:organization_id::uuid[]) AND x.user_id = ANY (:user_id::uuid[])
             """
     )
 
     static let feedsStatement = Statement(
         "wake_feeds",
+        ["organizations"],
         """
         SELECT k.organization_id, f.last_position
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             SELECT x.last_position FROM feeds x WHERE x.organization_id = k.organization_id OFFSET 0
         ) f
         """,
-        variant: "SELECT x.organization_id, x.last_position FROM feeds x WHERE x.organization_id = ANY ($1::uuid[])"
+        variant:
+            "SELECT x.organization_id, x.last_position FROM feeds x WHERE x.organization_id = ANY (:organizations::uuid[])"
     )
 
     static let statements = [lanesStatement, feedsStatement]

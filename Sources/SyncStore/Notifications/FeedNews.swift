@@ -58,13 +58,13 @@ struct FeedNews: Sendable {
     }
 
     static func query(_ organization: UUID, after position: Int64) -> Query {
-        let parameters = Parameters(of: organization, position, limit)
-        return Query(statement, parameters)
+        return statement(organization: organization, after: position, limit: limit)
     }
 
     /// One row without an entity means that the feed has no such entity.
     static let statement = Statement(
         "feed_news",
+        ["organization", "after", "limit"],
         """
         SELECT f.epoch, f.last_position, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
                 AS only_for
@@ -73,13 +73,13 @@ struct FeedNews: Sendable {
             SELECT x.feed_position, x.entity_type, x.owner_id,
                 x.entity_type = ANY (ARRAY(
                     SELECT t.name FROM entity_types t
-                    WHERE t.organization_id = $1 AND t.visibility = 'user')) AS is_private
+                    WHERE t.organization_id = :organization AND t.visibility = 'user')) AS is_private
             FROM entities x
-            WHERE x.organization_id = $1 AND x.feed_position > $2
+            WHERE x.organization_id = :organization AND x.feed_position > :after
             ORDER BY x.feed_position
-            LIMIT $3
+            LIMIT :limit
         ) e ON true
-        WHERE f.organization_id = $1
+        WHERE f.organization_id = :organization
         """
     )
 }

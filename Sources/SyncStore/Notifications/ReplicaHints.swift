@@ -105,17 +105,15 @@ final class ReplicaHints: Sendable {
     var trouble: PostgresError? { health.withLock { $0.trouble(at: .now) } }
 
     /// A write of one row, which shows that a connection can write. It changes nothing before ``keepPresent()``.
-    var probe: Query { Query(Self.probeStatement, Parameters(id)) }
+    var probe: Query { Self.probeStatement(gateway: id) }
 
     /// Registers this replica, and counts the others that are registered.
     ///
     /// - Returns: whether that was possible.
     private func register() async -> Bool {
-        let own = Parameters(id, Schema.newest)
-        var others = Parameters(id)
-        others.add(Int64(Self.memory.components.seconds))
         let queries = [
-            notification(.presence), Query(Self.registerStatement, own), Query(Self.othersStatement, others),
+            notification(.presence), Self.registerStatement(gateway: id, newest_migration: Schema.newest),
+            Self.othersStatement(gateway: id, seconds: Int64(Self.memory.components.seconds)),
         ]
         do {
             let rows = try await pool.run(queries)
@@ -142,8 +140,7 @@ final class ReplicaHints: Sendable {
     }
 
     private func notification(_ message: HintMessage) -> Query {
-        let parameters = Parameters(message.text(from: name))
-        return Query(Self.notifyStatement, parameters)
+        return Self.notifyStatement(message: message.text(from: name))
     }
 
     private func take(_ payload: String, _ onHint: @Sendable (HintMessage) -> Void) {
@@ -169,26 +166,30 @@ final class ReplicaHints: Sendable {
     /// So it is committed without waiting for the disk.
     static let notifyStatement = Statement(
         "hints_notify",
-        "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', $1)"
+        ["message"],
+        "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', :message)"
     )
 
     // By the database's clock, which all share.
     static let registerStatement = Statement(
         "gateways_register",
+        ["gateway", "newest_migration"],
         """
-        INSERT INTO gateways AS g (id, seen_at, newest_migration) VALUES ($1::uuid, clock_timestamp(), $2::text)
+        INSERT INTO gateways AS g (id, seen_at, newest_migration) VALUES (:gateway::uuid, clock_timestamp(), :newest_migration::text)
         ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
         """
     )
     static let probeStatement = Statement(
         "gateways_probe",
-        "UPDATE gateways AS g SET seen_at = clock_timestamp() WHERE g.id = $1::uuid"
+        ["gateway"],
+        "UPDATE gateways AS g SET seen_at = clock_timestamp() WHERE g.id = :gateway::uuid"
     )
     static let othersStatement = Statement(
         "gateways_others",
+        ["gateway", "seconds"],
         """
         SELECT count(*) FROM gateways g
-        WHERE g.id <> $1::uuid AND g.seen_at > clock_timestamp() - $2::int8 * interval '1 second'
+        WHERE g.id <> :gateway::uuid AND g.seen_at > clock_timestamp() - :seconds::int8 * interval '1 second'
         """
     )
     static let forgetStatement = Statement(

@@ -260,9 +260,8 @@ struct GroupWriter {
         }
         let unchanged = writes.filter { $0.1.isEmpty }.map(\.0)
         if !unchanged.isEmpty {
-            let parameters = Parameters(unchanged)
             feedResults.append(queries.count)
-            queries.append(Query(GroupStatements.readFeeds, parameters))
+            queries.append(GroupStatements.readFeeds(organizations: unchanged))
         }
         queries += try EntityRows.write(changed, now: now, seals)
     }

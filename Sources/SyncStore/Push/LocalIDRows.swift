@@ -4,7 +4,7 @@ import SyncModel
 
 /// Builds the input rows for `local_ids`.
 struct LocalIDRows {
-    private struct Row {
+    struct Row {
         let device: DeviceKey
         let id: LocalID
         let serverID: ServerID?
@@ -33,7 +33,7 @@ struct LocalIDRows {
     private static let key = Columns<Row>(.device(\.device), .localID(\.id))
 
     /// All columns: for ``LocalIDStatements/write`` and its like.
-    private static let whole = Columns<Row>(
+    static let whole = Columns<Row>(
         key,
         .serverID(\.serverID),
         .uuid("mutation_id", \.create),
@@ -41,12 +41,10 @@ struct LocalIDRows {
     )
 
     /// For ``LocalIDStatements/confirmSecond``.
-    private static let second = Columns<Row>(key, .serverID(\.serverID))
+    static let second = Columns<Row>(key, .serverID(\.serverID))
 
     /// For ``LocalIDStatements/pin``.
-    private static let pin = Columns<Row>(key, .uuid("client_id") { $0.id.clientID(on: $0.device.id) })
-
-    static let (input, seconds, pins) = (whole.unnested(as: "k"), second.unnested(as: "k"), pin.unnested(as: "k"))
+    static let pin = Columns<Row>(key, .uuid("client_id") { $0.id.clientID(on: $0.device.id) })
 
     func query(_ statement: Statement) -> Query { Query(statement, Self.whole.parameters(sorted)) }
     func confirmSecond() -> Query { Query(LocalIDStatements.confirmSecond, Self.second.parameters(sorted)) }

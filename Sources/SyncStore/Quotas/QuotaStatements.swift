@@ -5,6 +5,7 @@ enum QuotaStatements {
     /// The remaining quotas of users, read under the locks of their lanes.
     static let mutations = Statement(
         "quotas_mutations",
+        PushRow.columns.inputs,
         """
         SELECT k.push, q.missing, q.as_of
         FROM \(PushRow.columns.unnested(as: "k"))
@@ -18,6 +19,7 @@ enum QuotaStatements {
 
     static let writeMutations = Statement(
         "quotas_write_mutations",
+        AllowanceRow.columns.inputs,
         """
         INSERT INTO mutation_quotas AS q (organization_id, user_id, missing, as_of)
         SELECT k.*
@@ -36,10 +38,11 @@ enum QuotaStatements {
     /// Lanes are created in the same way, so a purge leaves no bucket behind.
     static let makeRequests = Statement(
         "quotas_make_requests",
+        ["organizations", "now"],
         """
         INSERT INTO request_quotas AS q (organization_id, missing, as_of)
-        SELECT k.organization_id, 0, $2
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        SELECT k.organization_id, 0, :now
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         WHERE CASE
             WHEN (SELECT x.organization_id FROM request_quotas x WHERE x.organization_id = k.organization_id) IS NULL
             THEN (SELECT o.status FROM organizations o WHERE o.id = k.organization_id FOR SHARE) = 'active'
@@ -52,9 +55,10 @@ enum QuotaStatements {
     /// Locks buckets in key order and reads them.
     static let lockRequests = Statement(
         "quotas_lock_requests",
+        ["organizations"],
         """
         SELECT q.organization_id, q.missing, q.as_of
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             SELECT x.organization_id, x.missing, x.as_of FROM request_quotas x
             WHERE x.organization_id = k.organization_id
@@ -65,6 +69,7 @@ enum QuotaStatements {
 
     static let writeRequests = Statement(
         "quotas_write_requests",
+        RequestBucketRow.columns.inputs,
         """
         INSERT INTO request_quotas AS q (organization_id, missing, as_of)
         SELECT k.* FROM \(RequestBucketRow.columns.unnested(as: "k"))

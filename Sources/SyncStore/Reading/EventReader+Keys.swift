@@ -32,9 +32,8 @@ extension EventReader {
     }
 
     func end(of lane: LaneKey) async throws(Problem) -> EventCursor {
-        let parameters = Parameters(of: lane)
         do {
-            let rows = try await pool.run([Query(Self.endStatement, parameters)])[0]
+            let rows = try await pool.run([Self.endStatement(organization: lane.organization, user: lane.user)])[0]
             guard var row = rows.first else { throw Problem(.organizationUnknown, "the organization has no feed") }
             return EventCursor(
                 epoch: LaneEpoch.mixed(try row.int64("epoch"), lane.user),
@@ -53,9 +52,18 @@ extension EventReader {
         case .mutation(let last): (position, client, type) = (last, UUID.least, "")
         case .mapping(let last, let lastType): (client, type) = (last, lastType)
         }
-        let parameters = Parameters(of: lane, cursor.place.change, position, client, type, Int64(Self.pageEvents))
         do {
-            let rows = try await pool.run([Query(Self.keysStatement, parameters)])[0]
+            let rows = try await pool.run([
+                Self.keysStatement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    from: cursor.place.change,
+                    position: position,
+                    client: client,
+                    entity_type: type,
+                    limit: Int64(Self.pageEvents)
+                )
+            ])[0]
             guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
             let found = try rows.read { row in
                 (
@@ -94,11 +102,12 @@ extension EventReader {
 
     static let endStatement = Statement(
         "events_end",
+        ["organization", "user"],
         """
         SELECT f.epoch, f.last_position, coalesce((
-            SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0) AS head
+            SELECT l.change_position FROM lanes l WHERE l.organization_id = :organization AND l.user_id = :user), 0) AS head
         FROM feeds f
-        WHERE f.organization_id = $1
+        WHERE f.organization_id = :organization
         """
     )
 
@@ -107,9 +116,10 @@ extension EventReader {
     /// One row without a change means that nothing changed.
     static let keysStatement = Statement(
         "events_keys",
+        ["organization", "user", "from", "position", "client", "entity_type", "limit"],
         """
         SELECT f.epoch, f.last_position, coalesce((
-                SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0) AS head,
+                SELECT l.change_position FROM lanes l WHERE l.organization_id = :organization AND l.user_id = :user), 0) AS head,
             k.change_position, k.position, k.id, k.entity_type, k.bytes
         FROM feeds f
         LEFT JOIN LATERAL (
@@ -120,25 +130,25 @@ extension EventReader {
                 FROM (
                     SELECT x.change_position, x.position, x.id, x.response_body, x.error
                     FROM mutations x
-                    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
-                        AND (x.change_position, x.position) > ($3, $4)
+                    WHERE x.organization_id = :organization AND x.user_id = :user AND x.change_position >= :from
+                        AND (x.change_position, x.position) > (:from, :position)
                     ORDER BY x.change_position, x.position
-                    LIMIT $7
+                    LIMIT :limit
                 ) m
                 UNION ALL
                 (
                     SELECT x.change_position, NULL, x.client_id, x.entity_type, 0
                     FROM id_mappings x
-                    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
-                        AND (x.change_position, x.client_id, x.entity_type) > ($3, $5, $6)
+                    WHERE x.organization_id = :organization AND x.user_id = :user AND x.change_position >= :from
+                        AND (x.change_position, x.client_id, x.entity_type) > (:from, :client, :entity_type)
                     ORDER BY x.change_position, x.client_id, x.entity_type
-                    LIMIT $7
+                    LIMIT :limit
                 )
             ) u
             ORDER BY u.change_position, u.entity_type IS NOT NULL, u.position, u.id, u.entity_type
-            LIMIT $7
+            LIMIT :limit
         ) k ON true
-        WHERE f.organization_id = $1
+        WHERE f.organization_id = :organization
         """
     )
 

@@ -19,8 +19,7 @@ struct HoldReader: Sendable {
     ///   the lane as it is.
     func hold(of lane: LaneKey, as state: LaneState? = nil) async -> LaneHold? {
         if let state, !state.mayBeHeld { return nil }
-        let key = Parameters(of: lane)
-        let query = Query(BacklogReader.laneStatement, key)
+        let query = BacklogReader.laneStatement(organization: lane.organization, user: lane.user)
         guard let rows = try? await pool.withConnection({ try await $0.run([query], timeout: Self.patience)[0] }),
             let head = try? LaneHead(rows)
         else { return nil }

@@ -33,17 +33,19 @@ extension MappingReader {
         // one more than a page holds shows whether there are more
         let scan = statuses.isEmpty ? limit + 1 : limit * Self.scanFactor
         let start = Start(cursor?.place)
-        let parameters = Parameters(
-            of: LaneKey(organization: organization, user: user),
-            start.change,
-            start.clientID,
-            start.entityType,
-            statuses.map(\.rawValue),
-            Int64(scan),
-            Int64(limit + 1)
-        )
         do {
-            let rows = try await pool.run([Query(Self.listStatement, parameters)])[0]
+            let rows = try await pool.run([
+                Self.listStatement(
+                    organization: LaneKey(organization: organization, user: user).organization,
+                    user: LaneKey(organization: organization, user: user).user,
+                    position: start.change,
+                    client: start.clientID,
+                    entity_type: start.entityType,
+                    statuses: statuses.map(\.rawValue),
+                    scan: Int64(scan),
+                    limit: Int64(limit + 1)
+                )
+            ])[0]
             return try MappingPage(rows, of: user, limit: limit, cursor: cursor, filter: filter, statuses: statuses)
         } catch {
             throw failure.problem(error, doing: "list id mappings")
@@ -66,34 +68,35 @@ extension MappingReader {
     /// A row without a mapping means that no mapping passed the filter.
     static let listStatement = Statement(
         "mappings_list",
+        ["organization", "user", "position", "client", "entity_type", "statuses", "scan", "limit"],
         """
         WITH s AS MATERIALIZED (
             SELECT x.client_id, x.entity_type, x.server_id, x.server_id_is_integer, x.status, x.mutation_id,
                 x.change_position
             FROM id_mappings x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
-                AND (x.change_position, x.client_id, x.entity_type) > ($3, $4, $5)
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.change_position >= :position
+                AND (x.change_position, x.client_id, x.entity_type) > (:position, :client, :entity_type)
             ORDER BY x.change_position, x.client_id, x.entity_type
-            LIMIT $7
+            LIMIT :scan
         )
         SELECT f.epoch, coalesce(l.change_position, 0) AS head, e.change_position AS seen_to,
             e.client_id AS seen_client_id, e.entity_type AS seen_type, i.change_position, \(list)
         FROM feeds f
-        LEFT JOIN lanes l ON l.organization_id = $1 AND l.user_id = $2
+        LEFT JOIN lanes l ON l.organization_id = :organization AND l.user_id = :user
         LEFT JOIN LATERAL (
             SELECT y.change_position, y.client_id, y.entity_type
             FROM s y
             ORDER BY y.change_position, y.client_id, y.entity_type
-            OFFSET $7 - 1
+            OFFSET :scan - 1
         ) e ON true
         LEFT JOIN LATERAL (
             SELECT z.*
             FROM s z
-            WHERE cardinality($6::text[]) = 0 OR z.status = ANY ($6)
+            WHERE cardinality(:statuses::text[]) = 0 OR z.status = ANY (:statuses)
             ORDER BY z.change_position, z.client_id, z.entity_type
-            LIMIT $8
+            LIMIT :limit
         ) i ON true
-        WHERE f.organization_id = $1
+        WHERE f.organization_id = :organization
         ORDER BY i.change_position, i.client_id, i.entity_type
         """
     )

@@ -18,13 +18,15 @@ package struct MappingReader: Sendable {
         organization: UUID,
         user: UUID
     ) async throws(Problem) -> [IDMapping] {
-        let parameters = Parameters(
-            of: LaneKey(organization: organization, user: user),
-            Array(Set(clientIDs)),
-            entityType
-        )
         do {
-            let rows = try await pool.run([Query(Self.statement, parameters)])[0]
+            let rows = try await pool.run([
+                Self.statement(
+                    organization: LaneKey(organization: organization, user: user).organization,
+                    user: LaneKey(organization: organization, user: user).user,
+                    client_ids: Array(Set(clientIDs)),
+                    entity_type: entityType
+                )
+            ])[0]
             return try rows.read(Self.mapping)
         } catch {
             throw failure.problem(error, doing: "look up id mappings")
@@ -40,9 +42,16 @@ package struct MappingReader: Sendable {
         entityType: String,
         lane: LaneKey
     ) async throws(Problem) -> [IDMapping] {
-        let parameters = Parameters(of: lane, device, entityType, Array(Set(numbers)))
         do {
-            let rows = try await pool.run([Query(Self.numbersStatement, parameters)])[0]
+            let rows = try await pool.run([
+                Self.numbersStatement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    device: device,
+                    entity_type: entityType,
+                    local_ids: Array(Set(numbers))
+                )
+            ])[0]
             return try rows.read { row in
                 let number = try row.int64("local_id")
                 return IDMapping(
@@ -74,11 +83,12 @@ package struct MappingReader: Sendable {
 
     static let statement = Statement(
         "mappings_lookup",
+        ["organization", "user", "client_ids", "entity_type"],
         """
         SELECT \(list)
         FROM id_mappings i
-        WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[])
-            AND ($4::text IS NULL OR i.entity_type = $4)
+        WHERE i.organization_id = :organization AND i.user_id = :user AND i.client_id = ANY (:client_ids::uuid[])
+            AND (:entity_type::text IS NULL OR i.entity_type = :entity_type)
         ORDER BY i.client_id, i.entity_type
         """
     )
@@ -86,17 +96,18 @@ package struct MappingReader: Sendable {
     /// For an id that leads nowhere, the create's state shows whether it will.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
+        ["organization", "user", "device", "entity_type", "local_ids"],
         """
         SELECT k.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
             CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
             ELSE coalesce((
                 SELECT CASE WHEN m.status IN ('failed', 'discarded') THEN 'failed' ELSE 'pending' END FROM mutations m
-                WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = l.mutation_id), 'failed')
+                WHERE m.organization_id = :organization AND m.user_id = :user AND m.id = l.mutation_id), 'failed')
             END AS status
-        FROM unnest($5::int8[]) AS k (local_id)
+        FROM unnest(:local_ids::int8[]) AS k (local_id)
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = $4
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.device_id = :device AND x.entity_type = :entity_type
                 AND x.local_id = k.local_id
             OFFSET 0
         ) l

@@ -57,12 +57,16 @@ extension MutationReader {
     /// Adds the mappings resolved during the wait, and the feed's current end.
     private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
         let touched = answer.touched
-        let parameters = Parameters(of: lane, touched.clientIDs, nil as String?)
         let feed = Parameters([lane.organization])
         var answer = answer
         do {
             let results = try await pool.run([
-                Query(MappingReader.statement, parameters), Query(GroupStatements.readFeeds, feed),
+                MappingReader.statement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    client_ids: touched.clientIDs,
+                    entity_type: nil as String?
+                ), Query(GroupStatements.readFeeds, feed),
             ])
             let mappings = try results[0].read(MappingReader.mapping)
             // a resolved mapping stays resolved; local ids are not looked up again
@@ -75,16 +79,17 @@ extension MutationReader {
         }
     }
 
-    /// Records, with the contents of as many as fit the bytes in $4.
+    /// Records, with the contents of as many as fit the bytes in `bytes`.
     package static let recordsStatement = Statement(
         "mutations_records",
+        ["organization", "user", "ids", "bytes", "all_bytes"],
         """
-        SELECT \(RecordColumns.bounded(by: "$4", all: "$5"))
+        SELECT \(RecordColumns.bounded(by: ":bytes", all: ":all_bytes"))
         FROM (
             SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
             FROM (
                 SELECT x.*, \(RecordColumns.bytes) FROM mutations x
-                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = ANY ($3::uuid[])
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = ANY (:ids::uuid[])
                 OFFSET 0
             ) r
         ) m

@@ -145,10 +145,11 @@ package struct MutationReader: Sendable {
 
     package static let byIDStatement = Statement(
         "mutations_by_id",
+        ["organization", "user", "ids"],
         """
         SELECT \(MutationDetail.list), false AS has_more
         FROM mutations m
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[])
+        WHERE m.organization_id = :organization AND m.user_id = :user AND m.id = ANY (:ids::uuid[])
         """
     )
 
@@ -156,26 +157,27 @@ package struct MutationReader: Sendable {
     /// early instead of filling the memory.
     static let listStatement = Statement(
         "mutations_list",
+        ["organization", "user", "after", "statuses", "device", "entity_type", "limit", "bytes"],
         """
         SELECT \(MutationDetail.list), m.has_more
         FROM (
             SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-                sum(p.bytes) OVER w > $8 AS has_more
+                sum(p.bytes) OVER w > :bytes AS has_more
             FROM (
                 SELECT x.*, coalesce(octet_length(x.payload::text), 0)
                     + coalesce(octet_length(x.response_body::text), 0)
                     + coalesce(octet_length(x.error::text), 0) AS bytes
                 FROM mutations x
-                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position > $3
-                    AND (cardinality($4::text[]) = 0 OR x.status = ANY ($4))
-                    AND ($5::uuid IS NULL OR x.device_id = $5)
-                    AND ($6::text IS NULL OR x.entity_type = $6)
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.position > :after
+                    AND (cardinality(:statuses::text[]) = 0 OR x.status = ANY (:statuses))
+                    AND (:device::uuid IS NULL OR x.device_id = :device)
+                    AND (:entity_type::text IS NULL OR x.entity_type = :entity_type)
                 ORDER BY x.position
-                LIMIT $7
+                LIMIT :limit
             ) p
             WINDOW w AS (ORDER BY p.position)
         ) m
-        WHERE m.bytes_before <= $8
+        WHERE m.bytes_before <= :bytes
         ORDER BY m.position
         """
     )

@@ -71,20 +71,21 @@ package struct StuckCounts: Sendable {
         """
     }
 
-    /// The counts of organizations ($1), up to $2 of each.
+    /// The counts of organizations (`organizations`), up to `limit` of each.
     package static let ofOrganizations = Statement(
         "now_of_organizations",
+        ["organizations", "limit"],
         """
         SELECT k.organization_id, m.failed, m.conflict, m.looked, h.halted
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             WITH RECURSIVE \(types(of: "k.organization_id")),
-                t AS MATERIALIZED (SELECT k.organization_id AS organization_id, w.entity_type FROM w LIMIT $2)
-            \(counts(upTo: "$2"))
+                t AS MATERIALIZED (SELECT k.organization_id AS organization_id, w.entity_type FROM w LIMIT :limit)
+            \(counts(upTo: ":limit"))
         ) m
         CROSS JOIN LATERAL (
             SELECT count(*) AS halted
-            FROM (SELECT 1 FROM lanes l WHERE l.organization_id = k.organization_id AND l.halted_by IS NOT NULL LIMIT $2) z
+            FROM (SELECT 1 FROM lanes l WHERE l.organization_id = k.organization_id AND l.halted_by IS NOT NULL LIMIT :limit) z
         ) h
         """
     )

@@ -88,7 +88,7 @@ struct StuckMutations: Sendable {
     private static let row = """
         CROSS JOIN LATERAL (
                 SELECT * FROM mutations x
-                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = k.id
                 OFFSET 0
             ) m
         """
@@ -98,13 +98,14 @@ struct StuckMutations: Sendable {
     /// UNION drops those already seen, and a recursive query runs only as far as its rows are requested.
     static let walkStatement = Statement(
         "settledness_walk",
+        ["organization", "user", "ids", "limit"],
         """
         WITH RECURSIVE walk (
             id, status, position, entity_type, local_id, local_number, server_id, server_id_is_integer,
             depends_on, is_cut
         ) AS (
             SELECT \(columns)
-            FROM unnest($3::uuid[]) AS k (id)
+            FROM unnest(:ids::uuid[]) AS k (id)
             \(row)
             UNION
             SELECT \(columns)
@@ -112,7 +113,7 @@ struct StuckMutations: Sendable {
             CROSS JOIN LATERAL unnest(w.depends_on) AS k (id)
             \(row)
         )
-        SELECT * FROM walk LIMIT $4
+        SELECT * FROM walk LIMIT :limit
         """
     )
 
@@ -121,11 +122,12 @@ struct StuckMutations: Sendable {
     /// Only final ones precede the front, so what failed first is there, unless many others wait before it.
     static let frontStatement = Statement(
         "settledness_front",
+        ["organization", "user"],
         """
         SELECT \(columns)
         FROM (
             SELECT * FROM mutations x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.synced_at IS NULL
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.synced_at IS NULL
             ORDER BY x.position
             LIMIT \(frontLimit)
         ) m

@@ -74,18 +74,19 @@ package enum StuckRows {
 
     /// Whether a row is of one of the requested groups.
     ///
-    /// `error_code` distinguishes the statuses.
-    ///
-    /// - Parameter first: the number of the first of four parameters: statuses, type, code, status of the answer.
-    package static func match(_ table: String, from first: Int) -> String {
+    /// `error_code` distinguishes the statuses. The parameters are those of ``filter``.
+    package static func match(_ table: String) -> String {
         """
-        (cardinality($\(first)::text[]) = 0
-                OR CASE WHEN \(table).error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($\(first)))
-                AND ($\(first + 1)::text IS NULL OR \(table).entity_type = $\(first + 1))
-                AND ($\(first + 2)::text IS NULL OR \(table).error_code = $\(first + 2))
-                AND ($\(first + 3)::int2 IS NULL OR \(table).error_status = $\(first + 3))
+        (cardinality(:statuses::text[]) = 0
+                OR CASE WHEN \(table).error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY (:statuses))
+                AND (:entity_type::text IS NULL OR \(table).entity_type = :entity_type)
+                AND (:error_code::text IS NULL OR \(table).error_code = :error_code)
+                AND (:error_status::int2 IS NULL OR \(table).error_status = :error_status)
         """
     }
+
+    /// The parameters of ``match(_:)``, which `Parameters.add(groupsOf:)` adds.
+    package static let filter = ["statuses", "entity_type", "error_code", "error_status"]
 }
 
 extension StuckFilter {
@@ -98,7 +99,7 @@ extension StuckFilter {
 }
 
 extension Parameters {
-    /// The parameters of ``StuckRows/match(_:from:)``.
+    /// The parameters of ``StuckRows/match(_:)``.
     package mutating func add(groupsOf filter: StuckFilter) {
         add(filter.statuses.map(\.rawValue))
         add(filter.entityType)

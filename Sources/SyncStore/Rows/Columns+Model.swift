@@ -6,6 +6,7 @@ extension Columns {
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(timestamp: moment.microseconds) }
+        assert(statement.parameters.starts(with: inputs), "statement '\(statement.name)' takes other columns")
         var query = Query(statement, parameters)
         query.isOfOneRow = rows.count == 1
         return query

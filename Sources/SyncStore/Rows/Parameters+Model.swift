@@ -4,17 +4,17 @@ public import SyncModel
 
 // The first parameters of nearly every statement.
 extension Parameters {
-    /// $1: an organization; then the values.
+    /// An organization; then the values.
     package init<each Value: ParameterValue>(of organization: UUID, _ values: repeat each Value) {
         self.init(organization, repeat each values)
     }
 
-    /// $1 and $2: a user of an organization; then the values.
+    /// An organization and its user; then the values.
     package init<each Value: ParameterValue>(of lane: LaneKey, _ values: repeat each Value) {
         self.init(lane.organization, lane.user, repeat each values)
     }
 
-    /// $1 to $3: a device of a user; then the values.
+    /// An organization, its user and a device; then the values.
     package init<each Value: ParameterValue>(of device: DeviceKey, _ values: repeat each Value) {
         self.init(device.lane.organization, device.lane.user, device.id, repeat each values)
     }

@@ -43,12 +43,13 @@ package struct SealedTable: Sendable {
             ) r
             """
         )
-        let values = columns.enumerated().map { "\($1.name) = $\($0 + 4)" }
+        let values = columns.map { "\($0.name) = :\($0.name)" }
         write = Statement(
             "seal_write_\(name)",
+            ["organization", "user", "id"] + columns.map { "\($0.name)" },
             """
             UPDATE \(name) SET \(values.joined(separator: ", "))
-            WHERE organization_id = $1 AND \(owner) = $2 AND \(id) = $3
+            WHERE organization_id = :organization AND \(owner) = :user AND \(id) = :id
             """
         )
     }

@@ -17,9 +17,10 @@ package enum UserKeyRows {
     /// The keys that were made for users.
     static let readStatement = Statement(
         "user_keys_read",
+        ["organizations", "users"],
         """
         SELECT \(columns)
-        FROM unnest($1::uuid[], $2::uuid[]) AS o (organization_id, made_for)
+        FROM unnest(:organizations::uuid[], :users::uuid[]) AS o (organization_id, made_for)
         CROSS JOIN LATERAL (
             SELECT * FROM user_keys x
             WHERE x.organization_id = o.organization_id AND x.made_for = o.made_for
@@ -34,10 +35,11 @@ package enum UserKeyRows {
     /// rows are gone no key is made: its erasure may have destroyed one already.
     static let makeStatement = Statement(
         "user_keys_make",
+        ["organizations", "users", "master_key", "wrapped_keys", "now"],
         """
         INSERT INTO user_keys AS k (organization_id, made_for, user_id, master_key, wrapped_key, created_at)
-        SELECT o.id, n.made_for, n.made_for, $3, n.wrapped_key, $5
-        FROM unnest($1::uuid[], $2::uuid[], $4::bytea[]) AS n (organization_id, made_for, wrapped_key)
+        SELECT o.id, n.made_for, n.made_for, :master_key, n.wrapped_key, :now
+        FROM unnest(:organizations::uuid[], :users::uuid[], :wrapped_keys::bytea[]) AS n (organization_id, made_for, wrapped_key)
         CROSS JOIN LATERAL (
             SELECT x.id FROM organizations x WHERE x.id = n.organization_id AND x.status <> 'purging' FOR SHARE
         ) o
@@ -49,24 +51,26 @@ package enum UserKeyRows {
         """
     )
 
-    /// Destroys the keys of users ($2), and of the users who were joined into them.
+    /// Destroys the keys of users (`users`), and of the users who were joined into them.
     package static let destroyStatement = Statement(
         "user_keys_destroy",
+        ["organization", "users"],
         """
         DELETE FROM user_keys AS k
-        WHERE k.organization_id = $1 AND (k.user_id = ANY ($2::uuid[]) OR k.made_for = ANY ($2::uuid[]))
+        WHERE k.organization_id = :organization AND (k.user_id = ANY (:users::uuid[]) OR k.made_for = ANY (:users::uuid[]))
         RETURNING k.made_for
         """
     )
 
-    /// The keys of a user ($2) are another's ($3) from now on.
+    /// The keys of a user (`user`) are another's (`into`) from now on.
     package static let moveStatement = Statement(
         "user_keys_move",
-        "UPDATE user_keys AS k SET user_id = $3 WHERE k.organization_id = $1 AND k.user_id = $2"
+        ["organization", "user", "into"],
+        "UPDATE user_keys AS k SET user_id = :into WHERE k.organization_id = :organization AND k.user_id = :user"
     )
 
     static func read(_ users: [LaneKey]) -> Query {
-        Query(readStatement, Parameters(users.map(\.organization), users.map(\.user)))
+        readStatement(organizations: users.map(\.organization), users: users.map(\.user))
     }
 
     static func make(_ keys: [WrappedUserKey], by label: String, at moment: Timestamp) -> Query {

@@ -29,7 +29,4 @@ final class ReleaseRow: Sendable {
         .int4("blockers_from", \.blockers.from),
         .int4("blockers_to", \.blockers.to)
     )
-
-    /// The blockers of all mutations: the list that bounds refer to.
-    static let blockerList = columns.parameter(SettleStatements.head + 1)
 }

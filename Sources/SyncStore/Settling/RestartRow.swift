@@ -39,11 +39,4 @@ final class RestartRow: Sendable {
         .bool("has_references") { $0.restart.references != nil },
         .serverID(\.restart.serverID)
     )
-
-    /// The lists that bounds refer to.
-    ///
-    /// The blockers of mutations, the client ids that they name, and the types of these.
-    static let blockerList = columns.parameter(SettleStatements.head + 1)
-    static let referenceList = columns.parameter(SettleStatements.head + 2)
-    static let typeList = columns.parameter(SettleStatements.head + 3)
 }

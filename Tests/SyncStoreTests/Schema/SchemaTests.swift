@@ -30,52 +30,8 @@ import Testing
         }
     }
 
-    private static let aged = Gateway.tables.compactMap(AgedTable.init)
-
-    /// The statements that each type lists.
-    static let statements: [Statement] = [
-        [Query.planByIndex.statement],
-        GroupStatements.reading, GroupStatements.writing, LocalIDStatements.all, EntityStatements.all,
-        LaneRows.statements, LaneStatements.all, LaneStore.statements, LaneStore.successStatements,
-        QuotaStatements.all, PullStatements.all, DeviceRegistry.statements, Catalog.statements,
-        Identities.statements, LastingCallers.statements,
-        MutationReader.statements, MutationReader.organizationStatements, MappingReader.statements,
-        BacklogReader.statements, EventReader.statements, StuckMutations.statements, SettleStatements.reading,
-        SettleStatements.writing, SettleCandidates.statements, ChangeNotifier.statements, ReplicaHints.statements,
-        RetentionStatements.all, aged.flatMap(\.statements) + [RetentionStatements.debts(aged)],
-        AgedRetention.statements, LocalIDRetention.statements,
-        DeliveryRetention.statements, TombstoneRetention.statements, MappingRetention.statements,
-        ExpiredFailures.statements,
-        OrganizationKeys.statements + MasterKeyCheck.statements, KeyRotation.statements, KeyRotation.rowStatements,
-        SealStatements.all, JoinStatements.all, EntityWalk.statements, ExportedRows.statements(Gateway.tables),
-        ErasedRows(Gateway.tables).statements, MergedRows(Gateway.tables).statements,
-        Gateway.tables.compactMap(SealedSettings.init).flatMap(\.statements),
-        EntityExport.statements,
-        ErasureStatements.all, WebhookOutbox.statements, WebhookStatements.all, WebhookAdminStatements.all,
-        Gateway.tables.compactMap(SealedTable.init).flatMap(\.statements), Administration.statements,
-        Administration.typeStatements,
-        Administration.readerStatements, Administration.externalIDStatements, Administration.userStatements,
-        Administration.tokenStatements, ServiceTokens.statements, SourceStatements.all, SourceReceivers.statements,
-        SourceAdminStatements.all,
-        IngestStatements.reading, IngestStatements.writing, IngestCommit.statements, IngestPruning.statements,
-        AuditStatements.all, EndedSessions.statements, NowStatements.all, Schema.obstacleStatements,
-        StuckGroups.statements, StoryStatements.all, LaneListing.statements,
-        StoppedLanes.statements, FailureStatements.all, [OperationScreen.statement], OperationStatements.all,
-        [
-            StuckCounts.ofOrganizations, RetentionStatus.statement, Administration.subjectsStatement,
-            Administration.sourcesStatement,
-        ],
-        Administration.memberStatements,
-        AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,
-        Administration.extentStatements(Gateway.tables).map(\.1), Administration.purgeStatements(Gateway.tables),
-        Administration.lastStatements(Gateway.tables),
-        [
-            Administration.closeStatement, Cluster.question, Distribution.isInstalledStatement,
-            CommitterConnection.limitStatement, FeedNews.statement, FeedReader.statement,
-            KnownIDs.statement, MappingReader.listStatement, MutationReader.recordsStatement, NeededIDs.statement,
-            Roles.isGrantedStatement, StuckList.byIDStatement, UserExplainer.isKnownStatement,
-        ],
-    ].flatMap { $0 }
+    /// All statements of all flows.
+    static let statements = StatementFlow.all.flatMap(\.statements)
 
     @Test(.onOneServer("the texts of one server"))
     func `prepares every statement on the migrated schema`() async throws {
@@ -86,31 +42,6 @@ import Testing
             try await connection.execute(script: "PREPARE \(statement.name) AS \(statement.sql)")
         }
         connection.close()
-    }
-
-    /// Fails for a statement that is not listed.
-    @Test func `every statement of the sources is listed`() throws {
-        let sources = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../Sources")
-        let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter {
-            $0.hasSuffix(".swift")
-                && ($0.hasPrefix("SyncStore/") || $0.hasPrefix("GroupCommit/")
-                    || $0.hasPrefix("Features/") && $0.contains("/Store/"))
-        }
-        var names: Set<String> = []
-        for file in files {
-            let text = try String(contentsOf: sources.appending(path: file), encoding: .utf8)
-            let makers = text.matches(of: /func (\w+)\(_ name: String.*-> Statement/).map { String($0.1) }
-            let types = ["Statement", "AgedRows"]
-            let named = try Regex(#"\b(?:\#((makers + types).joined(separator: "|")))\(\s*"(\w+)""#)
-            names.formUnion(text.matches(of: named).compactMap { $0.output[1].substring.map(String.init) })
-        }
-        // PREPARE supports neither LISTEN, BEGIN and LOCK nor statements on tables of a cluster
-        let unprepared: Set = [
-            "hints_listen", "backlog_begin", "external_ids_lock", "cluster_servers", "cluster_health",
-            "cluster_nodes", "cluster_answer", "cluster_shard", "cluster_homes", "cluster_identity",
-            "cluster_note_places", "cluster_same_places",
-        ]
-        #expect(names.subtracting(Self.statements.map(\.name)) == unprepared)
     }
 
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the

@@ -81,18 +81,23 @@ extension Administration {
 
     static let getUpstreamStatement = Statement(
         "upstreams_get",
+        ["organization"],
         """
-        SELECT \(UpstreamSettingsRow.list), updated_at FROM upstreams WHERE organization_id = $1
+        SELECT \(UpstreamSettingsRow.list), updated_at FROM upstreams WHERE organization_id = :organization
         """
     )
 
     static let putUpstreamStatement = Statement(
         "upstreams_put",
+        [
+            "organization", "base_url", "credential", "timeout_seconds", "max_concurrency", "id_pointer", "headers",
+            "allowed_headers", "erase_endpoint", "send_weak_etags", "now",
+        ],
         """
         INSERT INTO upstreams AS u (
             organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
             allowed_headers, erase_endpoint, send_weak_etags, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        VALUES (:organization, :base_url, :credential, :timeout_seconds, :max_concurrency, :id_pointer, :headers, :allowed_headers, :erase_endpoint, :send_weak_etags, :now)
         ON CONFLICT (organization_id) DO UPDATE
         SET base_url = excluded.base_url, credential = excluded.credential,
             timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
@@ -104,7 +109,8 @@ extension Administration {
 
     static let deleteUpstreamStatement = Statement(
         "upstreams_delete",
-        "DELETE FROM upstreams WHERE organization_id = $1"
+        ["organization"],
+        "DELETE FROM upstreams WHERE organization_id = :organization"
     )
 
     package static let upstreamStatements = [

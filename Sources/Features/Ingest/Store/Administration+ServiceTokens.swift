@@ -71,9 +71,10 @@ extension Administration {
 
     static let tokensStatement = Statement(
         "admin_service_tokens",
+        ["organization"],
         """
         SELECT \(ServiceTokenRow.list) FROM service_tokens t
-        WHERE t.organization_id = $1
+        WHERE t.organization_id = :organization
         ORDER BY t.id DESC
         """
     )
@@ -81,31 +82,34 @@ extension Administration {
     /// Locks the organization's row: a purged one accepts no new rows.
     static let makeTokenStatement = Statement(
         "admin_make_service_token",
+        ["organization", "id", "source", "secret_hash", "now"],
         """
         INSERT INTO service_tokens AS t (organization_id, id, source, secret_hash, created_at)
-        SELECT $1::uuid, $2::uuid, $3::text, $4::bytea, $5::timestamptz
-        WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) <> 'purging'
+        SELECT :organization::uuid, :id::uuid, :source::text, :secret_hash::bytea, :now::timestamptz
+        WHERE (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) <> 'purging'
         RETURNING \(ServiceTokenRow.list)
         """
     )
 
     static let revokeTokenStatement = Statement(
         "admin_revoke_service_token",
+        ["organization", "id", "now"],
         """
-        UPDATE service_tokens AS t SET revoked_at = coalesce(t.revoked_at, $3)
-        WHERE t.organization_id = $1 AND t.id = $2
+        UPDATE service_tokens AS t SET revoked_at = coalesce(t.revoked_at, :now)
+        WHERE t.organization_id = :organization AND t.id = :id
         RETURNING \(ServiceTokenRow.list)
         """
     )
 
     static let forgetTokensStatement = Statement(
         "admin_forget_service_tokens",
+        ["organization", "limit"],
         """
-        DELETE FROM service_tokens WHERE organization_id = $1 AND id IN (
+        DELETE FROM service_tokens WHERE organization_id = :organization AND id IN (
             SELECT x.id FROM service_tokens x
-            WHERE x.organization_id = $1 AND x.revoked_at IS NOT NULL
+            WHERE x.organization_id = :organization AND x.revoked_at IS NOT NULL
             ORDER BY x.revoked_at DESC
-            OFFSET $2)
+            OFFSET :limit)
         """
     )
 

@@ -37,7 +37,7 @@ package final class ServiceTokens: Sendable {
         lookup = GatheredLookup { keys in
             var found: [Key: Found] = [:]
             for part in cluster.parts(keys, by: \.organization) {
-                let query = Query(Self.findStatement, Parameters(part.map(\.organization), part.map(\.id)))
+                let query = Self.findStatement(organizations: part.map(\.organization), ids: part.map(\.id))
                 for var row in try await pool.runByIndex(query) {
                     let key = Key(organization: try row.uuid("organization_id"), id: try row.uuid("id"))
                     found[key] = Found(
@@ -91,9 +91,10 @@ package final class ServiceTokens: Sendable {
 
     private static let findStatement = Statement(
         "service_tokens_find",
+        ["organizations", "ids"],
         """
         SELECT t.organization_id, t.id, t.secret_hash, t.source, t.last_used_at
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, id)
+        FROM unnest(:organizations::uuid[], :ids::uuid[]) AS k (organization_id, id)
         CROSS JOIN LATERAL (
             SELECT * FROM service_tokens x WHERE x.organization_id = k.organization_id AND x.id = k.id OFFSET 0
         ) t

@@ -5,25 +5,28 @@ import SyncStore
 enum SourceAdminStatements {
     static let list = Statement(
         "sources_list",
+        ["organization", "now"],
         """
-        SELECT \(SourceRow.list(now: "$2")) FROM sources s
-        WHERE s.organization_id = $1
+        SELECT \(SourceRow.list(now: ":now")) FROM sources s
+        WHERE s.organization_id = :organization
         ORDER BY s.name
         """
     )
 
     static let get = Statement(
         "sources_get",
-        "SELECT \(SourceRow.list(now: "$3")) FROM sources s WHERE s.organization_id = $1 AND s.name = $2"
+        ["organization", "name", "now"],
+        "SELECT \(SourceRow.list(now: ":now")) FROM sources s WHERE s.organization_id = :organization AND s.name = :name"
     )
 
     static let add = Statement(
         "sources_add",
+        ["organization", "name", "now", "kind", "status", "settings", "secret", "next_run_at"],
         """
         INSERT INTO sources AS s (
             organization_id, name, kind, status, settings, secret, next_run_at, created_at, updated_at)
-        VALUES ($1, $2, $4, $5, $6, $7, $8, $3, $3)
-        RETURNING \(SourceRow.list(now: "$3"))
+        VALUES (:organization, :name, :kind, :status, :settings, :secret, :next_run_at, :now, :now)
+        RETURNING \(SourceRow.list(now: ":now"))
         """
     )
 
@@ -33,45 +36,50 @@ enum SourceAdminStatements {
     /// What failed before still counts: only a success resets it.
     static let change = Statement(
         "sources_change",
+        ["organization", "name", "now", "status", "settings", "secret", "next_run_at"],
         """
         UPDATE sources AS s
-        SET status = $4, settings = $5, secret = coalesce($6, s.secret),
-            previous_secret = CASE WHEN $6 IS NULL THEN s.previous_secret END,
-            previous_until = CASE WHEN $6 IS NULL THEN s.previous_until END,
-            next_run_at = $7, \(interrupt), updated_at = $3
-        WHERE s.organization_id = $1 AND s.name = $2
-        RETURNING \(SourceRow.list(now: "$3"))
+        SET status = :status, settings = :settings, secret = coalesce(:secret, s.secret),
+            previous_secret = CASE WHEN :secret IS NULL THEN s.previous_secret END,
+            previous_until = CASE WHEN :secret IS NULL THEN s.previous_until END,
+            next_run_at = :next_run_at, \(interrupt), updated_at = :now
+        WHERE s.organization_id = :organization AND s.name = :name
+        RETURNING \(SourceRow.list(now: ":now"))
         """
     )
 
     static let run = Statement(
         "sources_run",
+        ["organization", "name", "now", "resets", "state"],
         """
         UPDATE sources AS s
-        SET next_run_at = $3, \(interrupt), state = CASE WHEN $4 THEN $5 ELSE s.state END
-        WHERE s.organization_id = $1 AND s.name = $2 AND s.status = 'enabled' AND s.kind <> 'webhook'
-        RETURNING \(SourceRow.list(now: "$3"))
+        SET next_run_at = :now, \(interrupt), state = CASE WHEN :resets THEN :state ELSE s.state END
+        WHERE s.organization_id = :organization AND s.name = :name AND s.status = 'enabled' AND s.kind <> 'webhook'
+        RETURNING \(SourceRow.list(now: ":now"))
         """
     )
 
     static let lockSecret = Statement(
         "sources_lock_secret",
-        "SELECT s.secret FROM sources s WHERE s.organization_id = $1 AND s.name = $2 FOR NO KEY UPDATE"
+        ["organization", "name"],
+        "SELECT s.secret FROM sources s WHERE s.organization_id = :organization AND s.name = :name FOR NO KEY UPDATE"
     )
 
     static let rotate = Statement(
         "sources_rotate",
+        ["organization", "name", "now", "secret", "previous_secret", "previous_until"],
         """
         UPDATE sources AS s
-        SET secret = $4, previous_secret = $5, previous_until = $6, updated_at = $3
-        WHERE s.organization_id = $1 AND s.name = $2
-        RETURNING \(SourceRow.list(now: "$3"))
+        SET secret = :secret, previous_secret = :previous_secret, previous_until = :previous_until, updated_at = :now
+        WHERE s.organization_id = :organization AND s.name = :name
+        RETURNING \(SourceRow.list(now: ":now"))
         """
     )
 
     static let delete = Statement(
         "sources_delete",
-        "DELETE FROM sources WHERE organization_id = $1 AND name = $2"
+        ["organization", "name"],
+        "DELETE FROM sources WHERE organization_id = :organization AND name = :name"
     )
 
     static let all = [list, get, add, change, run, lockSecret, rotate, delete]

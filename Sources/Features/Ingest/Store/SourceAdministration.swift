@@ -17,10 +17,9 @@ package struct SourceAdministration: Sendable {
     /// An organization's sources, by name; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [SourceRow]? {
         do {
-            let key = Parameters(of: organization)
             let results = try await pool.run([
-                Query(Administration.isThereStatement, key),
-                Query(SourceAdminStatements.list, Parameters(of: organization, now())),
+                Administration.isThereStatement(organization: organization),
+                SourceAdminStatements.list(organization: organization, now: now()),
             ])
             return results[0].count == 0 ? nil : try results[1].read(SourceRow.init)
         } catch {
@@ -49,8 +48,8 @@ package struct SourceAdministration: Sendable {
             let result: (row: SourceRow, isNew: Bool)? = try await catalog.opening(key.organization) { seal in
                 try await pool.transaction { connection in
                     let found = try await connection.run([
-                        Query(Administration.lockUpstreamStatement, Parameters(of: key.organization)),
-                        Query(SourceAdminStatements.list, Parameters(of: key.organization, moment)),
+                        Administration.lockUpstreamStatement(organization: key.organization),
+                        SourceAdminStatements.list(organization: key.organization, now: moment),
                     ])
                     guard found[0].count > 0 else { return nil }
                     let known = try found[1].read(SourceRow.init)
@@ -114,22 +113,24 @@ package struct SourceAdministration: Sendable {
             let row: SourceRow? = try await catalog.opening(key.organization) { seal in
                 try await pool.transaction { connection in
                     let locked = try await connection.run([
-                        Query(Administration.lockUpstreamStatement, Parameters(of: key.organization)),
-                        Query(SourceAdminStatements.lockSecret, Parameters(of: key.organization, key.name)),
+                        Administration.lockUpstreamStatement(organization: key.organization),
+                        SourceAdminStatements.lockSecret(organization: key.organization, name: key.name),
                     ])
                     guard locked[0].count > 0, var row = locked[1].first else { return nil }
                     let old = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
                     let overlaps = overlap > 0 && old != nil
-                    let parameters = Parameters(
-                        of: key.organization,
-                        key.name,
-                        moment,
-                        try seal.seal(text: secret, as: .source(.secret, key.name)),
-                        overlaps ? try seal.seal(text: old, as: .source(.previousSecret, key.name)) : nil,
-                        overlaps ? moment.adding(seconds: overlap) : nil
+                    return try await connection.run(
+                        SourceAdminStatements.rotate(
+                            organization: key.organization,
+                            name: key.name,
+                            now: moment,
+                            secret: try seal.seal(text: secret, as: .source(.secret, key.name)),
+                            previous_secret: overlaps
+                                ? try seal.seal(text: old, as: .source(.previousSecret, key.name)) : nil,
+                            previous_until: overlaps ? moment.adding(seconds: overlap) : nil
+                        )
                     )
-                    return try await connection.run(Query(SourceAdminStatements.rotate, parameters))
-                        .read(SourceRow.init).first
+                    .read(SourceRow.init).first
                 }
             }
             forget(key)
@@ -178,7 +179,7 @@ package struct SourceAdministration: Sendable {
 
     /// Deletes a source; returns false if there is no such source. Its events' results and ids stay.
     package func delete(_ key: SourceKey) async throws(Problem) -> Bool {
-        let query = Query(SourceAdminStatements.delete, Parameters(of: key.organization, key.name))
+        let query = SourceAdminStatements.delete(organization: key.organization, name: key.name)
         let isFound = try await failure.reporting("delete a source") {
             try await pool.run([query])[0].affected > 0
         }

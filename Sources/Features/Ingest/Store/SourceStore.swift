@@ -76,12 +76,19 @@ package struct SourceStore: Sendable {
         else { return nil }
         let moment = now()
         let until = moment.adding(seconds: Self.leaseSeconds)
-        let parameters = Parameters(of: key.organization, key.name, kind.rawValue, moment, until)
         do {
             return try await catalog.opening(key.organization) { seal in
                 // a source whose secret cannot be opened is not claimed
                 try await pool.transaction { connection in
-                    let rows = try await connection.run(Query(SourceStatements.claim, parameters))
+                    let rows = try await connection.run(
+                        SourceStatements.claim(
+                            organization: key.organization,
+                            name: key.name,
+                            kind: kind.rawValue,
+                            now: moment,
+                            until: until
+                        )
+                    )
                     return try rows.read { row in try Self.claimed(&row, key, kind, until, seal) }.first ?? nil
                 }
             }
@@ -238,7 +245,7 @@ package struct SourceStore: Sendable {
     package func followed(limit: Int) async throws(Problem) -> [Followed] {
         do {
             var found: [Followed] = []
-            for var row in try await pool.run([Query(SourceStatements.followed, Parameters(Int64(limit)))])[0] {
+            for var row in try await pool.run([SourceStatements.followed(limit: Int64(limit))])[0] {
                 let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
                 let settings = SourceSettings(.postgres, stored: try row.bytes("settings"))
                 let sealed = try row.optionalString("secret")

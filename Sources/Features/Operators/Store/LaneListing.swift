@@ -32,8 +32,13 @@ package struct LaneListing: Sendable {
         let start = try Self.position(cursor)
         do {
             let results = try await pool.readByIndex([
-                Query(Self.laneStatement, Parameters(of: lane)),
-                Query(Self.pageStatement, Parameters(of: lane, start, Int64(limit + 1))),
+                Self.laneStatement(organization: lane.organization, user: lane.user),
+                Self.pageStatement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    after: start,
+                    limit: Int64(limit + 1)
+                ),
             ])
             let state = try results[0].read { try LaneRows.read(&$0).state }.first
             let found = try results[1].read(Mutation.init)
@@ -56,19 +61,21 @@ package struct LaneListing: Sendable {
 
     static let laneStatement = Statement(
         "lane_listing_lane",
-        "SELECT \(LaneRows.list) FROM lanes x WHERE x.organization_id = $1 AND x.user_id = $2"
+        ["organization", "user"],
+        "SELECT \(LaneRows.list) FROM lanes x WHERE x.organization_id = :organization AND x.user_id = :user"
     )
 
     static let pageStatement = Statement(
         "lane_listing",
+        ["organization", "user", "after", "limit"],
         """
         SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.attempt_count,
             m.next_retry_at, m.created_at, m.accepted_at, \(Dependencies.open) AS depends_on, \(EntityName.list),
             m.error_code, m.error_status, m.changed_at
         FROM mutations m
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.synced_at IS NULL AND m.position > $3
+        WHERE m.organization_id = :organization AND m.user_id = :user AND m.synced_at IS NULL AND m.position > :after
         ORDER BY m.position
-        LIMIT $4
+        LIMIT :limit
         """
     )
 

@@ -52,10 +52,10 @@ package actor NowReader {
         do {
             let results = try await pool.transaction { connection in
                 try await connection.runByIndex([
-                    Query(NowStatements.troubled, Parameters(Self.cap + 1)),
-                    Query(NowStatements.lanes, Parameters(Self.cap + 1, moment)),
-                    Query(NowStatements.oldest, Parameters(Self.cap)),
-                    Query(NowStatements.replicas, Parameters(Self.memory)),
+                    NowStatements.troubled(limit: Self.cap + 1),
+                    NowStatements.lanes(limit: Self.cap + 1, now: moment),
+                    NowStatements.oldest(limit: Self.cap),
+                    NowStatements.replicas(seconds: Self.memory),
                 ])
             }
             guard var troubled = results[0].first, var lanes = results[1].first else {
@@ -87,7 +87,9 @@ package actor NowReader {
         guard var row = found.first else { return nil }
         let lane = LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("user_id"))
         let mutations = try await pool.transaction { connection in
-            try await connection.runByIndex(Query(NowStatements.firstWaiting, Parameters(of: lane)))
+            try await connection.runByIndex(
+                NowStatements.firstWaiting(organization: lane.organization, user: lane.user)
+            )
         }
         return NowState.Waiting(
             organization: lane.organization,

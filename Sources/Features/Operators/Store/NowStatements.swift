@@ -3,49 +3,52 @@ import SyncStore
 
 /// What operators see at a glance, over all organizations. Each statement ends after a bounded number of rows.
 enum NowStatements {
-    /// Failed and conflicting mutations, both up to $1, of as many types of organizations at most.
+    /// Failed and conflicting mutations, both up to `limit`, of as many types of organizations at most.
     static let troubled = Statement(
         "now_troubled",
+        ["limit"],
         """
         WITH RECURSIVE t AS MATERIALIZED (
             SELECT o.id AS organization_id, z.entity_type
             FROM organizations o
             CROSS JOIN LATERAL (
                 WITH RECURSIVE \(StuckCounts.types(of: "o.id"))
-                SELECT * FROM w LIMIT $1
+                SELECT * FROM w LIMIT :limit
             ) z
-            LIMIT $1
+            LIMIT :limit
         )
-        \(StuckCounts.counts(upTo: "$1"))
+        \(StuckCounts.counts(upTo: ":limit"))
         """,
         // a cluster reads no list of organizations: it counts among the first stuck mutations
         variant: """
             SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
                 count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
-            FROM (SELECT m.status FROM mutations m WHERE \(StuckRows.are("m")) LIMIT $1) x
+            FROM (SELECT m.status FROM mutations m WHERE \(StuckRows.are("m")) LIMIT :limit) x
             """
     )
 
-    /// Lanes that are halted, and that wait for a moment behind $2; both up to $1.
+    /// Lanes that are halted, and that wait for a moment behind `now`; both up to `limit`.
     static let lanes = Statement(
         "now_lanes",
+        ["limit", "now"],
         """
-        SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes l WHERE l.halted_by IS NOT NULL LIMIT $1) x) AS halted,
+        SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes l WHERE l.halted_by IS NOT NULL LIMIT :limit) x) AS halted,
             (SELECT count(*) FROM (
-                SELECT 1 FROM lanes l WHERE l.ready_at > $2 AND l.lease_owner IS NULL LIMIT $1) y) AS waiting
+                SELECT 1 FROM lanes l WHERE l.ready_at > :now AND l.lease_owner IS NULL LIMIT :limit) y) AS waiting
         """
     )
 
-    /// The lane whose mutations have waited longest among the $1 that are next.
+    /// The lane whose mutations have waited longest among the `limit` that are next.
     static let oldest = Statement(
         "now_oldest",
+        ["limit"],
         """
         SELECT x.organization_id, x.user_id, x.queued_since
         FROM (
             SELECT l.organization_id, l.user_id, l.queued_since FROM lanes l
             WHERE l.ready_at IS NOT NULL
             ORDER BY l.ready_at
-            LIMIT $1
+            LIMIT :limit
         ) x
         WHERE x.queued_since IS NOT NULL
         ORDER BY x.queued_since
@@ -53,14 +56,15 @@ enum NowStatements {
         """
     )
 
-    /// The first mutation of a lane ($1, $2) that waits.
+    /// The first mutation of a lane (`organization`, `user`) that waits.
     static let firstWaiting = Statement(
         "now_first_waiting",
+        ["organization", "user"],
         """
         SELECT y.id
         FROM (
             SELECT z.id, z.status FROM mutations z
-            WHERE z.organization_id = $1 AND z.user_id = $2 AND z.synced_at IS NULL
+            WHERE z.organization_id = :organization AND z.user_id = :user AND z.synced_at IS NULL
             ORDER BY z.position
             LIMIT 1000
         ) y
@@ -69,12 +73,13 @@ enum NowStatements {
         """
     )
 
-    /// Gateways that have been there within $1 seconds, the latest first.
+    /// Gateways that have been there within `seconds` seconds, the latest first.
     static let replicas = Statement(
         "now_replicas",
+        ["seconds"],
         """
         SELECT g.id, g.seen_at FROM gateways g
-        WHERE g.seen_at > clock_timestamp() - $1::int8 * interval '1 second'
+        WHERE g.seen_at > clock_timestamp() - :seconds::int8 * interval '1 second'
         ORDER BY g.seen_at DESC, g.id
         LIMIT 100
         """

@@ -31,14 +31,15 @@ package struct OperationScreen: SettlementScreen {
 
     static let statement = Statement(
         "operation_screen",
+        ["organization", "user", "ids", "stuck_at", "id", "token"],
         """
         SELECT m.id
-        FROM unnest($3::uuid[], $4::timestamptz[]) AS k (id, stuck_at)
+        FROM unnest(:ids::uuid[], :stuck_at::timestamptz[]) AS k (id, stuck_at)
         \(SettleStatements.byID("k", as: "m"))
         WHERE m.stuck_at = k.stuck_at
             AND EXISTS (
                 SELECT 1 FROM operations o
-                WHERE o.organization_id = $1 AND o.id = $5 AND o.lease_token = $6 AND o.state = 'running')
+                WHERE o.organization_id = :organization AND o.id = :id AND o.lease_token = :token AND o.state = 'running')
         """
     )
 }

@@ -103,9 +103,7 @@ package struct OperationStore: Sendable {
         parameters.add(Int32(draft.perSecond))
         parameters.add(timestamp: moment.microseconds)
         parameters.add(draft.ids != nil)
-        var user = Parameters(of: organization)
-        user.add(filter.user)
-        let isErased = Query(OperationStatements.isErased, user)
+        let isErased = OperationStatements.isErased(organization: organization, user: filter.user)
         do {
             let total = try await total(draft, in: organization, at: moment)
             parameters.add(total.count)
@@ -113,8 +111,8 @@ package struct OperationStore: Sendable {
             return try await pool.transaction { [parameters] connection in
                 // one at a time: each has to see those that were made before
                 let facts = try await connection.run([
-                    Query(OperationStatements.lockOrganization, Parameters(of: organization)),
-                    Query(OperationStatements.running, Parameters(of: organization, Self.atOnce)),
+                    OperationStatements.lockOrganization(organization: organization),
+                    OperationStatements.running(organization: organization, limit: Self.atOnce),
                     isErased,
                 ])
                 guard try facts[1].int64(0, 0) < Self.atOnce else { throw Self.tooMany }
@@ -144,7 +142,7 @@ package struct OperationStore: Sendable {
     /// Nil if there is no such operation.
     package func operation(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
         try await failure.reporting("read an operation") {
-            try await pool.run([Query(OperationStatements.find, Parameters(of: organization, id))])[0]
+            try await pool.run([OperationStatements.find(organization: organization, id: id)])[0]
                 .read(OperationRow.init).first
         }
     }
@@ -191,8 +189,8 @@ package struct OperationStore: Sendable {
         let moment = now()
         return try await failure.reporting("cancel an operation") {
             let results = try await pool.run([
-                Query(OperationStatements.cancel, Parameters(of: organization, id, moment)),
-                Query(OperationStatements.find, Parameters(of: organization, id)),
+                OperationStatements.cancel(organization: organization, id: id, now: moment),
+                OperationStatements.find(organization: organization, id: id),
             ])
             return try results[1].read(OperationRow.init).first
         }

@@ -61,41 +61,44 @@ package struct StoppedLanes: Sendable {
 
     // MARK: - Statements
 
-    /// Behind a place: organization ($1), user ($2) and, of those that wait, moment ($3); up to $4.
+    /// Behind a place: organization, user and, of those that wait, moment.
     private static func statement(_ name: String, _ rows: String, by order: String) -> Statement {
         Statement(
             name,
+            ["organization", "user", "at", "limit"],
             """
             SELECT l.organization_id, l.user_id, l.halted_by, l.ready_at, l.queued_count, l.queued_since
             FROM lanes l
             WHERE \(rows)
             ORDER BY \(order)
-            LIMIT $4
+            LIMIT :limit
             """
         )
     }
 
     static let halted = statement(
         "lanes_halted",
-        "l.organization_id = $1 AND l.halted_by IS NOT NULL AND l.user_id > $2 AND $3::timestamptz IS NOT NULL",
+        "l.organization_id = :organization AND l.halted_by IS NOT NULL AND l.user_id > :user"
+            + " AND :at::timestamptz IS NOT NULL",
         by: "l.user_id"
     )
     static let haltedOfAll = statement(
         "lanes_halted_of_all",
-        "l.halted_by IS NOT NULL AND (l.organization_id, l.user_id) > ($1, $2) AND $3::timestamptz IS NOT NULL",
+        "l.halted_by IS NOT NULL AND (l.organization_id, l.user_id) > (:organization, :user)"
+            + " AND :at::timestamptz IS NOT NULL",
         by: "l.organization_id, l.user_id"
     )
     static let waiting = statement(
         "lanes_waiting",
         """
-        l.organization_id = $1 AND l.lease_owner IS NULL AND l.ready_at >= $3 AND (l.ready_at, l.user_id) > ($3, $2)
+        l.organization_id = :organization AND l.lease_owner IS NULL AND l.ready_at >= :at AND (l.ready_at, l.user_id) > (:at, :user)
         """,
         by: "l.ready_at, l.user_id"
     )
     static let waitingOfAll = statement(
         "lanes_waiting_of_all",
         """
-        l.lease_owner IS NULL AND l.ready_at >= $3 AND (l.ready_at, l.organization_id, l.user_id) > ($3, $1, $2)
+        l.lease_owner IS NULL AND l.ready_at >= :at AND (l.ready_at, l.organization_id, l.user_id) > (:at, :organization, :user)
         """,
         by: "l.ready_at, l.organization_id, l.user_id"
     )

@@ -43,11 +43,13 @@ package struct StoryReader: Sendable {
         let key = Parameters(of: lane, id)
         let results = try await connection.runByIndex(
             [
-                Query(MutationReader.byIDStatement, Parameters(of: lane, [id])), Query(StoryStatements.queued, key),
+                MutationReader.byIDStatement(organization: lane.organization, user: lane.user, ids: [id]),
+                Query(StoryStatements.queued, key),
                 Query(StoryStatements.attempts, key), Query(StoryStatements.waitsFor, key),
                 Query(StoryStatements.waiters, key), Query(StoryStatements.ahead, key),
                 Query(StoryStatements.entity, key),
-                Query(StoryStatements.history, key), Query(BacklogReader.laneStatement, Parameters(of: lane)),
+                Query(StoryStatements.history, key),
+                BacklogReader.laneStatement(organization: lane.organization, user: lane.user),
             ],
             after: [.beginReading]
         )
@@ -73,7 +75,7 @@ package struct StoryReader: Sendable {
         let type = entry.type(queued.entity.type)
         let names = Array(queued.namedIDs(in: type).prefix(Self.names))
         let resolved = try await connection.run([
-            Query(StoryStatements.resolved, Parameters(of: lane, names)), .rollback,
+            StoryStatements.resolved(organization: lane.organization, user: lane.user, client_ids: names), .rollback,
         ])[0]
         let mappings = try Self.mappings(resolved)
         let surroundings = TurnPlanner.Surroundings(

@@ -70,7 +70,7 @@ package struct StuckGroups: Sendable {
 
     private func owners(_ organization: UUID?, from first: UUID) -> Query {
         let last = organization ?? UUID.greatest
-        return Query(Self.ownersStatement, Parameters(first, last, Self.organizations + 1))
+        return Self.ownersStatement(first: first, last: last, limit: Self.organizations + 1)
     }
 
     private func query(_ owners: [UUID], _ filter: StuckFilter, after start: StuckGroupCursor, limit: Int) -> Query {
@@ -140,6 +140,7 @@ package struct StuckGroups: Sendable {
     /// Organizations with stuck mutations, by id.
     static let ownersStatement = Statement(
         "stuck_owners",
+        ["first", "last", "limit"],
         """
         SELECT o.id, o.name
         FROM organizations o
@@ -147,9 +148,9 @@ package struct StuckGroups: Sendable {
             SELECT 1 FROM mutations x WHERE x.organization_id = o.id AND \(StuckRows.areInTime("x"))
             ORDER BY x.stuck_at LIMIT 1
         ) s
-        WHERE o.id >= $1 AND o.id <= $2
+        WHERE o.id >= :first AND o.id <= :last
         ORDER BY o.id
-        LIMIT $3
+        LIMIT :limit
         """
     )
 
@@ -176,12 +177,14 @@ package struct StuckGroups: Sendable {
     /// order of its groups. With a sort, every page would walk through all organizations.
     static let groupsStatement = Statement(
         "stuck_groups",
+        ["organizations", "after_types", "after_codes", "after_statuses", "walk", "limit", "counted"]
+            + StuckRows.filter,
         """
         SELECT p.organization_id, p.entity_type, p.error_code, p.error_status, c.count, f.first_at, l.stuck_at, l.user_id,
             l.id, l.error, p.number
         FROM (
             SELECT k.organization_id, k.place, g.entity_type, g.error_code, g.error_status, g.number
-            FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int2[])
+            FROM unnest(:organizations::uuid[], :after_types::text[], :after_codes::text[], :after_statuses::int2[])
                 WITH ORDINALITY AS k (organization_id, entity_type, error_code, error_status, place)
             CROSS JOIN LATERAL (
                 WITH RECURSIVE w AS (
@@ -195,13 +198,13 @@ package struct StuckGroups: Sendable {
                         \(first(behind: "w.entity_type, w.error_code, w.error_status"))
                     ) n
                 )
-                SELECT * FROM w LIMIT $5
+                SELECT * FROM w LIMIT :walk
             ) g
-            WHERE \(StuckRows.match("g", from: 8))
-            LIMIT $6
+            WHERE \(StuckRows.match("g"))
+            LIMIT :limit
         ) p
         CROSS JOIN LATERAL (
-            SELECT count(*) AS count FROM (SELECT 1 FROM mutations x WHERE \(isOfGroup) LIMIT $7) y
+            SELECT count(*) AS count FROM (SELECT 1 FROM mutations x WHERE \(isOfGroup) LIMIT :counted) y
         ) c
         CROSS JOIN LATERAL (
             SELECT x.stuck_at AS first_at FROM mutations x WHERE \(isOfGroup)

@@ -48,9 +48,10 @@ package struct StuckList: Sendable {
         in organization: UUID
     ) async throws(Problem) -> [StuckMutation] {
         guard !places.isEmpty else { return [] }
-        let parameters = Parameters(of: organization, places.map(\.user), places.map(\.id))
         do {
-            let rows = try await pool.readByIndex(Query(Self.byIDStatement, parameters))
+            let rows = try await pool.readByIndex(
+                Self.byIDStatement(organization: organization, users: places.map(\.user), ids: places.map(\.id))
+            )
             return try await read(rows)
         } catch {
             throw failure.problem(error, doing: "read failed mutations")
@@ -59,12 +60,13 @@ package struct StuckList: Sendable {
 
     static let byIDStatement = Statement(
         "stuck_by_id",
+        ["organization", "users", "ids"],
         """
         SELECT \(StuckMutation.list)
-        FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS k (user_id, id, place)
+        FROM unnest(:users::uuid[], :ids::uuid[]) WITH ORDINALITY AS k (user_id, id, place)
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
-            WHERE x.organization_id = $1 AND x.user_id = k.user_id AND x.id = k.id
+            WHERE x.organization_id = :organization AND x.user_id = k.user_id AND x.id = k.id
             OFFSET 0
         ) m
         WHERE \(StuckRows.are("m"))

@@ -61,8 +61,14 @@ package struct UserExplainer: Sendable {
         try await catalog.opening(lane.organization) { seal in
             let bytes = Int64(WorkBounds.answer)
             let results = try await pool.readByIndex([
-                Query(MutationReader.recordsStatement, Parameters(of: lane, [id], bytes, bytes)),
-                Query(StoryStatements.ahead, Parameters(of: lane, id)),
+                MutationReader.recordsStatement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    ids: [id],
+                    bytes: bytes,
+                    all_bytes: bytes
+                ),
+                StoryStatements.ahead(organization: lane.organization, user: lane.user, id: id),
             ])
             let laneSeal = LaneSeal(seal: seal.lastWord, user: lane.user)
             let record = try results[0].read { try RecordColumns.boundedRecord(&$0, laneSeal) }.first
@@ -77,8 +83,9 @@ package struct UserExplainer: Sendable {
     /// Whether any data of the user exist, and whether an operator or a first push provisioned the user.
     static let isKnownStatement = Statement(
         "explain_is_known",
+        ["organization", "user"],
         """
-        SELECT \(KnownUsers.stand("$2")) AS is_known, \(KnownUsers.stand("$2", in: ["users"])) AS is_let_in
+        SELECT \(KnownUsers.stand(":user", of: ":organization")) AS is_known, \(KnownUsers.stand(":user", of: ":organization", in: ["users"])) AS is_let_in
         """
     )
 }

@@ -56,18 +56,19 @@ package struct OperationRun: Sendable {
     /// - Parameter organizations: organizations whose operations are left out.
     package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {
         let moment = now()
-        let look = Query(OperationStatements.due, Parameters(moment, Self.candidates, organizations))
+        let look = OperationStatements.due(now: moment, limit: Self.candidates, except: organizations)
         return try await failure.reporting("claim an operation") {
             for var found in try await pool.run([look])[0] {
-                let parameters = Parameters(
-                    of: try found.uuid("organization_id"),
-                    try found.uuid("id"),
-                    try found.moment("due_at"),
-                    gateway,
-                    moment.adding(seconds: Self.leaseSeconds),
-                    moment
-                )
-                let taken = try await pool.run([Query(OperationStatements.claim, parameters)])[0]
+                let taken = try await pool.run([
+                    OperationStatements.claim(
+                        organization: try found.uuid("organization_id"),
+                        id: try found.uuid("id"),
+                        due_at: try found.moment("due_at"),
+                        owner: gateway,
+                        until: moment.adding(seconds: Self.leaseSeconds),
+                        now: moment
+                    )
+                ])[0]
                 guard let claimed = try taken.read(OperationRow.init).first else { continue }
                 logger.notice(
                     claimed.matched > 0 ? "Operation resumed" : "Operation started",
@@ -81,7 +82,7 @@ package struct OperationRun: Sendable {
 
     /// Whether an operation is due, other than those of some organizations.
     func isAnyDue(excluding organizations: [UUID]) async -> Bool {
-        let look = Query(OperationStatements.due, Parameters(now(), 1, organizations))
+        let look = OperationStatements.due(now: now(), limit: 1, except: organizations)
         return (try? await pool.run([look])[0].count) ?? 0 > 0
     }
 
@@ -186,9 +187,11 @@ package struct OperationRun: Sendable {
                 dependants: operation.dependants,
                 strategy: operation.strategy
             ) { count in
-                Query(
-                    OperationStatements.count,
-                    Parameters(of: operation.organization, operation.id, Int64(count), moment)
+                OperationStatements.count(
+                    organization: operation.organization,
+                    id: operation.id,
+                    count: Int64(count),
+                    now: moment
                 )
             }
         } catch {

@@ -123,7 +123,7 @@ package final class OperationService: LeasedWorker {
         do {
             var deleted = Self.pruneLimit
             while deleted >= Self.pruneLimit, !Task.isCancelled {
-                let query = Query(OperationStatements.prune, Parameters(cutoff, Self.pruneLimit))
+                let query = OperationStatements.prune(before: cutoff, limit: Self.pruneLimit)
                 deleted = Int64(try await runner.pool.run([query])[0].affected)
             }
         } catch {

@@ -71,6 +71,7 @@ extension AgedRetention {
 
     static let shrinkStatement = Statement(
         "retention_shrink",
+        mutations.inputs,
         """
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL
@@ -93,6 +94,7 @@ extension AgedRetention {
     /// it. The history of their attempts goes.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
+        mutations.inputs,
         """
         WITH past AS (
             DELETE FROM attempts AS a

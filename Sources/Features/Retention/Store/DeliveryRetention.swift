@@ -75,11 +75,12 @@ struct DeliveryRetention: Sendable {
 
     static let dropStatement = Statement(
         "retention_delete_deliveries",
+        keys.inputs + ["cutoff"],
         """
         DELETE FROM webhook_deliveries AS d
         USING \(keys.unnested(as: "k"))
         WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id
-            AND CASE WHEN d.status = 'delivered' OR d.occurred_at < \(keys.parameter(1)) THEN true END
+            AND CASE WHEN d.status = 'delivered' OR d.occurred_at < :cutoff THEN true END
         """
     )
 

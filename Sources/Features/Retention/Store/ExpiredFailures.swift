@@ -58,6 +58,7 @@ struct ExpiredFailures {
     /// earlier failure.
     static let forgetStatement = Statement(
         "retention_forget",
+        AgedRetention.mutations.inputs,
         """
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL,

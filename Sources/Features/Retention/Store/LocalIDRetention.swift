@@ -61,6 +61,7 @@ struct LocalIDRetention {
 
     static let ofDeviceTypesStatement = Statement(
         "retention_of_device_types",
+        EntityRows.keys.inputs,
         """
         SELECT k.entity_type, k.id
         FROM \(EntityRows.keys.unnested(as: "k"))
@@ -86,16 +87,17 @@ struct LocalIDRetention {
     /// If a mutation pushed in the meantime names an entity that was deleted so long ago, it fails when its turn comes.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
+        EntityRows.keys.inputs + ["organization"],
         """
         WITH d AS MATERIALIZED (
             SELECT z.user_id, v.device_id
             FROM lanes z
             CROSS JOIN LATERAL (
                 SELECT x.device_id FROM devices x
-                WHERE x.organization_id = $4 AND x.user_id = z.user_id
+                WHERE x.organization_id = :organization AND x.user_id = z.user_id
                 OFFSET 0
             ) v
-            WHERE z.organization_id = $4 AND z.open_count > 0
+            WHERE z.organization_id = :organization AND z.open_count > 0
         )
         SELECT l.user_id, l.client_id, k.entity_type, k.id
         FROM \(EntityRows.keys.unnested(as: "k"))
@@ -116,11 +118,12 @@ struct LocalIDRetention {
 
     static let deleteLocalIDsStatement = Statement(
         "retention_delete_local_ids",
+        EntityRows.keys.inputs + ["users", "devices"],
         """
         DELETE FROM local_ids AS d
         USING (
             SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id
-            FROM unnest($4::uuid[], $5::uuid[]) AS v (user_id, device_id)
+            FROM unnest(:users::uuid[], :devices::uuid[]) AS v (user_id, device_id)
             CROSS JOIN \(EntityRows.keys.unnested(as: "k"))
             CROSS JOIN LATERAL (
                 SELECT * FROM local_ids z
@@ -137,6 +140,7 @@ struct LocalIDRetention {
     /// Local ids that a device assigned to an entity in addition to its first one.
     static let deleteSecondIDsStatement = Statement(
         "retention_delete_second_local_ids",
+        EntityRows.keys.inputs,
         """
         DELETE FROM local_ids AS d
         USING \(EntityRows.keys.unnested(as: "k"))

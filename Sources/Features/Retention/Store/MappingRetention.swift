@@ -99,11 +99,12 @@ struct MappingRetention: Retention {
 
     static let deleteStatement = Statement(
         "retention_delete_mappings",
+        MappingName.columns.inputs + ["cutoff"],
         """
         DELETE FROM id_mappings AS i
         USING \(MappingName.columns.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
-            AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused(MappingName.columns.parameter(1))) THEN true END
+            AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused(":cutoff")) THEN true END
         """
     )
 

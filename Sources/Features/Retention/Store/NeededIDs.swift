@@ -40,6 +40,7 @@ struct NeededIDs {
 
     static let statement = Statement(
         "retention_needed_ids",
+        Columns.lanes.inputs,
         """
         SELECT DISTINCT k.user_id, n.id
         FROM \(Columns.lanes.unnested(as: "k"))

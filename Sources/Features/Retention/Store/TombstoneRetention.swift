@@ -118,6 +118,7 @@ struct TombstoneRetention: Retention {
     /// An entity that was written since it was read has another position, and stays.
     static let deleteStatement = Statement(
         "retention_delete_tombstones",
+        Row.tombstone.inputs,
         """
         DELETE FROM entities AS e
         USING \(Row.tombstone.unnested(as: "k"))
@@ -129,6 +130,7 @@ struct TombstoneRetention: Retention {
 
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
+        Row.mapping.inputs,
         """
         DELETE FROM id_mappings AS i
         USING \(Row.mapping.unnested(as: "k"))

@@ -148,13 +148,14 @@ package struct EntityExport: Sendable {
         return parameters
     }
 
-    /// A page after a position ($2), read from $3 entities.
+    /// A page after a position (`after`), read from `limit` entities.
     ///
-    /// It contains the entities that are of the types in $4 (empty: all), were written since $5, and are living or were
-    /// deleted after $6 (null: the feed's end), up to $7 bytes of documents. The first columns describe the feed and
-    /// the position reached. A row without an entity means that the page has no entity.
+    /// It contains the entities that are of the types in `types` (empty: all), were written since `since`, and are
+    /// living or were deleted after `end` (null: the feed's end), up to `bytes` of documents. The first columns
+    /// describe the feed and the position reached. A row without an entity means that the page has no entity.
     static let statement = Statement(
         "export_page",
+        ["organization", "after", "limit", "types", "since", "end", "bytes"],
         """
         SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.is_cut, e.entity_type,
             e.id, e.id_is_integer, e.document, e.owner_id, e.updated_at, e.is_private
@@ -163,30 +164,30 @@ package struct EntityExport: Sendable {
             SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
             FROM (
                 SELECT y.feed_position FROM entities y
-                WHERE y.organization_id = $1 AND y.feed_position > $2
-                ORDER BY y.feed_position LIMIT $3
+                WHERE y.organization_id = :organization AND y.feed_position > :after
+                ORDER BY y.feed_position LIMIT :limit
             ) x
         ) s
         LEFT JOIN LATERAL (
-            SELECT q.*, q.bytes_to > $7 AS is_cut,
+            SELECT q.*, q.bytes_to > :bytes AS is_cut,
                 (SELECT t.visibility = 'user' FROM entity_types t
-                 WHERE t.organization_id = $1 AND t.name = q.entity_type) IS TRUE AS is_private
+                 WHERE t.organization_id = :organization AND t.name = q.entity_type) IS TRUE AS is_private
             FROM (
                 SELECT p.*, sum(p.bytes) OVER (ORDER BY p.feed_position) AS bytes_to
                 FROM (
                     SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
                     FROM entities z
-                    WHERE z.organization_id = $1 AND z.feed_position > $2 AND z.feed_position <= s.scanned_to
-                        AND (cardinality($4::text[]) = 0 OR z.entity_type = ANY ($4))
-                        AND ($5::timestamptz IS NULL OR z.updated_at >= $5)
-                        AND (NOT z.is_deleted OR z.feed_position > coalesce($6::int8, f.last_position))
+                    WHERE z.organization_id = :organization AND z.feed_position > :after AND z.feed_position <= s.scanned_to
+                        AND (cardinality(:types::text[]) = 0 OR z.entity_type = ANY (:types))
+                        AND (:since::timestamptz IS NULL OR z.updated_at >= :since)
+                        AND (NOT z.is_deleted OR z.feed_position > coalesce(:end::int8, f.last_position))
                     ORDER BY z.feed_position
-                    LIMIT $3
+                    LIMIT :limit
                 ) p
             ) q
-            WHERE q.bytes_to - q.bytes <= $7
+            WHERE q.bytes_to - q.bytes <= :bytes
         ) e ON true
-        WHERE f.organization_id = $1
+        WHERE f.organization_id = :organization
         ORDER BY e.feed_position
         """
     )

@@ -124,15 +124,16 @@ package struct WebhookStore: Sendable {
         guard let organization = try await catalog.organization(endpoint.organization), organization.status == .active
         else { return nil }
         let moment = now()
-        let parameters = Parameters(
-            of: endpoint.organization,
-            endpoint.id,
-            moment,
-            moment.adding(seconds: Self.leaseSeconds)
-        )
         do {
             return try await catalog.opening(endpoint.organization) { seal in
-                let rows = try await pool.run([Query(WebhookStatements.claim, parameters)])[0]
+                let rows = try await pool.run([
+                    WebhookStatements.claim(
+                        organization: endpoint.organization,
+                        endpoint: endpoint.id,
+                        now: moment,
+                        until: moment.adding(seconds: Self.leaseSeconds)
+                    )
+                ])[0]
                 return try rows.read { row in
                     let token = try row.int64("lease_token")
                     let updatedAt = try row.moment("updated_at")
@@ -158,10 +159,15 @@ package struct WebhookStore: Sendable {
 
     /// Deletes what waits for an endpoint that is no more, as far as it waits.
     package func dispose(of endpoint: WebhookKey) async throws(Problem) {
-        let parameters = Parameters(of: endpoint.organization, endpoint.id, Int64(5_000))
         _ = try await failure.reporting("dispose of deliveries") {
             try await pool.transaction { connection in
-                try await connection.runByIndex(Query(WebhookStatements.dispose, parameters))
+                try await connection.runByIndex(
+                    WebhookStatements.dispose(
+                        organization: endpoint.organization,
+                        endpoint: endpoint.id,
+                        limit: Int64(5_000)
+                    )
+                )
             }
         }
     }
@@ -181,10 +187,17 @@ package struct WebhookStore: Sendable {
     /// erased the user that a delivery names.
     package func stillWaiting(_ deliveries: [UUID], _ lease: Lease) async throws(Problem) -> Set<UUID> {
         let endpoint = lease.endpoint
-        let parameters = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt, deliveries)
         do {
             let rows = try await pool.transaction { connection in
-                try await connection.runByIndex(Query(WebhookStatements.look, parameters))
+                try await connection.runByIndex(
+                    WebhookStatements.look(
+                        organization: endpoint.organization,
+                        endpoint: endpoint.id,
+                        token: lease.token,
+                        updated_at: lease.updatedAt,
+                        ids: deliveries
+                    )
+                )
             }
             return Set(try rows.read { try $0.uuid("id") })
         } catch {
@@ -225,8 +238,14 @@ package struct WebhookStore: Sendable {
         on connection: Connection
     ) async throws -> Step? {
         let (endpoint, moment) = (lease.endpoint, now())
-        let key = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt)
-        let locked = try await connection.runByIndex(Query(WebhookStatements.lock, key))
+        let locked = try await connection.runByIndex(
+            WebhookStatements.lock(
+                organization: endpoint.organization,
+                endpoint: endpoint.id,
+                token: lease.token,
+                updated_at: lease.updatedAt
+            )
+        )
         guard var state = try locked.read(EndpointState.init).first else { return nil }
         for (index, answer) in answers.enumerated() {
             let isSameRound = sameRound.contains(index)
@@ -294,8 +313,14 @@ package struct WebhookStore: Sendable {
         on connection: Connection
     ) async throws -> (deliveries: [WebhookDelivery], rows: [WebhookNumberRow]) {
         guard let feed = state.feed else { return ([], []) }
-        let parameters = Parameters(of: endpoint.organization, feed.position, feed.epoch, Int64(Self.feedPage))
-        let found = try await connection.run(Query(WebhookStatements.entities, parameters))
+        let found = try await connection.run(
+            WebhookStatements.entities(
+                organization: endpoint.organization,
+                after: feed.position,
+                epoch: feed.epoch,
+                limit: Int64(Self.feedPage)
+            )
+        )
         var (deliveries, rows): ([WebhookDelivery], [WebhookNumberRow]) = ([], [])
         for var row in found {
             let (epoch, last) = (try row.int64("epoch"), try row.int64("last_position"))
@@ -365,7 +390,7 @@ package struct WebhookStore: Sendable {
 
     package func census() async throws(Problem) -> Census {
         do {
-            let rows = try await pool.run([Query(WebhookStatements.census, Parameters(WebhookHealth.threshold))])[0]
+            let rows = try await pool.run([WebhookStatements.census(failures: WebhookHealth.threshold)])[0]
             var census = Census()
             for var row in rows {
                 census.enabled = Int(try row.int64("enabled"))

@@ -210,8 +210,14 @@ package struct DevicePuller: Sendable {
 
     /// Reads all numbers of a device, or as many as the cache keeps.
     private func load(_ numbers: DeviceNumbers, of device: DeviceKey) async throws {
-        let parameters = Parameters(of: device, Int64(NumberCache.deviceLimit))
-        let rows = try await pool.run([Query(PullStatements.allNumbers, parameters)])[0]
+        let rows = try await pool.run([
+            PullStatements.allNumbers(
+                organization: device.lane.organization,
+                user: device.lane.user,
+                device: device.id,
+                limit: Int64(NumberCache.deviceLimit)
+            )
+        ])[0]
         for var row in rows {
             let type = try row.string("entity_type")
             let ids = zip(try row.strings("server_ids"), try row.int64s("local_ids"))

@@ -29,7 +29,9 @@ struct TentativePages: Sendable {
         static func confirmed(_ page: Int64) -> Known { Known(pages: [(page, false)]) }
     }
 
-    static func look(of device: DeviceKey) -> Query { Query(PullStatements.pages, Parameters(of: device)) }
+    static func look(of device: DeviceKey) -> Query {
+        PullStatements.pages(organization: device.lane.organization, user: device.lane.user, device: device.id)
+    }
 
     static func known(_ rows: Rows) throws -> Known { Known(pages: try pages(rows)) }
 
@@ -51,7 +53,13 @@ struct TentativePages: Sendable {
     func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageStanding {
         let key = Parameters(of: device, page)
         return try await pool.transaction { connection in
-            let locked = try await connection.run(Query(PullStatements.lockPages, Parameters(of: device)))
+            let locked = try await connection.run(
+                PullStatements.lockPages(
+                    organization: device.lane.organization,
+                    user: device.lane.user,
+                    device: device.id
+                )
+            )
             let standing = PageStanding(of: page, among: try Self.pages(locked))
             guard standing == .outstanding else { return standing }
             let given = try Self.count(of: page, locked)
@@ -79,7 +87,9 @@ struct TentativePages: Sendable {
 
     /// The unconfirmed pages that a new page must not contradict.
     func rivals(_ base: Int64, _ counters: [ExactText: Int64], of device: DeviceKey) async throws -> UnconfirmedPages {
-        let rows = try await pool.run([Query(PullStatements.rivals, Parameters(of: device))])[0]
+        let rows = try await pool.run([
+            PullStatements.rivals(organization: device.lane.organization, user: device.lane.user, device: device.id)
+        ])[0]
         let pages = try rows.read { row in
             let (number, base) = (try row.int64("page"), try row.int64("since_page"))
             let counters = try Self.counters(row.bytes("counters"))
@@ -124,20 +134,26 @@ struct TentativePages: Sendable {
     ///   with that one in sight.
     /// - Throws: `organization_unknown` if it was deleted a moment ago.
     func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
-        let page = Parameters(
-            of: device,
-            new.number,
-            new.base,
-            Self.json(new.counters),
-            new.assignments.map(\.id.entityType),
-            new.assignments.map(\.id.number),
-            new.assignments.map(\.entity.text),
-            new.assignments.map(\.entity.isInteger)
-        )
-        let limit = Parameters(of: device, Self.limit)
         let organization = Parameters(of: device.lane.organization)
         let results = try await pool.run([
-            Query(PullStatements.keepPage, page), Query(PullStatements.dropPages, limit),
+            PullStatements.keepPage(
+                organization: device.lane.organization,
+                user: device.lane.user,
+                device: device.id,
+                page: new.number,
+                since_page: new.base,
+                ranges: Self.json(new.counters),
+                entity_types: new.assignments.map(\.id.entityType),
+                local_ids: new.assignments.map(\.id.number),
+                server_ids: new.assignments.map(\.entity.text),
+                are_integers: new.assignments.map(\.entity.isInteger)
+            ),
+            PullStatements.dropPages(
+                organization: device.lane.organization,
+                user: device.lane.user,
+                device: device.id,
+                limit: Self.limit
+            ),
             Query(PullStatements.organization, organization),
         ])
         guard results[0].affected > 0 else {
@@ -149,8 +165,14 @@ struct TentativePages: Sendable {
         // cut off before this, a push that uses an id which two pages assigned differently is refused, and the device
         // pulls again
         if !superseded.isEmpty {
-            let void = Parameters(of: device, superseded)
-            _ = try await pool.run([Query(PullStatements.supersede, void)])
+            _ = try await pool.run([
+                PullStatements.supersede(
+                    organization: device.lane.organization,
+                    user: device.lane.user,
+                    device: device.id,
+                    pages: superseded
+                )
+            ])
         }
         return true
     }
