@@ -109,4 +109,19 @@ import Testing
         }
         #expect(Set(places).count == places.count)
     }
+
+    @Test func `the column catalogue has the types of the schema`() async throws {
+        let rows = try await TableRows(Gateway())
+        let found = rows.columns["mutations"]?.map { "\($0.name) \($0.type)" } ?? []
+        #expect(Set(MutationColumn.all.map { "\($0.name) \($0.type)" }).symmetricDifference(found) == [])
+        #expect(Set(MutationColumn.all.map { "\($0.name)" }).count == MutationColumn.all.count)
+    }
+
+    /// Content is shown by code that hides it from operators.
+    @Test func `details show no content without further code`() {
+        for column in MutationColumn.shown {
+            if case .plain = column.content { continue }
+            Issue.record("\(column.name) names users or has content")
+        }
+    }
 }

@@ -34,6 +34,7 @@ extension MutationDetail: AnswerBody {
         writer.member("accepted_at", record.acceptedAt.rfc3339)
         writer.member("synced_at", record.syncedAt?.rfc3339)
         writer.member("stale", isStale)
+        for (column, value) in zip(MutationColumn.shown, shown) { writer.member(column.name, raw: value.utf8) }
     }
 }
 

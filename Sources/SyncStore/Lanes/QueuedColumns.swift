@@ -5,16 +5,12 @@ package import SyncModel
 /// The columns of `mutations` that make a ``QueuedMutation``.
 package enum QueuedColumns {
     /// For a table that is called `m`.
-    package static let list = """
-        m.id, m.device_id, m.position, m.accepted_at, m.operation, \(EntityName.list), m.max_attempts,
-            m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids,
-            m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method,
-            m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
-        """
+    package static let list = MutationColumn.list(of: .queued)
 
     /// Reads the place in the lane, of a row whose other columns are not read.
     package static func position(_ row: inout RowReader) throws -> Int64 {
         row.skip("id")
+        row.skip("accepted_at")
         row.skip("device_id")
         return try row.int64("position")
     }
@@ -22,11 +18,12 @@ package enum QueuedColumns {
     /// Reads the columns of ``list``.
     package static func mutation(_ row: inout RowReader, _ seal: LaneSeal) throws -> QueuedMutation {
         let id = try row.uuid("id")
+        let acceptedAt = try row.moment("accepted_at")
         var mutation = QueuedMutation(
             id: id,
             deviceID: try row.uuid("device_id"),
             position: try row.int64("position"),
-            acceptedAt: try row.moment("accepted_at"),
+            acceptedAt: acceptedAt,
             operation: try row.choice("operation"),
             entity: try row.entity(),
             maxAttempts: try row.int16("max_attempts"),

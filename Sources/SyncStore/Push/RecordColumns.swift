@@ -4,11 +4,7 @@ package import SyncModel
 /// The columns of `mutations` that make a ``MutationRecord``.
 package enum RecordColumns {
     /// For a table that is called `m`.
-    package static let list = """
-        m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, \(EntityName.list), m.status,
-            m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, \(Dependencies.open) AS depends_on, m.resolution, m.response_status,
-            m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at
-        """
+    package static let list = MutationColumn.list(of: .record)
 
     /// The same without contents, for decisions that need none of them.
     package static let outline = list.replacing("m.response_body", with: "NULL::json AS response_body")
@@ -53,6 +49,7 @@ package enum RecordColumns {
         unreadable: [String] = []
     ) throws -> MutationRecord {
         let id = try row.uuid("id")
+        let acceptedAt = try row.moment("accepted_at")
         var unreadable = unreadable
         return MutationRecord(
             id: id,
@@ -77,7 +74,7 @@ package enum RecordColumns {
                 stored: try row.bytes("fingerprint"),
                 places: try row.optionalBytes("fingerprint_places")
             ),
-            acceptedAt: try row.moment("accepted_at"),
+            acceptedAt: acceptedAt,
             syncedAt: try row.optionalMoment("synced_at"),
             unreadable: unreadable
         )

@@ -8,7 +8,7 @@ package struct MutationDetail: Sendable {
     static let list = """
         m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
             m.base_version, m.last_error, m.last_error_code, m.created_at,
-            \(RecordColumns.list)
+            \(MutationColumn.shownList)\(RecordColumns.list)
         """
 
     package private(set) var record: MutationRecord
@@ -26,6 +26,8 @@ package struct MutationDetail: Sendable {
     package private(set) var lastError: String?
     package let lastErrorCode: Int32?
     package let createdAt: Timestamp
+    /// The values of ``MutationColumn/shown``, as JSON.
+    package let shown: [String]
     /// Whether it is older than the organization's limit for fresh mutations.
     ///
     /// The age counts from its acceptance.
@@ -47,6 +49,7 @@ package struct MutationDetail: Sendable {
         lastError = try seal.read(text: row.optionalString("last_error"), .lastError, of: id, &unreadable)
         lastErrorCode = try row.optionalInt32("last_error_code")
         createdAt = try row.moment("created_at")
+        shown = MutationColumn.shown.isEmpty ? [] : try row.strings("shown")
         record = try RecordColumns.record(&row, seal, unreadable: unreadable)
         hasMore = try row.bool("has_more")
     }

@@ -166,56 +166,6 @@ extension StoredTable {
             .aging(.steps([.tombstones])),
     ]
 
-    private static let mutations = StoredTable("mutations", key: ["user_id", "id"], isShown: true)
-        .owned(
-            by: "user_id",
-            naming: ["key_user_id"],
-            erase: .deleteKeeping(hashOf: "idempotency_key", fingerprint: "fingerprint"),
-            merge: .update(
-                UserMoves.mergeMutations,
-                [.positions, .changes],
-                Moving(collision: Collision("a mutation"))
-            )
-        )
-        .exported(
-            .lines(
-                "mutation",
-                by: [("position", "bigint")],
-                page: 25,
-                [
-                    "id", "device_id", "sequence_number", "position", "idempotency_key", "revision", "operation",
-                    "entity_type",
-                    ExportedColumn(
-                        "local_id",
-                        "CASE WHEN x.local_number IS NULL THEN to_json(x.local_id) ELSE to_json(x.local_number) END"
-                    ),
-                    "local_number", .id(named: "server_id"), "endpoint", "dependency_ids", "priority",
-                    "attempt_count", "max_attempts", "next_retry_at", "conflict_resolution", "base_version", "status",
-                    "depends_on", "blocked_on", "version", "etag", "resolution", "response_status", "last_error_code",
-                    "sent_method", "sent_endpoint", "reference_ids", "traceparent", "key_user_id", "created_at",
-                    "accepted_at", "changed_at", "synced_at", "stuck_at", "error_code", "error_status",
-                ]
-            )
-        )
-        .sealed(
-            .lane([
-                .mutation("payload", .payload), .mutation("headers", .headers),
-                .mutation("sent_payload", .sentPayload), .mutation("response_body", .responseBody),
-                .mutation("error", .error), .mutation("last_error", .lastError, isText: true),
-            ])
-        )
-        .plain(
-            "change_position",
-            "server_id_is_integer",
-            "is_outcome_unknown",
-            "conflict_retries",
-            "hold_count",
-            "held_since",
-            "reference_types"
-        )
-        .open("fingerprint", "fingerprint_places")
-        .aging(.steps([.records, .payloads, .unsettled]))
-
     private static let ofEvents = [
         StoredTable("parked_events", key: ["source", "event_id"], isShown: true)
             .naming("owner_id", erase: .walk(.parkedEvents, delete: UserMoves.eraseParkedEvents), merge: .keep)

@@ -255,7 +255,12 @@ package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
 
     /// A time if the name ends in `_at`.
     package init(stringLiteral name: String) {
-        self.init(name, name.hasSuffix("_at") ? Self.time("x.\(name)") : "x.\(name)")
+        self.init(name, Self.form(of: name, in: "x"))
+    }
+
+    /// A column of a row in the form of the API: as a time if the name ends in `_at`.
+    static func form(of name: String, in row: String) -> String {
+        name.hasSuffix("_at") ? time("\(row).\(name)") : "\(row).\(name)"
     }
 
     package static func time(named name: String) -> Self { Self(name, time("x.\(name)")) }

@@ -1,6 +1,6 @@
 import Foundation
 import Postgres
-import SyncModel
+package import SyncModel
 import SyncStore
 
 /// A table of users' rows that retention deletes by age alone.
@@ -51,7 +51,7 @@ struct AgedTable: Sendable {
 package struct RetentionTask: Sendable, Hashable {
     package let kind: RetentionKind
     /// The name of an ``AgedTable``; nil for a task that is written by hand.
-    package let table: String?
+    @Exact package private(set) var table: String?
 
     package init(_ kind: RetentionKind, of table: String? = nil) {
         self.kind = kind

@@ -1,5 +1,4 @@
 package import Foundation
-package import SyncModel
 
 /// An organization's rows that retention has to delete.
 package struct RetentionDebt: Sendable {
