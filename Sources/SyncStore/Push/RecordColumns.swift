@@ -7,8 +7,10 @@ package enum RecordColumns {
     package static let list = MutationColumn.list(of: .record)
 
     /// The same without contents, for decisions that need none of them.
-    package static let outline = list.replacing("m.response_body", with: "NULL::json AS response_body")
-        .replacing("m.error", with: "NULL::json AS error")
+    package static let outline = MutationColumn.list(
+        of: .record,
+        except: ["response_body": "NULL::json", "error": "NULL::json"]
+    )
 
     /// The same, from a table with the running sums of ``bytes``.
     ///
@@ -22,12 +24,12 @@ package enum RecordColumns {
             (m.bytes <= \(WorkBounds.small)
                 OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
             """
-        return list.replacing("m.response_body", with: "CASE WHEN \(fits) THEN m.response_body END AS response_body")
-            .replacing("m.error", with: "CASE WHEN \(fits) THEN m.error END AS error")
-                + """
-                , NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
-                NOT \(fits) AND m.error IS NOT NULL AS lacks_error
-                """
+        let (response, error) = ("CASE WHEN \(fits) THEN m.response_body END", "CASE WHEN \(fits) THEN m.error END")
+        return """
+            \(MutationColumn.list(of: .record, except: ["response_body": response, "error": error])), \
+            NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
+            NOT \(fits) AND m.error IS NOT NULL AS lacks_error
+            """
     }
 
     /// The bytes of a mutation's contents, for a table that is called `x`.

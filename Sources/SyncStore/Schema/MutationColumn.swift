@@ -127,16 +127,19 @@ package struct MutationColumn: Sendable {
     ]
 
     /// The columns of a part, for a table that is called `m`.
-    package static func list(of part: Part) -> String {
+    ///
+    /// - Parameter others: expressions that take the place of some columns.
+    package static func list(of part: Part, except others: KeyValuePairs<String, String> = [:]) -> String {
         all.filter { $0.parts.contains(part) }.map { column in
-            column.value.map { "\($0) AS \(column.name)" } ?? "m.\(column.name)"
+            let other = others.first { $0.key == "\(column.name)" }?.value
+            return (other ?? column.value).map { "\($0) AS \(column.name)" } ?? "m.\(column.name)"
         }.joined(separator: ", ")
     }
 
     /// The columns that the details of a mutation show without further code.
     package static let shown = all.filter(\.isShown)
 
-    /// An array of them as JSON texts, for a table that is called `m`, with a comma; empty if there are none.
+    /// An array of them as JSON texts, for a table that is called `m`, with a comma; empty without such columns.
     static let shownList: String = {
         let values = shown.map { "coalesce(to_json(\(ExportedColumn.form(of: "\($0.name)", in: "m")))::text, 'null')" }
         return values.isEmpty ? "" : "ARRAY[\(values.joined(separator: ", "))] AS shown, "

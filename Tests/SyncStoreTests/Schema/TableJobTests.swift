@@ -16,7 +16,8 @@ import Testing
 @Suite struct TableJobTests {
     let tables = Gateway.tables
     let users = [UUID(), UUID()]
-    private var (user, other): (UUID, UUID) { (users[0], users[1]) }
+    private var user: UUID { users[0] }
+    private var other: UUID { users[1] }
 
     /// A test that seals rows cannot open the keys of users that were made up.
     private var withoutKeys: [StoredTable] { tables.filter { $0.name != "user_keys" } }
@@ -124,9 +125,10 @@ import Testing
             let found = lines.filter { $0["kind"]?.string == kind }
             #expect(found.count == 1, "\(table.name)")
             let line = try #require(found.first)
-            for column in exported { #expect(line[column] != nil, "\(table.name).\(column)") }
+            for column in exported { #expect(line.value(at: "/\(column)") != nil, "\(table.name).\(column)") }
             for column in table.sealing?.columns ?? [] {
-                let value = line[column]?.string ?? line[column]?["text"]?.string
+                let member = line.value(at: "/\(column)")
+                let value = member?.string ?? member?["text"]?.string
                 #expect(value == TableRows.marker(user), "\(table.name).\(column)")
             }
         }

@@ -4,8 +4,7 @@ import SyncStore
 
 /// The statements of ``FailureQuery``: for each path its pages and their edges, in one of two orders, and its counts.
 ///
-/// The parameters of one organization are `$1` the organization, `$2` to `$4` the place, `$5` the latest moment, then the
-/// key of the path, the number of rows to read, the filter and the limit.
+/// The parameters are the place, the key of the path, the number of rows to read, the filter and the limit.
 struct FailureStatements: Sendable {
     typealias Path = FailureQuery.Path
 
@@ -25,38 +24,36 @@ struct FailureStatements: Sendable {
     static func count(_ path: Path) -> Statement { counts[path] ?? noEdge }
 
     private init(_ name: String, newestFirst: Bool, _ columns: String) {
-        let one = FailureRows(of: "$1", newestFirst: newestFirst)
-        let (organization, group) = (one.rows, one.rowsOfGroup(from: 6))
+        let one = FailureRows(of: ":organization", newestFirst: newestFirst)
+        let (organization, group) = (one.rows, one.rowsOfGroup)
         let someGroups = "\(organization) AND \(StuckRows.lacksGroups)"
-        let groups = StuckRows.withGroups(of: "$1")
+        let groups = StuckRows.withGroups(of: ":organization")
         var pages: [Path: Statement] = [
-            .organization: one.page("\(name)_page_of_organization", columns, organization, scan: 6),
-            .group: one.page("\(name)_page_of_group", columns, group, scan: 9),
-            .someGroups: one.pageOfSomeGroups("\(name)_page_of_some_groups", columns, groups, scan: 6),
+            .organization: one.page("\(name)_page_of_organization", columns, organization),
+            .group: one.page("\(name)_page_of_group", columns, group, key: FailureStatements.group),
+            .someGroups: one.pageOfSomeGroups("\(name)_page_of_some_groups", columns, groups),
             .user: one.pageOfUser("\(name)_page_of_user", columns),
         ]
         var edges: [Path: Statement] = [
-            .organization: one.edge("\(name)_edge_of_organization", organization, scan: 6),
-            .group: one.edge("\(name)_edge_of_group", group, scan: 9),
-            .someGroups: one.edge("\(name)_edge_of_some_groups", someGroups, scan: 6, with: groups),
+            .organization: one.edge("\(name)_edge_of_organization", organization),
+            .group: one.edge("\(name)_edge_of_group", group, key: FailureStatements.group),
+            .someGroups: one.edge("\(name)_edge_of_some_groups", someGroups, with: groups),
         ]
         if newestFirst {
             let all = FailureRows(of: nil, newestFirst: true)
             let (page, edge) = ("\(name)_page_of_all", "\(name)_edge_of_all")
-            let ofAll = (page: all.page(page, columns, all.rows, scan: 5), edge: all.edge(edge, all.rows, scan: 5))
+            let ofAll = (page: all.page(page, columns, all.rows), edge: all.edge(edge, all.rows))
             pages[.everywhere] = ofAll.page
             edges[.everywhere] = ofAll.edge
             pages[.someGroupsOfAll] = all.pageOfSomeGroups(
                 "\(name)_page_of_some_groups_of_all",
                 columns,
                 Self.allGroups,
-                scan: 5,
                 variant: ofAll.page
             )
             edges[.someGroupsOfAll] = all.edge(
                 "\(name)_edge_of_some_groups_of_all",
                 "\(all.rows) AND \(StuckRows.lacksGroups)",
-                scan: 5,
                 with: Self.allGroups,
                 variant: ofAll.edge
             )
@@ -90,61 +87,62 @@ struct FailureStatements: Sendable {
 
     // MARK: - Rows
 
-    fileprivate static func isOfGroup(from first: Int) -> String {
-        "x.entity_type = $\(first) AND x.error_code = $\(first + 1) AND x.error_status = $\(first + 2)"
-    }
+    /// The parameters of ``isOfGroup``.
+    fileprivate static let group = ["group_type", "group_code", "group_status"]
+    fileprivate static let isOfGroup =
+        "x.entity_type = :group_type AND x.error_code = :group_code AND x.error_status = :group_status"
 
     /// Whether a row `m` is meant.
-    fileprivate static func match(from first: Int) -> String {
-        "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: first))"
-    }
+    fileprivate static let match = "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m"))"
 
     /// The rows `m` of some ids, each by the index that has it: in an order that it alone has, for a planner that knows
     /// nothing of the table takes any of an organization's for as good.
-    fileprivate static func byID(_ ids: Int) -> String {
-        """
-        (SELECT DISTINCT i.id FROM unnest($\(ids)::uuid[]) AS i (id)) k
+    fileprivate static let byID = """
+        (SELECT DISTINCT i.id FROM unnest(:ids::uuid[]) AS i (id)) k
             CROSS JOIN LATERAL (
                 SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
                 FROM mutations x
-                WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND \(StuckRows.are("x"))
+                WHERE x.organization_id = :organization AND x.id BETWEEN k.id AND k.id AND \(StuckRows.are("x"))
                 ORDER BY x.id
                 OFFSET 0
             ) m
         """
-    }
 
     /// The open mutations `m` of a user.
-    fileprivate static func byUser(_ user: Int, _ end: String) -> String {
+    fileprivate static func byUser(_ end: String) -> String {
         """
         (
                 SELECT * FROM mutations x
-                WHERE x.organization_id = $1 AND x.user_id = $\(user) AND x.synced_at IS NULL
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.synced_at IS NULL
                 ORDER BY x.position
                 \(end)
             ) m
         """
     }
 
+    /// The filter of some ids, which may be those of one user.
+    fileprivate static let ofIDs = StuckRows.filter + ["only_user"]
+
     // MARK: - Counts
 
-    /// The counts of one organization: `$1` the organization, `$2` the latest moment, the key of the path, the filter.
+    /// The counts of one organization: the organization, the latest moment, the key of the path, the filter.
     private static let counts: [Path: Statement] = [
         .organization: count(
             "operation_count",
             """
             SELECT x.user_id FROM mutations x
-                WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(StuckRows.areInTime("x"))
-                    AND \(StuckRows.match("x", from: 3))
+                WHERE x.organization_id = :organization AND x.stuck_at <= :until AND \(StuckRows.areInTime("x"))
+                    AND \(StuckRows.match("x"))
                 ORDER BY x.stuck_at, x.user_id, x.id
             """
         ),
         .group: count(
             "operation_count_of_group",
+            key: group,
             """
             SELECT x.user_id FROM mutations x
-                WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(isOfGroup(from: 3)) AND \(StuckRows.are("x"))
-                    AND \(StuckRows.match("x", from: 6))
+                WHERE x.organization_id = :organization AND x.stuck_at <= :until AND \(isOfGroup) AND \(StuckRows.are("x"))
+                    AND \(StuckRows.match("x"))
                 ORDER BY x.stuck_at, x.user_id, x.id
             """
         ),
@@ -153,27 +151,31 @@ struct FailureStatements: Sendable {
             """
             SELECT r.user_id FROM g CROSS JOIN LATERAL (
                     SELECT x.user_id FROM mutations x
-                    WHERE x.organization_id = $1 AND \(StuckRows.isOf("g")) AND x.stuck_at <= $2
+                    WHERE x.organization_id = :organization AND \(StuckRows.isOf("g")) AND x.stuck_at <= :until
                     ORDER BY x.stuck_at, x.user_id, x.id
                     LIMIT \(BoundedCount.limit + 1)
                 ) r
-                WHERE \(StuckRows.match("g", from: 3))
+                WHERE \(StuckRows.match("g"))
             """,
-            with: StuckRows.withGroups(of: "$1"),
+            with: StuckRows.withGroups(of: ":organization"),
             isCut: StuckRows.lacksGroups
         ),
         .ids: count(
             "operation_count_of_ids",
+            key: ["ids"],
             """
-            SELECT m.user_id FROM \(byID(3))
-                WHERE m.stuck_at <= $2 AND \(match(from: 4)) AND ($8::uuid IS NULL OR m.user_id = $8)
-            """
+            SELECT m.user_id FROM \(byID)
+                WHERE m.stuck_at <= :until AND \(match)
+                    AND (:only_user::uuid IS NULL OR m.user_id = :only_user)
+            """,
+            filter: ofIDs
         ),
         .user: count(
             "operation_count_of_user",
+            key: ["user"],
             """
-            SELECT m.user_id FROM \(byUser(3, "OFFSET 0"))
-                WHERE \(StuckRows.are("m")) AND m.stuck_at <= $2 AND \(match(from: 4))
+            SELECT m.user_id FROM \(byUser("OFFSET 0"))
+                WHERE \(StuckRows.are("m")) AND m.stuck_at <= :until AND \(match)
             """
         ),
     ]
@@ -181,12 +183,15 @@ struct FailureStatements: Sendable {
     /// Counts the rows of a query, which ends at one more than is counted.
     private static func count(
         _ name: String,
+        key: [String] = [],
         _ rows: String,
+        filter: [String] = StuckRows.filter,
         with groups: String = "",
         isCut: String = "false"
     ) -> Statement {
         Statement(
             name,
+            ["organization", "until"] + key + filter,
             """
             \(groups) SELECT least(count(*), \(BoundedCount.limit)) AS count, count(DISTINCT c.user_id) AS users,
                 count(*) > \(BoundedCount.limit) OR \(isCut) AS is_cut
@@ -220,13 +225,20 @@ private struct FailureRows {
         key(table).map { isNewestFirst ? "\($0) DESC" : $0 }.joined(separator: ", ")
     }
 
+    /// The parameters of ``isBehind(_:)``, and the organization.
+    private var place: [String] {
+        organization == nil
+            ? ["after", "after_organization", "after_user", "after_id"]
+            : ["organization", "after", "after_user", "after_id", "until"]
+    }
+
     private func isBehind(_ table: String) -> String {
         let columns = "(\(key(table).joined(separator: ", ")))"
-        if organization == nil { return "\(columns) < ($1, $2, $3, $4)" }
+        if organization == nil { return "\(columns) < (:after, :after_organization, :after_user, :after_id)" }
         return isNewestFirst
             // a bound on the time would be a second place at which a scan could begin
-            ? "\(columns) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL"
-            : "\(columns) > ($2, $3, $4) AND \(table).stuck_at <= $5"
+            ? "\(columns) < (:after, :after_user, :after_id) AND :until::timestamptz IS NOT NULL"
+            : "\(columns) > (:after, :after_user, :after_id) AND \(table).stuck_at <= :until"
     }
 
     private var isOfOrganization: String { organization.map { "x.organization_id = \($0) AND " } ?? "" }
@@ -235,8 +247,8 @@ private struct FailureRows {
     var rows: String { "\(isOfOrganization)\(isBehind("x")) AND \(StuckRows.areInTime("x"))" }
 
     /// The rows `x` of a whole group, by the index by group.
-    func rowsOfGroup(from first: Int) -> String {
-        "\(isOfOrganization)\(FailureStatements.isOfGroup(from: first)) AND \(isBehind("x")) AND \(StuckRows.are("x"))"
+    var rowsOfGroup: String {
+        "\(isOfOrganization)\(FailureStatements.isOfGroup) AND \(isBehind("x")) AND \(StuckRows.are("x"))"
     }
 
     // MARK: - Statements
@@ -244,77 +256,81 @@ private struct FailureRows {
     func edge(
         _ name: String,
         _ rows: String,
-        scan: Int,
+        key: [String] = [],
         with groups: String = "",
         variant: Statement? = nil
     ) -> Statement {
         let place = isNewestFirst ? "x.stuck_at, x.organization_id, x.user_id, x.id" : "x.stuck_at, x.user_id, x.id"
         return Statement(
             name,
+            self.place + key + ["scan"],
             """
             \(groups) SELECT \(place)
             FROM mutations x
             WHERE \(rows)
             ORDER BY \(order("x"))
-            OFFSET $\(scan) - 1 LIMIT 1
+            OFFSET :scan - 1 LIMIT 1
             """,
             variant: variant?.sql
         )
     }
 
-    func page(_ name: String, _ columns: String, _ rows: String, scan: Int) -> Statement {
+    func page(_ name: String, _ columns: String, _ rows: String, key: [String] = []) -> Statement {
         page(
             name,
+            key + ["scan"] + StuckRows.filter,
             columns,
             from: """
                 (
                     SELECT * FROM mutations x
                     WHERE \(rows)
                     ORDER BY \(order("x"))
-                    LIMIT $\(scan)
+                    LIMIT :scan
                 ) m
                 """,
-            where: FailureStatements.match(from: scan + 1),
-            limit: scan + 5
+            where: FailureStatements.match
         )
     }
 
     func pageOfUser(_ name: String, _ columns: String) -> Statement {
         page(
             name,
+            ["user", "scan"] + StuckRows.filter,
             columns,
-            from: FailureStatements.byUser(6, "LIMIT $7"),
-            where: "\(StuckRows.are("m")) AND \(isBehind("m")) AND \(FailureStatements.match(from: 8))",
-            limit: 12
+            from: FailureStatements.byUser("LIMIT :scan"),
+            where: "\(StuckRows.are("m")) AND \(isBehind("m")) AND \(FailureStatements.match)"
         )
     }
 
     func pageOfIDs(_ name: String, _ columns: String) -> Statement {
         page(
             name,
+            ["ids"] + FailureStatements.ofIDs,
             columns,
-            from: FailureStatements.byID(6),
-            where:
-                "\(isBehind("m")) AND \(FailureStatements.match(from: 7)) AND ($11::uuid IS NULL OR m.user_id = $11)",
-            limit: 12
+            from: FailureStatements.byID,
+            where: """
+                \(isBehind("m")) AND \(FailureStatements.match)
+                AND (:only_user::uuid IS NULL OR m.user_id = :only_user)
+                """
         )
     }
 
     private func page(
         _ name: String,
+        _ parameters: [String],
         _ columns: String,
         from rows: String,
-        where conditions: String,
-        limit: Int
+        where conditions: String
     ) -> Statement {
         Statement(
             name,
+            place + parameters + ["limit"],
             """
             SELECT \(columns)
             FROM \(rows)
             WHERE \(conditions)
             ORDER BY \(order("m"))
-            LIMIT $\(limit)
+            LIMIT :limit
             """
         )
     }
@@ -327,7 +343,6 @@ private struct FailureRows {
         _ name: String,
         _ columns: String,
         _ groups: String,
-        scan: Int,
         variant: Statement? = nil
     ) -> Statement {
         let place = "x.stuck_at, x.organization_id, x.user_id, x.id"
@@ -338,12 +353,13 @@ private struct FailureRows {
                             WHERE x.organization_id = \(organization ?? "\(group).organization_id")
                                 AND \(isBehind("x")) AND \(StuckRows.isOf(group))
                                 AND x.status IN (\(MutationStatus.stuckList))
-                            ORDER BY \(FailureRows(of: "$1", newestFirst: isNewestFirst).order("x"))
+                            ORDER BY \(FailureRows(of: ":organization", newestFirst: isNewestFirst).order("x"))
                             LIMIT \(limit)
             """
         }
         return Statement(
             name,
+            self.place + ["scan"] + StuckRows.filter + ["limit"],
             """
             \(groups)
             SELECT \(columns)
@@ -355,12 +371,12 @@ private struct FailureRows {
                         FROM g CROSS JOIN LATERAL (
                             \(next(ofGroup: "g", limit: "1"))
                         ) x
-                        WHERE \(StuckRows.match("g", from: scan + 1)) AND \(StuckRows.hasAllGroups)
+                        WHERE \(StuckRows.match("g")) AND \(StuckRows.hasAllGroups)
                         ORDER BY \(order("x"))
-                        LIMIT $\(scan + 5)
+                        LIMIT :limit
                     ) f
                     CROSS JOIN LATERAL (
-                        \(next(ofGroup: "f", limit: "$\(scan + 5)"))
+                        \(next(ofGroup: "f", limit: ":limit"))
                     ) r
                     UNION ALL
                     SELECT m.stuck_at, m.organization_id, m.user_id, m.id
@@ -369,12 +385,12 @@ private struct FailureRows {
                         FROM mutations x
                         WHERE \(rows) AND \(StuckRows.lacksGroups)
                         ORDER BY \(order("x"))
-                        LIMIT $\(scan)
+                        LIMIT :scan
                     ) m
-                    WHERE \(FailureStatements.match(from: scan + 1))
+                    WHERE \(FailureStatements.match)
                 ) x
                 ORDER BY \(order("x"))
-                LIMIT $\(scan + 5)
+                LIMIT :limit
             ) p
             CROSS JOIN LATERAL (
                 SELECT * FROM mutations x

@@ -30,11 +30,12 @@ struct AgedTable: Sendable {
         // key and not by its age.
         delete = Statement(
             "retention_delete_\(name)",
+            keys.inputs + ["cutoff"],
             """
             DELETE FROM \(name) AS r
             USING \(keys.unnested(as: "k"))
             WHERE r.organization_id = k.organization_id AND r.\(owner) = k.user_id AND r.\(id) = k.\(id)
-                AND CASE WHEN r.\(age) < \(keys.parameter(1)) THEN true END
+                AND CASE WHEN r.\(age) < :cutoff THEN true END
             """
         )
     }

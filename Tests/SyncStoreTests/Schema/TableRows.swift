@@ -3,6 +3,7 @@ import JSONText
 import Postgres
 import StoreSupport
 import SyncModel
+import TestSupport
 
 @testable import SyncStore
 
@@ -33,12 +34,13 @@ struct TableRows {
         )
         var columns: [String: [Column]] = [:]
         for var row in rows {
+            let table = try row.string("table")
             let column = Column(
                 name: try row.string("name"),
                 type: try row.string("type"),
                 isRequired: try row.bool("is_required")
             )
-            columns[try row.string("table"), default: []].append(column)
+            columns[table, default: []].append(column)
         }
         self.columns = columns
     }
