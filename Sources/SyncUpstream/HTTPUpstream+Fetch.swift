@@ -90,13 +90,13 @@ extension FetchedResponse {
             challenge: common.challenge,
             contentType: type.flatMap { Self.isPlain($0) ? String($0) : nil },
             etag: common.etag,
-            lastModified: headers.first(name: "Last-Modified").flatMap {
-                $0.utf8.count <= Self.maximumTypeBytes && UpstreamRequest.canCarry($0)
-                    && $0.utf8.allSatisfy { $0 < 0x80 } ? $0 : nil
-            },
             links: headers["Link"],
             body: collected.body.map { Array($0.readableBytesView) }
         )
+        lastModified = headers.first(name: "Last-Modified").flatMap {
+            $0.utf8.count <= Self.maximumTypeBytes && UpstreamRequest.canCarry($0)
+                && $0.utf8.allSatisfy { $0 < 0x80 } ? $0 : nil
+        }
     }
 
     private static func isPlain(_ type: Substring) -> Bool {

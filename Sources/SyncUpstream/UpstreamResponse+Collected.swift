@@ -21,15 +21,13 @@ extension UpstreamResponse {
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
             location: location.flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
             etag: headers.first(name: "ETag").flatMap { Self.isTag($0) ? $0 : nil },
-            challenge: headers.first(
-                name: collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
-            )
-            .flatMap(Self.scheme(of:)),
             json: body.json,
             unkeptJSON: body.unkeptJSON,
             unusableBody: body.problem,
             isCutOff: collected.isCutOff
         )
+        let challenge = collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
+        self.challenge = headers.first(name: challenge).flatMap(Self.scheme(of:))
     }
 
     /// A body, as far as it is JSON.

@@ -7,7 +7,7 @@ package struct TokenConfiguration: Sendable, Equatable {
     /// How far the issuer's clock may be off, in seconds, 0 to 600.
     ///
     /// A token lives this much longer and starts this much earlier.
-    package var leewaySeconds: Int64
+    package var leewaySeconds: Int64 = 0
     /// Verified tokens that are cached at most; 0 caches none.
     ///
     /// A cached token costs no signature check. About 250 bytes each, 130 where user and organization are UUIDs.
@@ -22,23 +22,19 @@ package struct TokenConfiguration: Sendable, Equatable {
         jwksURL: String? = nil,
         issuer: String? = nil,
         audience: String? = nil,
-        audienceClaim: ClaimPlace = ClaimPlace(named: "aud"),
         places: IdentityPlaces = IdentityPlaces(),
-        leewaySeconds: Int64 = 0,
         cacheCapacity: Int = 49_152,
         otherIssuers: [TrustedIssuer] = []
     ) {
         own = TrustedIssuer(
             issuer: issuer,
             audience: audience,
-            audienceClaim: audienceClaim,
             places: places,
             organizations: .any,
             secret: secret,
             keys: keys,
             jwksURL: jwksURL
         )
-        self.leewaySeconds = leewaySeconds
         self.cacheCapacity = cacheCapacity
         self.otherIssuers = otherIssuers
     }

@@ -49,19 +49,20 @@ func request(
     traceparent: String? = nil,
     timeout: Duration = .seconds(60)
 ) -> UpstreamRequest {
-    UpstreamRequest(
+    var request = UpstreamRequest(
         organization: organization,
         user: user,
         method: method,
         path: path,
         headers: headers,
-        ifMatch: ifMatch,
-        isUnconditional: isUnconditional,
         body: body.map { Array($0.utf8) },
         idempotencyKey: key,
-        trace: traceparent.flatMap(TraceContext.init(traceparent:)),
         timeout: timeout
     )
+    request.ifMatch = ifMatch
+    request.isUnconditional = isUnconditional
+    request.trace = traceparent.flatMap(TraceContext.init(traceparent:))
+    return request
 }
 
 extension UpstreamAnswer {

@@ -181,11 +181,8 @@ struct PlaceTests {
 
     @Test
     func `The audience may be in another claim`() async throws {
-        var configuration = TokenConfiguration(
-            secret: Keys.secret,
-            audience: "app",
-            audienceClaim: ClaimPlace(named: "client_id")
-        )
+        var configuration = TokenConfiguration(secret: Keys.secret, audience: "app")
+        configuration.own.audienceClaim = ClaimPlace(named: "client_id")
         configuration.cacheCapacity = 0
         let verifier = try await TokenVerifier(configuration: configuration)
         #expect(verifier.refusal(try key.token(claims(["client_id": "app"]))) == nil)

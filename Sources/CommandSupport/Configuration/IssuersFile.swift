@@ -74,14 +74,16 @@ struct IssuersFile {
         guard let name = try text("issuer", of: value, at: place) else {
             throw problem(place + "/issuer", "is missing")
         }
+        let audience = try text("audience", of: value, at: place) ?? defaults.audience?.string
+        let audienceClaim = try claim("audience_claim", of: value, at: place) ?? defaults.audienceClaim
         var issuer = TrustedIssuer(
             issuer: name,
-            audience: try text("audience", of: value, at: place) ?? defaults.audience?.string,
-            audienceClaim: try claim("audience_claim", of: value, at: place) ?? defaults.audienceClaim,
+            audience: audience,
             places: try places(of: value, at: place),
             namespace: try text("namespace", of: value, at: place, most: Self.maximumNamespace),
             organizations: .any
         )
+        issuer.audienceClaim = audienceClaim
         issuer.organizations = try organizations(value, issuer.places.organization, at: place)
         let url = try text("jwks_url", of: value, at: place)
         let keysFile = try text("keys_file", of: value, at: place)

@@ -21,10 +21,10 @@ extension Settings {
             jwksURL: jwtJWKSURL,
             issuer: jwtIssuer,
             audience: jwtAudience,
-            audienceClaim: jwtAudienceClaim,
-            places: identityPlaces,
-            leewaySeconds: Int64(jwtLeewaySeconds)
+            places: identityPlaces
         )
+        configuration.own.audienceClaim = jwtAudienceClaim
+        configuration.leewaySeconds = Int64(jwtLeewaySeconds)
         if case .fixed(let organization) = identityPlaces.organization {
             configuration.own.organizations = .only([organization])
         }

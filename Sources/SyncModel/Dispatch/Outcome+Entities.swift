@@ -169,8 +169,7 @@ extension Outcome {
                 owner: dispatch.lane.user,
                 clientID: dispatch.mutation.createdClientID,
                 lastWriter: writer,
-                runBase: 0,
-                isStored: false
+                runBase: 0
             )
         next.etag = etag
         return next

@@ -15,19 +15,20 @@ extension Turn {
             throw Problem(.validationFailed, "after replacement of ids, its endpoint \(problem)")
         }
         let headers = headers(upstream)
-        return UpstreamRequest(
+        var request = UpstreamRequest(
             organization: surroundings.lane.organization,
             user: surroundings.lane.user,
             method: mutation.override?.method ?? mutation.operation.method,
             path: resolved,
             headers: headers,
-            ifMatch: mutation.override == nil ? ifMatch(headers, sendsWeak: upstream.sendsWeakETags) : nil,
-            isUnconditional: mutation.override != nil,
             body: try body(instead: mutation.override?.payload),
             idempotencyKey: TurnPlanner.idempotencyKey(of: mutation, in: surroundings.lane),
-            trace: mutation.trace,
             timeout: .seconds(lease.timeout(of: upstream))
         )
+        request.isUnconditional = mutation.override != nil
+        if mutation.override == nil { request.ifMatch = ifMatch(headers, sendsWeak: upstream.sendsWeakETags) }
+        request.trace = mutation.trace
+        return request
     }
 
     /// The mutation's headers that the operator allows.

@@ -222,26 +222,25 @@ package struct IngestDecoder {
             return .failure(Problem(.validationFailed, first + more, errors: problems))
         }
         let document = document.map { Array($0.raw) }
-        return .success(
-            IngestEvent(
-                id: eventID
-                    ?? EntityLine.eventID(
-                        EntityKey(type: entityType, id: entityID.text),
-                        isInteger: entityID.isInteger,
-                        mark,
-                        operation,
-                        document,
-                        owner
-                    ),
-                entityType: entityType,
-                entityID: entityID,
-                mark: mark,
-                operation: operation,
-                document: document,
-                owner: owner,
-                causingKey: causingKey,
-                isPrivate: isPrivate
-            )
+        var event = IngestEvent(
+            id: eventID
+                ?? EntityLine.eventID(
+                    EntityKey(type: entityType, id: entityID.text),
+                    isInteger: entityID.isInteger,
+                    mark,
+                    operation,
+                    document,
+                    owner
+                ),
+            entityType: entityType,
+            entityID: entityID,
+            mark: mark,
+            operation: operation,
+            document: document,
+            owner: owner,
+            causingKey: causingKey
         )
+        event.isPrivate = isPrivate
+        return .success(event)
     }
 }

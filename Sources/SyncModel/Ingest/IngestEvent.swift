@@ -46,7 +46,7 @@ public struct IngestEvent: Sendable, Hashable {
     /// Whether the event restricts the entity to its owner.
     ///
     /// Then the entity cannot be of a type that shows it to others.
-    public let isPrivate: Bool
+    public var isPrivate = false
 
     public init(
         id: String,
@@ -56,8 +56,7 @@ public struct IngestEvent: Sendable, Hashable {
         operation: IngestOperation,
         document: [UInt8]?,
         owner: UUID? = nil,
-        causingKey: UUID? = nil,
-        isPrivate: Bool = false
+        causingKey: UUID? = nil
     ) {
         self.id = id
         self.entityType = entityType
@@ -67,7 +66,6 @@ public struct IngestEvent: Sendable, Hashable {
         self.document = document
         self.owner = owner
         self.causingKey = causingKey
-        self.isPrivate = isPrivate
     }
 
     public var key: EntityKey { EntityKey(type: entityType, id: entityID.text) }

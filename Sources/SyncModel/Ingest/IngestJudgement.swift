@@ -266,8 +266,7 @@ struct IngestJudgement {
             owner: owner ?? Writer.elsewhere.user,
             clientID: nil,
             lastWriter: .elsewhere,
-            runBase: 0,
-            isStored: false
+            runBase: 0
         )
     }
 

@@ -68,7 +68,7 @@ public struct IngestRequest: Sendable {
     public var withoutPatches: IngestRequest {
         let entries = entries.map { entry in
             guard case .success(let event) = entry.event, event.operation == .patch else { return entry }
-            let deletion = IngestEvent(
+            var deletion = IngestEvent(
                 id: event.id,
                 entityType: event.entityType,
                 entityID: event.entityID,
@@ -76,9 +76,9 @@ public struct IngestRequest: Sendable {
                 operation: .delete,
                 document: nil,
                 owner: event.owner,
-                causingKey: event.causingKey,
-                isPrivate: event.isPrivate
+                causingKey: event.causingKey
             )
+            deletion.isPrivate = event.isPrivate
             return Entry(eventID: entry.eventID, event: .success(deletion))
         }
         return IngestRequest(entries: entries, bodyBytes: bodyBytes, firstIndex: firstIndex)

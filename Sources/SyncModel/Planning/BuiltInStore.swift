@@ -98,8 +98,7 @@ enum BuiltInStore {
             owner: write.writer.user,
             clientID: write.clientID,
             lastWriter: write.writer,
-            runBase: 0,
-            isStored: false
+            runBase: 0
         )
     }
 

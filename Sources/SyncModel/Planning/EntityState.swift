@@ -31,7 +31,7 @@ public struct EntityState: Sendable {
     /// The version before the last writer's uninterrupted run of writes.
     public var runBase: Int64
     /// Whether the database has a row for the entity.
-    public var isStored: Bool
+    public var isStored = false
     /// The upstream's ETag of this state.
     ///
     /// Nil for built-in types, and where the upstream sent no ETag.
@@ -45,9 +45,7 @@ public struct EntityState: Sendable {
         owner: UUID,
         clientID: UUID?,
         lastWriter: Writer,
-        runBase: Int64,
-        isStored: Bool,
-        etag: String? = nil
+        runBase: Int64
     ) {
         self.isIntegerID = isIntegerID
         self.version = version
@@ -57,8 +55,6 @@ public struct EntityState: Sendable {
         self.clientID = clientID
         self.lastWriter = lastWriter
         self.runBase = runBase
-        self.isStored = isStored
-        self.etag = etag
     }
 
     /// The basis of the `base_version` check.

@@ -59,8 +59,7 @@ public struct ServerWinsPlanner {
                 owner: user,
                 clientID: subject.record.createdClientID,
                 lastWriter: .adopting(user),
-                runBase: 0,
-                isStored: false
+                runBase: 0
             )
         }
         next.etag = current.isDeleted ? nil : current.etag

@@ -40,8 +40,7 @@ public struct StuckGroup: Sendable {
         firstAt: Timestamp,
         lastAt: Timestamp,
         user: UUID,
-        mutation: UUID,
-        detail: String? = nil
+        mutation: UUID
     ) {
         self.organization = organization
         self.organizationName = organizationName
@@ -51,6 +50,5 @@ public struct StuckGroup: Sendable {
         self.lastAt = lastAt
         self.user = user
         self.mutation = mutation
-        self.detail = detail
     }
 }

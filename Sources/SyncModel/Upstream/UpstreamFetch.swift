@@ -87,7 +87,6 @@ public struct FetchedResponse: Sendable {
         challenge: String? = nil,
         contentType: String? = nil,
         etag: String? = nil,
-        lastModified: String? = nil,
         links: [String] = [],
         body: [UInt8]? = []
     ) {
@@ -97,7 +96,6 @@ public struct FetchedResponse: Sendable {
         self.challenge = challenge
         self.contentType = contentType
         self.etag = etag
-        self.lastModified = lastModified
         self.links = links
         self.body = body
     }

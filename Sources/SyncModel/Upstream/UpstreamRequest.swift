@@ -19,7 +19,7 @@ public struct UpstreamRequest: Sendable, Hashable {
     /// Whether to leave out conditions among the mutation's headers.
     ///
     /// Set if the request is to override a conflict.
-    public var isUnconditional: Bool
+    public var isUnconditional = false
     /// JSON; nil for none.
     public var body: [UInt8]?
     /// The gateway's key, the same for all attempts of one revision (product rule 6).
@@ -34,11 +34,8 @@ public struct UpstreamRequest: Sendable, Hashable {
         method: String,
         path: String,
         headers: [ExactText: String] = [:],
-        ifMatch: String? = nil,
-        isUnconditional: Bool = false,
         body: [UInt8]? = nil,
         idempotencyKey: UUID,
-        trace: TraceContext? = nil,
         timeout: Duration
     ) {
         self.organization = organization
@@ -46,11 +43,8 @@ public struct UpstreamRequest: Sendable, Hashable {
         self.method = method
         self.path = path
         self.headers = headers
-        self.ifMatch = ifMatch
-        self.isUnconditional = isUnconditional
         self.body = body
         self.idempotencyKey = idempotencyKey
-        self.trace = trace
         self.timeout = timeout
     }
 }

@@ -32,7 +32,6 @@ public struct UpstreamResponse: Sendable {
         retryAt: Timestamp? = nil,
         location: String? = nil,
         etag: String? = nil,
-        challenge: String? = nil,
         json: [UInt8]? = nil,
         unkeptJSON: [UInt8]? = nil,
         unusableBody: UnusableBody? = nil,
@@ -42,7 +41,6 @@ public struct UpstreamResponse: Sendable {
         self.retryAt = retryAt
         self.location = location
         self.etag = etag
-        self.challenge = challenge
         self.json = json
         self.unkeptJSON = unkeptJSON
         self.unusableBody = unusableBody

@@ -36,7 +36,7 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// A path below the base URL with ``EraseEndpoint/placeholder`` in it. Nil: the upstream is not notified.
     @Exact public var eraseEndpoint: String?
     /// Whether the upstream accepts weak ETags in If-Match. RFC 9110, 13.1.1 has it refuse every request with one.
-    public var sendsWeakETags: Bool
+    public var sendsWeakETags = false
 
     public init(
         baseURL: String,
@@ -46,8 +46,7 @@ public struct UpstreamSettings: Sendable, Hashable {
         idPointer: String = "/id",
         headers: [ExactText: String] = [:],
         allowedHeaders: [String] = [],
-        eraseEndpoint: String? = nil,
-        sendsWeakETags: Bool = false
+        eraseEndpoint: String? = nil
     ) {
         self.baseURL = baseURL
         base = Self.parsed(baseURL)
@@ -58,7 +57,6 @@ public struct UpstreamSettings: Sendable, Hashable {
         self.headers = headers
         self.allowedHeaders = allowedHeaders
         self.eraseEndpoint = eraseEndpoint
-        self.sendsWeakETags = sendsWeakETags
     }
 
     private static func parsed(_ baseURL: String) -> Result<BaseURL, BaseURL.Malformed> {

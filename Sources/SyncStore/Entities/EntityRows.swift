@@ -36,10 +36,10 @@ package enum EntityRows {
             owner: try row.uuid("owner_id"),
             clientID: try row.optionalUUID("client_id"),
             lastWriter: Writer(user: try row.uuid("updated_by"), device: try row.uuid("updated_on")),
-            runBase: try row.int64("run_base"),
-            isStored: true,
-            etag: try row.optionalString("etag")
+            runBase: try row.int64("run_base")
         )
+        state.isStored = true
+        state.etag = try row.optionalString("etag")
         state.isUnreadable = !unreadable.isEmpty
         return ((organization, key), state)
     }

@@ -14,7 +14,7 @@ package enum UpstreamSettingsRow {
     package static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
         let baseURL = try row.string("base_url")
         let credential = try seal.open(json: row.optionalBytes("credential"), as: .upstream(.credential))
-        return UpstreamSettings(
+        var settings = UpstreamSettings(
             baseURL: baseURL,
             credential: try credential.flatMap { UpstreamCredential(stored: try JSONTree(parsing: $0).root) },
             timeoutSeconds: Int(try row.int16("timeout_seconds")),
@@ -22,9 +22,10 @@ package enum UpstreamSettingsRow {
             idPointer: try row.string("id_pointer"),
             headers: try headers(row.bytes("headers"), seal),
             allowedHeaders: try row.strings("allowed_headers"),
-            eraseEndpoint: try row.optionalString("erase_endpoint"),
-            sendsWeakETags: try row.bool("send_weak_etags")
+            eraseEndpoint: try row.optionalString("erase_endpoint")
         )
+        settings.sendsWeakETags = try row.bool("send_weak_etags")
+        return settings
     }
 
     private static func headers(_ stored: [UInt8], _ seal: Seal) throws -> [ExactText: String] {

@@ -27,7 +27,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// The required value or element of `aud`; nil accepts any value, or its absence.
     package var audience: ExactText?
     /// The claim that must be, or contain, the audience.
-    package var audienceClaim: ClaimPlace
+    package var audienceClaim = ClaimPlace(named: "aud")
     /// The places of user and organization.
     package var places: IdentityPlaces
     /// The name under which the gateway remembers its users and organizations' names.
@@ -55,7 +55,6 @@ package struct TrustedIssuer: Sendable, Equatable {
     package init(
         issuer: String?,
         audience: String? = nil,
-        audienceClaim: ClaimPlace = ClaimPlace(named: "aud"),
         places: IdentityPlaces = IdentityPlaces(),
         namespace: String? = nil,
         organizations: Organizations,
@@ -65,7 +64,6 @@ package struct TrustedIssuer: Sendable, Equatable {
     ) {
         self.issuer = issuer.map { ExactText($0) }
         self.audience = audience.map { ExactText($0) }
-        self.audienceClaim = audienceClaim
         self.places = places
         self.namespace = namespace.map { ExactText($0) }
         self.organizations = organizations

@@ -177,7 +177,7 @@ extension EntityState {
         isDeleted: Bool = false,
         document: [UInt8]? = nil
     ) -> EntityState {
-        EntityState(
+        var state = EntityState(
             isIntegerID: true,
             version: version,
             isDeleted: isDeleted,
@@ -185,10 +185,11 @@ extension EntityState {
             owner: owner,
             clientID: nil,
             lastWriter: lastWriter,
-            runBase: runBase,
-            isStored: true,
-            etag: etag
+            runBase: runBase
         )
+        state.isStored = true
+        state.etag = etag
+        return state
     }
 }
 

@@ -191,7 +191,8 @@ import Testing
         _ challenge: String?,
         _ words: String
     ) throws {
-        let response = UpstreamResponse(status: status, location: location, challenge: challenge)
+        var response = UpstreamResponse(status: status, location: location)
+        response.challenge = challenge
         let outcome = try #require(Sample().outcome(.response(response)))
         #expect(outcome.lastError == "the upstream answered \(status)" + words)
     }

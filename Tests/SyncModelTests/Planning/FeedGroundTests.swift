@@ -16,22 +16,20 @@ import Testing
         document: String? = #"{"id":7,"n":"theirs"}"#,
         etag: String? = "e3"
     ) -> EntityTable {
-        var table = EntityTable()
-        table.load(
-            key,
-            EntityState(
-                isIntegerID: true,
-                version: version,
-                isDeleted: document == nil,
-                document: document.map { Array($0.utf8) },
-                owner: owner ?? writer.user,
-                clientID: nil,
-                lastWriter: writer,
-                runBase: version - 1,
-                isStored: true,
-                etag: etag
-            )
+        var state = EntityState(
+            isIntegerID: true,
+            version: version,
+            isDeleted: document == nil,
+            document: document.map { Array($0.utf8) },
+            owner: owner ?? writer.user,
+            clientID: nil,
+            lastWriter: writer,
+            runBase: version - 1
         )
+        state.isStored = true
+        state.etag = etag
+        var table = EntityTable()
+        table.load(key, state)
         return table
     }
 

@@ -64,21 +64,19 @@ private struct Draft {
     }
 
     mutating func load(_ type: String, _ id: String, version: Int64, owner: UUID, writer: Writer, etag: String? = nil) {
-        entities.load(
-            EntityKey(type: type, id: id),
-            EntityState(
-                isIntegerID: Int64(id) != nil,
-                version: version,
-                isDeleted: false,
-                document: Array(#"{"a":1}"#.utf8),
-                owner: owner,
-                clientID: nil,
-                lastWriter: writer,
-                runBase: version - 1,
-                isStored: true,
-                etag: etag
-            )
+        var state = EntityState(
+            isIntegerID: Int64(id) != nil,
+            version: version,
+            isDeleted: false,
+            document: Array(#"{"a":1}"#.utf8),
+            owner: owner,
+            clientID: nil,
+            lastWriter: writer,
+            runBase: version - 1
         )
+        state.isStored = true
+        state.etag = etag
+        entities.load(EntityKey(type: type, id: id), state)
     }
 
     private func type(_ name: String) -> EntityType {

@@ -253,9 +253,9 @@ import Testing
             owner: Sample.lane.user,
             clientID: nil,
             lastWriter: Sample.writer,
-            runBase: 0,
-            isStored: true
+            runBase: 0
         )
+        sample.entity?.isStored = true
         sample.entity?.etag = etag
         let isSent = accepts || !etag.hasPrefix("W/")
         #expect(try #require(sample.request).ifMatch == (isSent ? etag : nil))
