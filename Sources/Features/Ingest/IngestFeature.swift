@@ -137,7 +137,9 @@ package struct IngestFeature: GatewayFeature {
             let found = Dictionary(grouping: replication.reports, by: \.walStatus).mapValues { Double($0.count) }
             return Dictionary(uniqueKeysWithValues: SlotReport.walStatuses.map { ($0, found[$0] ?? 0) })
         }
-        registry.addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller?.loop.places.count ?? 0) }
+        registry.addGauge("sluice_polls_running", "Sources that this replica polls.") {
+            Double(poller?.loop.places.count ?? 0)
+        }
         registry.addGauge("sluice_polls_awaiting", "Sources waiting for a response, outside of the limit.") {
             Double(poller?.loop.places.awaiting ?? 0)
         }

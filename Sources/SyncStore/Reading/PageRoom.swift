@@ -24,11 +24,12 @@ package struct PageRoom: Sendable {
     package static let unbounded = PageRoom { () async throws(Problem) in
     } leave: {
     }
+
     /// Takes room, however long others hold it, unless the task is cancelled.
     package func enterPatiently() async throws {
         while true {
             try Task.checkCancellation()
-            do { return try await enter() } catch where error.code == .overloaded { continue }
+            do { return try await enter() } catch  where error.code == .overloaded { continue }
         }
     }
 

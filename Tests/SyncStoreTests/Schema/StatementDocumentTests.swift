@@ -3,7 +3,7 @@ import Testing
 
 /// `docs/sql` shows all statements, so that a change of a statement can be reviewed as SQL.
 @Suite struct StatementDocumentTests {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
 
     /// With `SLUICE_WRITE_SQL` it writes the files, as `make sql` does.
     @Test func `the documents have the text of every statement`() throws {
