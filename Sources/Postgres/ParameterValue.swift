@@ -63,17 +63,19 @@ extension Double: NullableParameterValue {
     public static func add(_ value: Double?, to parameters: inout Parameters) { parameters.add(value) }
 }
 
-/// A `json` or `jsonb` from its UTF-8 text, or a `bytea`.
+/// A `json` or `jsonb` from its UTF-8 text, a `bytea` or an array of `bytea`.
 public enum BytesParameter: ParameterValue {
     case json([UInt8]?)
     case jsonb([UInt8]?)
     case bytea([UInt8]?)
+    case byteas([[UInt8]?])
 
     public func add(to parameters: inout Parameters) {
         switch self {
         case .json(let text): parameters.add(json: text)
         case .jsonb(let text): parameters.add(jsonb: text)
         case .bytea(let bytes): parameters.add(bytes: bytes)
+        case .byteas(let values): parameters.add(byteas: values)
         }
     }
 }

@@ -50,7 +50,7 @@ package struct ErasedUsers: Sendable {
     )
 
     static func lookUp(_ user: LaneKey) -> Query {
-        lookUp(organization: user.organization, user_hash: BytesParameter.bytea(UserHash(of: user).bytes))
+        lookUp(organization: user.organization, user_hash: UserHash(of: user))
     }
 
     /// SQL: whether a user is erased.

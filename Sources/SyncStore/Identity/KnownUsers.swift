@@ -5,14 +5,10 @@ package enum KnownUsers {
     /// A user who was excluded has left what was pushed, and the devices.
     package static let tables = ["users", "lanes", "devices"]
 
-    /// Whether a user of an organization is in one of some tables.
-    package static func stand(
-        _ user: String,
-        of organization: String = "$1",
-        in tables: [String] = tables
-    ) -> String {
+    /// Whether a user of an organization (`:organization`) is in one of some tables.
+    package static func stand(_ user: String, in tables: [String] = tables) -> String {
         let found = tables.map { table in
-            "EXISTS (SELECT 1 FROM \(table) x WHERE x.organization_id = \(organization) AND x.user_id = \(user))"
+            "EXISTS (SELECT 1 FROM \(table) x WHERE x.organization_id = :organization AND x.user_id = \(user))"
         }
         return "(\(found.joined(separator: "\n                OR ")))"
     }

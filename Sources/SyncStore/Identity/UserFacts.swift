@@ -3,7 +3,7 @@ package enum UserFacts {
     /// Seconds for which a silent gateway counts as running.
     package static let gatewayMemory: Int64 = 60
 
-    /// Whether a user of an organization ($1) is known.
+    /// Whether a user of an organization (`:organization`) is known.
     ///
     /// That is a user who has pushed, registered a device, used a subject, was added by an operator, or has their own
     /// key.

@@ -25,3 +25,7 @@ extension Timestamp: NullableParameterValue {
         parameters.add(timestamp: value?.microseconds)
     }
 }
+
+extension UserHash: ParameterValue {
+    public func add(to parameters: inout Parameters) { parameters.add(bytes: bytes) }
+}

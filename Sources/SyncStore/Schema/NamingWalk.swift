@@ -22,7 +22,7 @@ package struct NamingWalk: Sendable {
         }
     }
 
-    /// Rows behind a key ($3, $4), in the order of keys, up to $5 of them: those that name the users ($2), and the last.
+    /// Up to `limit` rows behind a key, in the order of keys: those that name the users, and the last.
     package let look: Statement
     /// Sorts before all keys.
     private let least: Key
@@ -60,8 +60,14 @@ package struct NamingWalk: Sendable {
         naming users: [UUID],
         behind place: Key
     ) async throws -> (named: [Key], last: Key)? {
-        let look = Parameters(of: organization, users, place.first, place.second, Self.page)
-        let rows = try await pool.runByIndex(Query(self.look, look)).read { row in
+        let query = look(
+            organization: organization,
+            users: users,
+            after_first: place.first,
+            after_second: place.second,
+            limit: Self.page
+        )
+        let rows = try await pool.runByIndex(query).read { row in
             let key = Key(first: try row.string("first"), second: try row.string("second"))
             return (key: key, isNamed: try row.bool("is_named"))
         }
@@ -74,14 +80,14 @@ package struct NamingWalk: Sendable {
         "source",
         "event_id",
         "text",
-        where: "y.owner_id = ANY ($2::uuid[])",
+        where: "y.owner_id = ANY (:users::uuid[])",
         least: Key(first: "", second: "")
     )
 
     /// - Parameters:
     ///   - first: the first column of the key behind the organization.
     ///   - type: the type of both of these columns.
-    ///   - isNamed: whether a row `y` names one of the users ($2).
+    ///   - isNamed: whether a row `y` names one of the users (`:users`).
     ///   - least: sorts before all keys.
     package init(
         _ table: String,
@@ -94,6 +100,7 @@ package struct NamingWalk: Sendable {
         self.least = least
         look = Statement(
             "look_for_named_\(table)",
+            ["organization", "users", "after_first", "after_second", "limit"],
             """
             SELECT p.first::text AS first, p.second::text AS second, p.is_named
             FROM (
@@ -101,9 +108,9 @@ package struct NamingWalk: Sendable {
                 FROM (
                     SELECT y.\(first) AS first, y.\(second) AS second, coalesce(\(isNamed), false) AS is_named
                     FROM \(table) y
-                    WHERE y.organization_id = $1 AND (y.\(first), y.\(second)) > ($3::text::\(type), $4::text::\(type))
+                    WHERE y.organization_id = :organization AND (y.\(first), y.\(second)) > (:after_first::text::\(type), :after_second::text::\(type))
                     ORDER BY y.\(first), y.\(second)
-                    LIMIT $5
+                    LIMIT :limit
                 ) q
             ) p
             WHERE p.is_named OR p.place = 1

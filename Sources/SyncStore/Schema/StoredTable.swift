@@ -14,7 +14,7 @@ package struct StoredTable: Sendable {
         case last
         /// Deletes them behind all others, because others refer to them.
         case end
-        /// Keeps them, and runs this statement in batches of $2 rows instead.
+        /// Keeps them, and runs this statement in batches instead. Parameters: `organization`, `limit`.
         case keep(Statement)
         /// The table has no rows of organizations.
         case none
@@ -131,17 +131,17 @@ extension StoredTable {
         case deleteKeeping(hashOf: String, fingerprint: String? = nil)
         /// Runs this statement in batches, under the lane's lock.
         ///
-        /// - Parameters of `delete`: organization, user, the user's hash, rows at most. It returns the number of rows,
-        ///   or a row of hashes (`hash`, `known_hash`) for each if `keep` stores them.
+        /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows, or a row
+        ///   of hashes (`hash`, `known_hash`) for each if `keep` stores them.
         case batches(Statement, keep: Statement? = nil)
         /// Runs this statement in the same way, before all tables without it: it reads their rows.
         case first(Statement)
         /// Deletes the user's one row together with the lane.
         case withLane
-        /// Deletes the rows that a walk over the table finds. Parameters: organization, the two columns of the key as
-        /// texts, users.
+        /// Deletes the rows that a walk over the table finds. Parameters: `organization`, the two columns of the key as
+        /// texts (`first_keys`, `second_keys`), `users`.
         case walk(NamingWalk, delete: Statement)
-        /// Runs these statements in the erasure's last transaction. Parameters: organization, users.
+        /// Runs these statements in the erasure's last transaction. Parameters: `organization`, `users`.
         case last([Statement])
         /// Is a step of the erasure itself.
         case step
@@ -151,7 +151,7 @@ extension StoredTable {
     package enum Merge: Sendable {
         /// The rows become the other user's.
         case rename(Moving = Moving())
-        /// Runs this statement instead. Parameters: organization, user, the other user, and these values.
+        /// Runs this statement instead. Parameters: `organization`, `user`, the other user (`into`), and these values.
         case update(Statement, [MergeValue], Moving = Moving())
         /// The other user keeps the own row. Without one, that user takes over the user's row `x` if a condition on it
         /// holds.
@@ -207,8 +207,7 @@ extension StoredTable {
         case rows(Lines)
         /// A line per row that the walk of the erasure finds.
         ///
-        /// The statement returns each as JSON (`row`). Parameters: organization, the two columns of the key as texts,
-        /// users.
+        /// The statement returns each as JSON (`row`). Parameters as for ``Erase/walk(_:delete:)``.
         case walk(kind: String, Statement, columns: [String])
         /// Is a step of the export itself.
         case step(columns: [String])

@@ -35,7 +35,9 @@ package struct SealedLaneRows: SealedKind {
     package func next(after id: UUID) -> UUID? { id.successor }
 
     package func read(_ ids: [UUID]) -> [Query] { [LaneRows.lock([lane]), look(ids)] }
-    package func look(_ ids: [UUID]) -> Query { Query(table.read, Parameters(of: lane, ids)) }
+    package func look(_ ids: [UUID]) -> Query {
+        table.read(organization: lane.organization, user: lane.user, ids: ids)
+    }
 
     package func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
         let id = try row.uuid("id")

@@ -19,26 +19,29 @@ package struct SealedTable: Sendable {
         }
         self.columns = columns
         let name = table.name
-        let text = columns.allSatisfy(\.isText) ? "$5" : "$6"
-        let isDue = columns.map { SealStatements.isOther("r.\($0.name)", $0.isText ? text : "$5") }
+        let beginnings = columns.map { $0.isText ? "text_beginning" : "json_beginning" }
+        let isDue = zip(columns, beginnings).map { SealStatements.isOther("r.\($0.name)", ":\($1)") }
         page = Statement(
             "seal_\(name)",
+            ["organization", "user", "first", "limit"]
+                + ["json_beginning", "text_beginning"].filter(beginnings.contains),
             """
             SELECT r.\(id) AS id, \(isDue.joined(separator: " OR ")) AS is_due
             FROM \(name) r
-            WHERE r.organization_id = $1 AND r.\(owner) = $2 AND r.\(id) >= $3
+            WHERE r.organization_id = :organization AND r.\(owner) = :user AND r.\(id) >= :first
             ORDER BY r.\(id)
-            LIMIT $4
+            LIMIT :limit
             """
         )
         read = Statement(
             "seal_read_\(name)",
+            ["organization", "user", "ids"],
             """
             SELECT r.\(id) AS id, \(columns.map { "r.\($0.name)" }.joined(separator: ", "))
-            FROM unnest($3::uuid[]) AS k (id)
+            FROM unnest(:ids::uuid[]) AS k (id)
             CROSS JOIN LATERAL (
                 SELECT * FROM \(name) x
-                WHERE x.organization_id = $1 AND x.\(owner) = $2 AND x.\(id) = k.id
+                WHERE x.organization_id = :organization AND x.\(owner) = :user AND x.\(id) = k.id
                 OFFSET 0
             ) r
             """

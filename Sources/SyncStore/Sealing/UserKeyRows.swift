@@ -74,11 +74,13 @@ package enum UserKeyRows {
     }
 
     static func make(_ keys: [WrappedUserKey], by label: String, at moment: Timestamp) -> Query {
-        var parameters = Parameters(keys.map(\.name.organization), keys.map(\.name.user))
-        parameters.add(label)
-        parameters.add(byteas: keys.map(\.bytes))
-        parameters.add(timestamp: moment.microseconds)
-        return Query(makeStatement, parameters)
+        makeStatement(
+            organizations: keys.map(\.name.organization),
+            users: keys.map(\.name.user),
+            master_key: label,
+            wrapped_keys: BytesParameter.byteas(keys.map(\.bytes)),
+            now: moment
+        )
     }
 
     package static let statements = [readStatement, makeStatement, destroyStatement, moveStatement]

@@ -83,8 +83,7 @@ extension KeyRotation {
         _ grace: Double,
         _ onWait: @Sendable (Double) -> Void
     ) async throws {
-        let parameters = Parameters(of: organization, number)
-        let rows = try await pool.run([Query(Self.ageStatement, parameters)])[0]
+        let rows = try await pool.run([Self.ageStatement(organization: organization, number: number)])[0]
         guard let made = try rows.read({ try $0.moment("created_at") }).first else { return }
         let known = made.adding(seconds: grace)
         let wait = known.microseconds - now().microseconds
@@ -96,11 +95,13 @@ extension KeyRotation {
     /// Drops the older data keys that no value which was left may be under.
     private func drop(before number: Int32, _ organization: UUID, _ rows: inout SealedRows) async throws {
         let results = try await pool.run([
-            Query(
-                Self.dropStatement,
-                Parameters(of: organization, number, rows.mayNeedAnyKey, rows.neededKeys.sorted())
+            Self.dropStatement(
+                organization: organization,
+                number: number,
+                needs_any: rows.mayNeedAnyKey,
+                needed: rows.neededKeys.sorted()
             ),
-            Query(Self.keptStatement, Parameters(of: organization, number)),
+            Self.keptStatement(organization: organization, number: number),
         ])
         rows.droppedKeys = Int(results[0].affected)
         rows.keptKeys = Int(try results[1].read { try $0.int64("count") }.first ?? 0)
@@ -110,20 +111,23 @@ extension KeyRotation {
 
     static let ageStatement = Statement(
         "organization_keys_age",
-        "SELECT created_at FROM organization_keys WHERE organization_id = $1 AND number = $2"
+        ["organization", "number"],
+        "SELECT created_at FROM organization_keys WHERE organization_id = :organization AND number = :number"
     )
 
     static let dropStatement = Statement(
         "organization_keys_drop",
+        ["organization", "number", "needs_any", "needed"],
         """
         DELETE FROM organization_keys
-        WHERE organization_id = $1 AND number < $2 AND NOT $3 AND number <> ALL ($4::int4[])
+        WHERE organization_id = :organization AND number < :number AND NOT :needs_any AND number <> ALL (:needed::int4[])
         """
     )
 
     static let keptStatement = Statement(
         "organization_keys_kept",
-        "SELECT count(*) FROM organization_keys WHERE organization_id = $1 AND number < $2"
+        ["organization", "number"],
+        "SELECT count(*) FROM organization_keys WHERE organization_id = :organization AND number < :number"
     )
 
     static let rowStatements = [ageStatement, dropStatement, keptStatement]

@@ -27,8 +27,13 @@ extension KeyRotation {
         var last = LaneKey(organization: UUID.least, user: UUID.least)
         do {
             while true {
-                let parameters = Parameters(of: last, master.label, Self.page)
-                let found = try await pool.runByIndex(Query(Self.userPageStatement, parameters))
+                let page = Self.userPageStatement(
+                    first_organization: last.organization,
+                    first_user: last.user,
+                    master_key: master.label,
+                    limit: Self.page
+                )
+                let found = try await pool.runByIndex(page)
                 let keys = try found.read(UserKeyRows.key)
                 guard let end = keys.last else { return }
                 var queries: [Query] = []
@@ -53,28 +58,33 @@ extension KeyRotation {
     }
 
     private static func replace(_ old: WrappedUserKey, by new: WrappedUserKey) -> Query {
-        Query(
-            userReplaceStatement,
-            Parameters(of: old.name, old.masterKey, new.masterKey, BytesParameter.bytea(new.bytes))
+        userReplaceStatement(
+            organization: old.name.organization,
+            user: old.name.user,
+            master_key: old.masterKey,
+            new_master_key: new.masterKey,
+            wrapped_key: BytesParameter.bytea(new.bytes)
         )
     }
 
     static let userPageStatement = Statement(
         "user_keys_page",
+        ["first_organization", "first_user", "master_key", "limit"],
         """
         SELECT \(UserKeyRows.columns)
         FROM user_keys k
-        WHERE (k.organization_id, k.made_for) >= ($1, $2) AND k.master_key <> $3
+        WHERE (k.organization_id, k.made_for) >= (:first_organization, :first_user) AND k.master_key <> :master_key
         ORDER BY k.organization_id, k.made_for
-        LIMIT $4
+        LIMIT :limit
         """
     )
 
     static let userReplaceStatement = Statement(
         "user_keys_replace",
+        ["organization", "user", "master_key", "new_master_key", "wrapped_key"],
         """
-        UPDATE user_keys SET master_key = $4, wrapped_key = $5
-        WHERE organization_id = $1 AND made_for = $2 AND master_key = $3
+        UPDATE user_keys SET master_key = :new_master_key, wrapped_key = :wrapped_key
+        WHERE organization_id = :organization AND made_for = :user AND master_key = :master_key
         """
     )
 

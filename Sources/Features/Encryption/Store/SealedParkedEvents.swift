@@ -28,7 +28,11 @@ struct SealedParkedEvents: SealedDocuments {
     func look(_ keys: [Key]) -> Query { query(SealStatements.lookAtParkedEvents, keys) }
 
     private func query(_ statement: Statement, _ keys: [Key]) -> Query {
-        Query(statement, Parameters(keys.map { _ in organization }, keys.map(\.source), keys.map(\.event)))
+        statement(
+            organizations: keys.map { _ in organization },
+            sources: keys.map(\.source),
+            event_ids: keys.map(\.event)
+        )
     }
 
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {

@@ -22,17 +22,19 @@ struct SealedSettings {
         let keys = key.map { "\($0), \($0)::text AS row_key, " } ?? ""
         read = Statement(
             "seal_\(name)",
+            ["organization"],
             """
             SELECT \(keys)\(names.joined(separator: ", ")) FROM \(name)
-            WHERE organization_id = $1 AND (\(names.map { "\($0) IS NOT NULL" }.joined(separator: " OR ")))
+            WHERE organization_id = :organization AND (\(names.map { "\($0) IS NOT NULL" }.joined(separator: " OR ")))
             \(key.map { "ORDER BY \($0)" } ?? "")
             """
         )
-        let first = key == nil ? 2 : 3
-        let values = names.enumerated().map { "\($1) = $\($0 + first)" }.joined(separator: ", ")
+        let values = names.map { "\($0) = :\($0)" }.joined(separator: ", ")
         write = Statement(
             "seal_write_\(name)",
-            "UPDATE \(name) SET \(values) WHERE organization_id = $1" + (key.map { " AND \($0)::text = $2" } ?? "")
+            ["organization"] + (hasKey ? ["row_key"] : []) + names,
+            "UPDATE \(name) SET \(values) WHERE organization_id = :organization"
+                + (key.map { " AND \($0)::text = :row_key" } ?? "")
         )
     }
 

@@ -123,10 +123,10 @@ package struct SealingRun {
     /// All rows in one transaction: every writer of settings takes the same lock.
     private mutating func seal(_ settings: SealedSettings) async throws {
         let (organization, seal) = (organization, seal)
-        let key = Parameters(of: organization)
         let (count, closed) = try await pool.transaction { connection in
             let found = try await connection.run([
-                Query(Administration.lockUpstreamStatement, key), Query(settings.read, key),
+                Administration.lockUpstreamStatement(organization: organization),
+                settings.read(organization: organization),
             ])[1]
             var renewal = Renewal(seal: seal)
             let queries = try found.read { try settings.renewed(&$0, of: organization, &renewal) }
@@ -138,14 +138,13 @@ package struct SealingRun {
     }
 
     private func user(from start: UUID) async throws -> UUID? {
-        let parameters = Parameters(of: organization, start)
-        let found = try await pool.run([Query(SealStatements.nextLane, parameters)])[0]
+        let found = try await pool.run([SealStatements.nextLane(organization: organization, first: start)])[0]
         return try found.read { try $0.uuid("user_id") }.first
     }
 
     private func clearMappings(_ lane: LaneKey) async throws {
-        let parameters = Parameters(of: lane, Self.scan)
-        let queries = [LaneRows.lock([lane]), Query(SealStatements.clearMappings, parameters)]
+        let clear = SealStatements.clearMappings(organization: organization, user: lane.user, limit: Self.scan)
+        let queries = [LaneRows.lock([lane]), clear]
         var cleared = Self.scan
         while cleared == Self.scan {
             cleared = try await pool.transaction { Int64(try await $0.run(queries)[1].affected) }

@@ -49,30 +49,31 @@ enum OperationUsers {
     /// Parameters as for ``StoredTable/Erase/batches(_:keep:)``.
     static let erase = Statement(
         "erase_operations",
+        ["organization", "user", "user_hash", "limit"],
         """
         WITH own AS MATERIALIZED (
             SELECT o.id, ARRAY(
                 SELECT i.id FROM unnest(o.ids) i (id)
                 CROSS JOIN LATERAL (
                     SELECT 1 FROM mutations m
-                    WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = i.id
+                    WHERE m.organization_id = :organization AND m.user_id = :user AND m.id = i.id
                     OFFSET 0
                 ) m
             ) AS ids
-            FROM operations o WHERE o.organization_id = $1
+            FROM operations o WHERE o.organization_id = :organization
         ), gone AS (
             UPDATE operations AS o
-            SET user_id = CASE WHEN o.user_id = $2 THEN \(nobody) ELSE o.user_id END,
-                place_user = CASE WHEN o.place_user = $2 THEN \(nobody) ELSE o.place_user END,
-                place_id = CASE WHEN o.place_user = $2 THEN \(nobody) ELSE o.place_id END,
+            SET user_id = CASE WHEN o.user_id = :user THEN \(nobody) ELSE o.user_id END,
+                place_user = CASE WHEN o.place_user = :user THEN \(nobody) ELSE o.place_user END,
+                place_id = CASE WHEN o.place_user = :user THEN \(nobody) ELSE o.place_id END,
                 ids = CASE WHEN o.ids IS NOT NULL THEN
                     ARRAY(SELECT i.id FROM unnest(o.ids) i (id) WHERE i.id <> ALL (w.ids)) END
             FROM own w
-            WHERE o.organization_id = $1 AND o.id = w.id
-                AND (o.user_id = $2 OR o.place_user = $2 OR cardinality(w.ids) > 0)
+            WHERE o.organization_id = :organization AND o.id = w.id
+                AND (o.user_id = :user OR o.place_user = :user OR cardinality(w.ids) > 0)
             RETURNING 1
         )
-        SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL AND $4::int8 > 0) AS count FROM gone
+        SELECT count(*) FILTER (WHERE :user_hash::bytea IS NOT NULL AND :limit::int8 > 0) AS count FROM gone
         """
     )
 
@@ -80,23 +81,24 @@ enum OperationUsers {
 
     /// Operations name the other user from now on.
     ///
-    /// One about the user's mutations ($4: now) ends: no such mutation is left, and the other's own were not meant.
+    /// One about the user's mutations ends: no such mutation is left, and the other's own were not meant.
     static let merge = Statement(
         "join_operations",
+        ["organization", "user", "into", "now"],
         """
         UPDATE operations AS o
-        SET user_id = CASE WHEN o.user_id = $2 THEN $3 ELSE o.user_id END,
-            place_user = CASE WHEN o.place_user = $2 THEN $3 ELSE o.place_user END,
+        SET user_id = CASE WHEN o.user_id = :user THEN :into ELSE o.user_id END,
+            place_user = CASE WHEN o.place_user = :user THEN :into ELSE o.place_user END,
             state = CASE WHEN \(endsWithUser) THEN 'failed' ELSE o.state END,
             error = CASE WHEN \(endsWithUser)
                 THEN 'given up: the user became part of another; make a new one for what is left' ELSE o.error END,
             due_at = CASE WHEN \(endsWithUser) THEN NULL ELSE o.due_at END,
             lease_owner = CASE WHEN \(endsWithUser) THEN NULL ELSE o.lease_owner END,
-            ended_at = CASE WHEN \(endsWithUser) THEN $4 ELSE o.ended_at END,
-            changed_at = $4
-        WHERE o.organization_id = $1 AND (o.user_id = $2 OR o.place_user = $2)
+            ended_at = CASE WHEN \(endsWithUser) THEN :now ELSE o.ended_at END,
+            changed_at = :now
+        WHERE o.organization_id = :organization AND (o.user_id = :user OR o.place_user = :user)
         """
     )
 
-    private static let endsWithUser = "o.user_id = $2 AND o.state = 'running'"
+    private static let endsWithUser = "o.user_id = :user AND o.state = 'running'"
 }

@@ -85,7 +85,7 @@ package struct UserExplainer: Sendable {
         "explain_is_known",
         ["organization", "user"],
         """
-        SELECT \(KnownUsers.stand(":user", of: ":organization")) AS is_known, \(KnownUsers.stand(":user", of: ":organization", in: ["users"])) AS is_let_in
+        SELECT \(KnownUsers.stand(":user")) AS is_known, \(KnownUsers.stand(":user", in: ["users"])) AS is_let_in
         """
     )
 }

@@ -29,9 +29,8 @@ struct AgedRetention: Retention {
 
     func note(_ place: RetentionPlace?) -> Query? {
         guard let noteStatement else { return nil }
-        var parameters = Parameters(of: organization)
-        parameters.add(aged: place ?? .aged(cutoff, user: .least, id: .least))
-        return Query(noteStatement, parameters)
+        let last = place == nil ? (age: cutoff, user: .least, id: .least) : place.aged
+        return noteStatement(organization: organization, until: last.age, user: last.user, id: last.id)
     }
 }
 
@@ -82,9 +81,10 @@ extension AgedRetention {
 
     static let noteShrunkStatement = Statement(
         "retention_note_shrunk",
+        ["organization", "until", "user", "id"],
         """
         INSERT INTO retention_places AS p (organization_id, shrunk_until, shrunk_user, shrunk_id)
-        SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
+        SELECT o.id, :until, :user, :id FROM organizations o WHERE o.id = :organization
         ON CONFLICT (organization_id) DO UPDATE
         SET shrunk_until = excluded.shrunk_until, shrunk_user = excluded.shrunk_user, shrunk_id = excluded.shrunk_id
         """

@@ -11,7 +11,7 @@ struct AgedRows: Sendable {
     ///   - owner: the column with the user.
     ///   - id: the column that distinguishes a user's rows.
     ///   - condition: a further condition on a row `t`; ends in `AND`.
-    ///   - isDue: whether a row `t` is to be processed; the cutoff is $5.
+    ///   - isDue: whether a row `t` is to be processed; the cutoff is `:cutoff`.
     init(
         _ name: String,
         of table: String,
@@ -23,33 +23,34 @@ struct AgedRows: Sendable {
     ) {
         statement = Statement(
             name,
+            ["organization", "after_age", "after_user", "after_id", "cutoff", "limit"],
             """
             SELECT t.\(owner) AS user_id, t.\(id) AS id, t.\(age) AS age, \(isDue) AS is_due
             FROM \(table) t
-            WHERE t.organization_id = $1 AND \(condition) t.\(age) >= $2
-                AND (t.\(age), t.\(owner), t.\(id)) > ($2, $3, $4) AND t.\(age) < $5
+            WHERE t.organization_id = :organization AND \(condition) t.\(age) >= :after_age
+                AND (t.\(age), t.\(owner), t.\(id)) > (:after_age, :after_user, :after_id) AND t.\(age) < :cutoff
             ORDER BY t.\(age), t.\(owner), t.\(id)
-            LIMIT $6
+            LIMIT :limit
             """
         )
     }
 
     func page(_ organization: UUID, after place: RetentionPlace?, before cutoff: Timestamp, limit: Int) -> Query {
-        var parameters = Parameters(of: organization)
-        parameters.add(aged: place)
-        parameters.add(timestamp: cutoff.microseconds)
-        parameters.add(Int64(limit))
-        return Query(statement, parameters)
+        let last = place.aged
+        return statement(
+            organization: organization,
+            after_age: last.age,
+            after_user: last.user,
+            after_id: last.id,
+            cutoff: cutoff,
+            limit: Int64(limit)
+        )
     }
 }
 
-extension Parameters {
+extension RetentionPlace? {
     /// The age, user and id behind which a page begins.
-    mutating func add(aged place: RetentionPlace?) {
-        var (age, user, id) = (Timestamp.longAgo, UUID.least, UUID.least)
-        if case .aged(let lastAge, let lastUser, let lastID) = place { (age, user, id) = (lastAge, lastUser, lastID) }
-        add(timestamp: age.microseconds)
-        add(user)
-        add(id)
+    var aged: (age: Timestamp, user: UUID, id: UUID) {
+        if case .aged(let age, let user, let id) = self { (age, user, id) } else { (.longAgo, .least, .least) }
     }
 }

@@ -25,10 +25,14 @@ struct AuditRetention: Sendable {
     func page(after place: RetentionPlace?, limit: Int) -> Query {
         var last = UUID.least
         if case .aged(_, _, let id) = place { last = id }
-        return Query(AuditStatements.old, Parameters(UUIDv7Generator.least(at: cutoffs.audit), last, Int64(limit)))
+        return AuditStatements.old(
+            before: UUIDv7Generator.least(at: cutoffs.audit),
+            after: last,
+            limit: Int64(limit)
+        )
     }
 
     func drop(_ rows: [Row]) -> Query {
-        Query(AuditStatements.drop, Parameters(rows.map(\.organization), rows.map(\.id)))
+        AuditStatements.drop(organizations: rows.map(\.organization), ids: rows.map(\.id))
     }
 }

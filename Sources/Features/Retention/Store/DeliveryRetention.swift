@@ -10,12 +10,16 @@ struct DeliveryRetention: Sendable {
 
     /// Reads a page of old rows, the oldest first.
     func page(after place: RetentionPlace?, limit: Int) -> Query {
-        var parameters = Parameters(of: organization)
-        parameters.add(aged: place)
-        parameters.add(timestamp: cutoffs.payloads.microseconds)
-        parameters.add(timestamp: cutoffs.everything.microseconds)
-        parameters.add(Int64(limit))
-        return Query(Self.pageStatement, parameters)
+        let last = place.aged
+        return Self.pageStatement(
+            organization: organization,
+            after_age: last.age,
+            after_endpoint: last.user,
+            after_id: last.id,
+            delivered_cutoff: cutoffs.payloads,
+            cutoff: cutoffs.everything,
+            limit: Int64(limit)
+        )
     }
 
     struct Row: Sendable {
@@ -51,25 +55,26 @@ struct DeliveryRetention: Sendable {
         (
                 SELECT x.endpoint_id, x.id, x.occurred_at
                 FROM webhook_deliveries x
-                WHERE x.organization_id = $1 AND x.status \(status) 'delivered' AND x.occurred_at >= $2
-                    AND (x.occurred_at, x.endpoint_id, x.id) > ($2, $3, $4) AND x.occurred_at < \(cutoff)
+                WHERE x.organization_id = :organization AND x.status \(status) 'delivered' AND x.occurred_at >= :after_age
+                    AND (x.occurred_at, x.endpoint_id, x.id) > (:after_age, :after_endpoint, :after_id) AND x.occurred_at < \(cutoff)
                 ORDER BY x.occurred_at, x.endpoint_id, x.id
-                LIMIT $7
+                LIMIT :limit
             )
         """
     }
 
     static let pageStatement = Statement(
         "retention_deliveries",
+        ["organization", "after_age", "after_endpoint", "after_id", "delivered_cutoff", "cutoff", "limit"],
         """
         SELECT t.endpoint_id, t.id, t.occurred_at
         FROM (
-            \(old("=", before: "$5"))
+            \(old("=", before: ":delivered_cutoff"))
             UNION ALL
-            \(old("<>", before: "$6"))
+            \(old("<>", before: ":cutoff"))
         ) t
         ORDER BY t.occurred_at, t.endpoint_id, t.id
-        LIMIT $7
+        LIMIT :limit
         """
     )
 

@@ -36,21 +36,22 @@ struct ExpiredFailures {
         of: "mutations",
         by: "accepted_at",
         where: "t.error IS NOT NULL AND t.synced_at IS NULL AND",
-        isDue: "t.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND t.changed_at < $5"
+        isDue: "t.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND t.changed_at < :cutoff"
     )
 
     /// Those of some mutations of a lane that are still as old.
     static let stillOldStatement = Statement(
         "retention_still_old",
+        ["organization", "user", "ids", "cutoff"],
         """
         SELECT m.id
-        FROM unnest($3::uuid[]) AS k (id)
+        FROM unnest(:ids::uuid[]) AS k (id)
         CROSS JOIN LATERAL (
             SELECT x.id, x.changed_at FROM mutations x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = k.id
             OFFSET 0
         ) m
-        WHERE m.changed_at < $4
+        WHERE m.changed_at < :cutoff
         """
     )
 
@@ -90,8 +91,13 @@ extension Settlement {
 extension SettleReader {
     /// Those of some mutations that were last changed before a moment.
     fileprivate func idsOlder(than cutoff: Timestamp, among ids: [UUID]) async throws -> Set<UUID> {
-        let parameters = Parameters(of: lane, ids, cutoff)
-        let rows = try await connection.run(Query(ExpiredFailures.stillOldStatement, parameters))
+        let old = ExpiredFailures.stillOldStatement(
+            organization: lane.organization,
+            user: lane.user,
+            ids: ids,
+            cutoff: cutoff
+        )
+        let rows = try await connection.run(old)
         return Set(try rows.read { try $0.uuid("id") })
     }
 }

@@ -34,8 +34,13 @@ struct LocalIDRetention {
         guard !own.isEmpty else { return }
         var last: (user: UUID, device: UUID)? = (UUID.least, UUID.least)
         while let (user, device) = last {
-            let page = Parameters(of: organization, user, device, Int64(Self.portion))
-            let devices = try await connection.run(Query(Self.devicesStatement, page))
+            let page = Self.devicesStatement(
+                organization: organization,
+                after_user: user,
+                after_device: device,
+                limit: Int64(Self.portion)
+            )
+            let devices = try await connection.run(page)
             let asked = try devices.read { (user: try $0.uuid("user_id"), device: try $0.uuid("device_id")) }
             var parameters = parameters(own)
             parameters.add(asked.map(\.user))
@@ -73,12 +78,13 @@ struct LocalIDRetention {
     /// A device with numbers is in the table: a push creates it, and so does a pull that assigns the first.
     static let devicesStatement = Statement(
         "retention_devices",
+        ["organization", "after_user", "after_device", "limit"],
         """
         SELECT d.user_id, d.device_id
         FROM devices d
-        WHERE d.organization_id = $1 AND (d.user_id, d.device_id) > ($2, $3)
+        WHERE d.organization_id = :organization AND (d.user_id, d.device_id) > (:after_user, :after_device)
         ORDER BY d.user_id, d.device_id
-        LIMIT $4
+        LIMIT :limit
         """
     )
 

@@ -25,13 +25,14 @@ struct MappingRetention: Retention {
     private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
 
     func page(after place: RetentionPlace?, limit: Int) -> Query {
-        var parameters = Parameters(of: organization)
-        let last = Self.keys(of: place)
-        parameters.add(last?.user ?? .least)
-        parameters.add(last?.client ?? .least)
-        parameters.add(timestamp: cutoff.microseconds)
-        parameters.add(Int64(limit))
-        return Query(Self.pageStatement, parameters)
+        let last = Self.keys(of: place) ?? (user: .least, client: .least)
+        return Self.pageStatement(
+            organization: organization,
+            after_user: last.user,
+            after_client: last.client,
+            cutoff: cutoff,
+            limit: Int64(limit)
+        )
     }
 
     func row(_ row: inout RowReader) throws -> Row {
@@ -59,12 +60,13 @@ struct MappingRetention: Retention {
     }
 
     func note(_ place: RetentionPlace?) -> Query? {
-        var parameters = Parameters(of: organization)
         let last = Self.keys(of: place)
-        parameters.add(last?.user)
-        parameters.add(last?.client)
-        parameters.add(timestamp: last == nil ? cutoffs.now.microseconds : nil)
-        return Query(Self.noteStatement, parameters)
+        return Self.noteStatement(
+            organization: organization,
+            user: last?.user,
+            client: last?.client,
+            seen_at: last == nil ? cutoffs.now : nil
+        )
     }
 
     private static func keys(of place: RetentionPlace?) -> (user: UUID, client: UUID)? {
@@ -86,13 +88,14 @@ struct MappingRetention: Retention {
     /// Whole client ids: a page ends behind all types of its last one.
     static let pageStatement = Statement(
         "retention_mappings",
+        ["organization", "after_user", "after_client", "cutoff", "limit"],
         """
-        SELECT i.user_id, i.client_id, i.entity_type, coalesce(\(isUnused("$4")), false) AS is_due
+        SELECT i.user_id, i.client_id, i.entity_type, coalesce(\(isUnused(":cutoff")), false) AS is_due
         FROM (
             SELECT * FROM id_mappings x
-            WHERE x.organization_id = $1 AND (x.user_id, x.client_id) > ($2, $3)
+            WHERE x.organization_id = :organization AND (x.user_id, x.client_id) > (:after_user, :after_client)
             ORDER BY x.user_id, x.client_id
-            FETCH FIRST $5 ROWS WITH TIES
+            FETCH FIRST :limit ROWS WITH TIES
         ) i
         """
     )
@@ -110,9 +113,10 @@ struct MappingRetention: Retention {
 
     static let noteStatement = Statement(
         "retention_note_mappings",
+        ["organization", "user", "client", "seen_at"],
         """
         INSERT INTO retention_places AS p (organization_id, mapping_user, mapping_client, mappings_seen_at)
-        SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
+        SELECT o.id, :user, :client, :seen_at FROM organizations o WHERE o.id = :organization
         ON CONFLICT (organization_id) DO UPDATE
         SET mapping_user = excluded.mapping_user, mapping_client = excluded.mapping_client,
             mappings_seen_at = coalesce(excluded.mappings_seen_at, p.mappings_seen_at)

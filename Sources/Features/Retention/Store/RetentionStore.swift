@@ -37,17 +37,16 @@ package struct RetentionStore: Sendable {
     ///
     /// - Parameter interval: from the end of a run to the next, in seconds; nil if a run is due in any case.
     package func claim(owner: UUID, interval: Double?) async throws(Problem) -> RetentionLease? {
-        let parameters = Parameters(
-            owner,
-            now(),
-            now().adding(seconds: Self.leaseSeconds),
-            interval == nil,
-            RetentionStatus.latestExpiry(at: now()),
-            RetentionStatus.latestDue(at: now(), interval: interval ?? 0)
+        let query = RetentionStatements.claim(
+            owner: owner,
+            now: now(),
+            expires_at: now().adding(seconds: Self.leaseSeconds),
+            is_due: interval == nil,
+            latest_expiry: RetentionStatus.latestExpiry(at: now()),
+            latest_due: RetentionStatus.latestDue(at: now(), interval: interval ?? 0)
         )
         return try await failure.reporting("claim retention's turn") {
-            try await run(RetentionStatements.claim, parameters)
-                .read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
+            try await pool.run([query])[0].read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
         }
     }
 
@@ -64,24 +63,24 @@ package struct RetentionStore: Sendable {
         due: Timestamp
     ) async throws(Problem) -> Timestamp {
         let moment = now()
-        let parameters = Parameters(
-            lease.owner,
-            lease.token,
-            report == nil ? nil : moment,
-            BytesParameter.json(report?.json),
-            due
+        let query = RetentionStatements.release(
+            owner: lease.owner,
+            token: lease.token,
+            finished_at: report == nil ? nil : moment,
+            report: BytesParameter.json(report?.json),
+            due_at: due
         )
         return try await failure.reporting("give retention's turn back") {
-            _ = try await run(RetentionStatements.release, parameters)
+            _ = try await pool.run([query])
             return moment
         }
     }
 
     /// Requests an immediate run, on any replica.
     package func ask() async throws(Problem) {
-        let parameters = Parameters(now())
+        let query = RetentionStatements.ask(now: now())
         try await failure.reporting("ask for retention") {
-            _ = try await run(RetentionStatements.ask, parameters)
+            _ = try await pool.run([query])
         }
         requested.ring()
     }
@@ -94,10 +93,14 @@ package struct RetentionStore: Sendable {
     /// A page of organizations by id, with the work due in each. The page is empty at the end.
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]
     {
-        let parameters = Parameters(organization, Int64(Self.organizationsAtATime), cutoffs.now)
+        let query = RetentionStatements.debts(aged)(
+            after: organization,
+            limit: Int64(Self.organizationsAtATime),
+            now: cutoffs.now
+        )
         return try await failure.reporting("look for what retention has to do") {
             let rows = try await pool.transaction { connection in
-                try await connection.run([Self.opening, Query(RetentionStatements.debts(aged), parameters)])[1]
+                try await connection.run([Self.opening, query])[1]
             }
             return try rows.read { try RetentionDebt(&$0, aged, cutoffs) }
         }
@@ -246,16 +249,12 @@ package struct RetentionStore: Sendable {
     }
 
     private func renewal(_ lease: RetentionLease) -> Query {
-        let parameters = Parameters(lease.owner, lease.token, now().adding(seconds: Self.leaseSeconds))
-        return Query(RetentionStatements.renew, parameters)
+        RetentionStatements.renew(
+            owner: lease.owner,
+            token: lease.token,
+            expires_at: now().adding(seconds: Self.leaseSeconds)
+        )
     }
 
-    static var opening: Query {
-        let parameters = Parameters("\(lockTimeout)ms")
-        return Query(RetentionStatements.opening, parameters)
-    }
-
-    private func run(_ statement: Statement, _ parameters: Parameters) async throws -> Rows {
-        try await pool.run([Query(statement, parameters)])[0]
-    }
+    static var opening: Query { RetentionStatements.opening(lock_timeout: "\(lockTimeout)ms") }
 }

@@ -13,13 +13,14 @@ extension StoredTable {
     /// Retention records its progress by a user's id: it reads some rows again.
     static let eraseRetentionPlaces = Statement(
         "erase_retention_places",
+        ["organization", "users"],
         """
         UPDATE retention_places AS p
-        SET mapping_client = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_client END,
-            mapping_user = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_user END,
-            shrunk_id = CASE WHEN p.shrunk_user = ANY ($2::uuid[]) THEN \(nobody) ELSE p.shrunk_id END,
-            shrunk_user = CASE WHEN p.shrunk_user = ANY ($2::uuid[]) THEN \(nobody) ELSE p.shrunk_user END
-        WHERE p.organization_id = $1
+        SET mapping_client = CASE WHEN p.mapping_user = ANY (:users::uuid[]) THEN NULL ELSE p.mapping_client END,
+            mapping_user = CASE WHEN p.mapping_user = ANY (:users::uuid[]) THEN NULL ELSE p.mapping_user END,
+            shrunk_id = CASE WHEN p.shrunk_user = ANY (:users::uuid[]) THEN \(nobody) ELSE p.shrunk_id END,
+            shrunk_user = CASE WHEN p.shrunk_user = ANY (:users::uuid[]) THEN \(nobody) ELSE p.shrunk_user END
+        WHERE p.organization_id = :organization
         """
     )
 

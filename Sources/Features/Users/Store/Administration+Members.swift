@@ -45,24 +45,27 @@ extension Administration {
 
     static let wholeStatement = Statement(
         "users_whole",
+        ["organization", "user"],
         """
         SELECT j.into_id FROM user_joins j
-        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.closed_until IS NULL
+        WHERE j.organization_id = :organization AND j.user_id = :user AND j.closed_until IS NULL
         """
     )
 
     static let putUserStatement = Statement(
         "users_put",
+        ["organization", "user", "now"],
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT $1::uuid, $2::uuid, $3::timestamptz WHERE NOT (\(ErasedUsers.isErased("$1::uuid", "$2::uuid")))
+        SELECT :organization::uuid, :user::uuid, :now::timestamptz WHERE NOT (\(ErasedUsers.isErased(":organization::uuid", ":user::uuid")))
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
     )
 
     static let deleteUserStatement = Statement(
         "users_delete",
-        "DELETE FROM users WHERE organization_id = $1 AND user_id = $2"
+        ["organization", "user"],
+        "DELETE FROM users WHERE organization_id = :organization AND user_id = :user"
     )
 
     static let memberStatements = [wholeStatement, putUserStatement, deleteUserStatement]

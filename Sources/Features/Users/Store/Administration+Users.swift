@@ -54,14 +54,17 @@ extension Administration {
         in organization: UUID
     ) async throws(Problem) -> (isNew: Bool, value: UserRow)? {
         let moment = now()
-        let name = Parameters(of: organization, subject.issuer.string, subject.text.string, moment)
+        let provision = Self.putSubjectStatement(
+            organization: organization,
+            issuer: subject.issuer.string,
+            subject: subject.text.string,
+            now: moment
+        )
         let isNew: Bool
         do {
             let making = Identities.make(subject, UUIDv8Generator().make(), in: organization, at: moment)
             let results = try await pool.transaction { connection in
-                try await connection.run(
-                    making + [Query(Self.putSubjectStatement, name), Identities.erased(subject, in: organization)]
-                )
+                try await connection.run(making + [provision, Identities.erased(subject, in: organization)])
             }
             catalog.invalidate(organization)
             identities.invalidate()
@@ -78,18 +81,19 @@ extension Administration {
     }
     // MARK: - Statements
 
-    /// The first users from $2 on, of each table in which one may stand alone.
+    /// The first users from `first` on, of each table in which one may stand alone.
     package static let listUsersStatement = Statement(
         "users_list",
+        ["organization", "first", "limit"],
         """
         SELECT \(UserRow.list)
         FROM (
             SELECT i.user_id
             FROM (\(sources.map(users(of:)).joined(separator: " UNION "))) i
-            ORDER BY i.user_id LIMIT $3
+            ORDER BY i.user_id LIMIT :limit
         ) k
         LEFT JOIN LATERAL (
-            SELECT y.created_at FROM users y WHERE y.organization_id = $1 AND y.user_id = k.user_id OFFSET 0
+            SELECT y.created_at FROM users y WHERE y.organization_id = :organization AND y.user_id = k.user_id OFFSET 0
         ) u ON true
         ORDER BY k.user_id
         """
@@ -99,22 +103,23 @@ extension Administration {
 
     private static func users(of table: String) -> String {
         """
-        (SELECT DISTINCT x.user_id FROM \(table) x WHERE x.organization_id = $1 AND x.user_id >= $2
-                ORDER BY x.user_id LIMIT $3)
+        (SELECT DISTINCT x.user_id FROM \(table) x WHERE x.organization_id = :organization AND x.user_id >= :first
+                ORDER BY x.user_id LIMIT :limit)
         """
     }
 
     /// A subject provisions its user, or the user that this one was joined into.
     package static let putSubjectStatement = Statement(
         "users_put_subject",
+        ["organization", "issuer", "subject", "now"],
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
         SELECT s.organization_id, coalesce(
                 (SELECT j.into_id FROM user_joins j
-                    WHERE j.organization_id = $1 AND j.user_id = s.user_id AND j.closed_until IS NULL),
+                    WHERE j.organization_id = :organization AND j.user_id = s.user_id AND j.closed_until IS NULL),
                 s.user_id
-            ), $4::timestamptz
-        FROM user_subjects s WHERE s.organization_id = $1 AND s.issuer = $2 AND s.subject = $3
+            ), :now::timestamptz
+        FROM user_subjects s WHERE s.organization_id = :organization AND s.issuer = :issuer AND s.subject = :subject
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
     )

@@ -54,8 +54,8 @@ struct EntityWalk {
         after start: Int64,
         upTo end: Int64
     ) async throws -> (found: [EntityKey], last: Int64)? {
-        let parameters = Parameters(of: organization, user, start, end, Self.page)
-        let rows = try await pool.runByIndex(Query(statement, parameters))
+        let query = statement(organization: organization, user: user, after: start, end: end, limit: Self.page)
+        let rows = try await pool.runByIndex(query)
         guard var row = rows.first, let last = try row.optionalInt64("last") else { return nil }
         let types = try row.optionalStrings("entity_types") ?? []
         let ids = try row.optionalStrings("ids") ?? []
@@ -63,29 +63,30 @@ struct EntityWalk {
     }
 
     /// Entities that the user owns, or wrote last.
-    static let named = walking("entity_walk_named", "x.owner_id = $2 OR x.updated_by = $2")
+    static let named = walking("entity_walk_named", "x.owner_id = :user OR x.updated_by = :user")
 
     /// Living entities that the user owns and no other user sees.
     static let unseen = walking(
         "entity_walk_unseen",
         """
-        x.owner_id = $2 AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
-                    SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user'))
+        x.owner_id = :user AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
+                    SELECT t.name FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user'))
         """
     )
 
     private static func walking(_ name: String, _ isWanted: String) -> Statement {
         Statement(
             name,
+            ["organization", "user", "after", "end", "limit"],
             """
             SELECT max(x.feed_position) AS last,
                 array_agg(x.entity_type) FILTER (WHERE \(isWanted)) AS entity_types,
                 array_agg(x.id::text) FILTER (WHERE \(isWanted)) AS ids
             FROM (
                 SELECT * FROM entities e
-                WHERE e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
+                WHERE e.organization_id = :organization AND e.feed_position > :after AND e.feed_position <= :end
                 ORDER BY e.feed_position
-                LIMIT $5
+                LIMIT :limit
             ) x
             """
         )

@@ -9,7 +9,7 @@ struct ErasedRows: Sendable {
     /// Two statements and not one: on a cluster, rows that one statement deletes and inserts elsewhere would be copied,
     /// which no role under row-level security may.
     struct Deletion: Sendable {
-        /// $2: the user; $3: the hash; $4: rows at most.
+        /// With the parameters of ``StoredTable/Erase/batches(_:keep:)``.
         ///
         /// Returns the number of rows or, if a part of them stays, a row with hashes for each.
         let delete: Statement
@@ -19,10 +19,10 @@ struct ErasedRows: Sendable {
 
     /// Under the lane's lock, in this order: a transaction deletes a batch of rows of one of them.
     let batches: [Deletion]
-    /// $2: the user. The tables with one row for each user, and last the lane, under whose lock all of this is done.
+    /// The tables with one row for each user, and last the lane, under whose lock all of this is done.
     let withLane: [Statement]
     let walks: [(walk: NamingWalk, delete: Statement)]
-    /// $2: users. In the erasure's last transaction.
+    /// In the erasure's last transaction.
     let last: [Statement]
 
     init(_ tables: [StoredTable]) {
@@ -39,8 +39,8 @@ struct ErasedRows: Sendable {
             case .deleteKeeping(let id, let fingerprint):
                 batches.append(Self.deleting(table, of: owner, keeping: id, fingerprint))
             case .withLane:
-                let delete = "DELETE FROM \(table.name) WHERE organization_id = $1 AND \(owner) = $2"
-                withLane.append(Statement("erase_\(table.name)", delete))
+                let delete = "DELETE FROM \(table.name) WHERE organization_id = :organization AND \(owner) = :user"
+                withLane.append(Statement("erase_\(table.name)", ["organization", "user"], delete))
             case .walk(let walk, let delete): walks.append((walk, delete))
             case .last(let statements): last += statements
             case .step: break
@@ -58,19 +58,20 @@ struct ErasedRows: Sendable {
             + walks.flatMap { [$0.walk.look, $0.delete] } + last
     }
 
-    /// - Parameters: organization, the user's hash, hashes of names, and of the values known by them.
+    /// Keeps hashes of names, and of the values known by them.
     static let keepNames = Statement(
         "erase_keep_names",
+        ["organization", "user_hash", "hashes", "known_hashes"],
         """
         INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
-        SELECT $1::uuid, $2::bytea, k.name_hash, k.fingerprint_hash
-        FROM unnest($3::bytea[], $4::bytea[]) AS k (name_hash, fingerprint_hash)
+        SELECT :organization::uuid, :user_hash::bytea, k.name_hash, k.fingerprint_hash
+        FROM unnest(:hashes::bytea[], :known_hashes::bytea[]) AS k (name_hash, fingerprint_hash)
         ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING
         """
     )
 
-    /// Rows are matched by the values read, organization and user included: matched by $1 and $2, PostgreSQL would read
-    /// all of the user's rows for each.
+    /// Rows are matched by the values read, organization and user included: matched by the parameters, PostgreSQL would
+    /// read all of the user's rows for each.
     ///
     /// - Parameter name: the id that stays as a hash.
     private static func deleting(
@@ -85,26 +86,28 @@ struct ErasedRows: Sendable {
                 DELETE FROM \(table.name) AS x
                 USING (
                     SELECT \(keys.map { "y.\($0)" }.joined(separator: ", ")) FROM \(table.name) y
-                    WHERE y.organization_id = $1 AND y.\(owner) = $2
-                    LIMIT $4
+                    WHERE y.organization_id = :organization AND y.\(owner) = :user
+                    LIMIT :limit
                 ) k
                 WHERE \(keys.map { "x.\($0) = k.\($0)" }.joined(separator: " AND "))
                 RETURNING x.*
             )
             """
+        // all of them have the same parameters
+        let parameters = ["organization", "user", "user_hash", "limit"]
         guard let name else {
-            // all of them have the same parameters
-            let count = "count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count"
+            let count = "count(*) FILTER (WHERE :user_hash::bytea IS NOT NULL) AS count"
             return Deletion(
-                delete: Statement("erase_\(table.name)", "WITH \(gone) SELECT \(count) FROM gone"),
+                delete: Statement("erase_\(table.name)", parameters, "WITH \(gone) SELECT \(count) FROM gone"),
                 keep: nil
             )
         }
         let delete = Statement(
             "erase_\(table.name)",
+            parameters,
             """
             WITH \(gone)
-            SELECT sha256($3::bytea || uuid_send(g.\(name))) AS hash,
+            SELECT sha256(:user_hash::bytea || uuid_send(g.\(name))) AS hash,
                 \(fingerprint.map { "sha256(g.\($0))" } ?? "NULL::bytea") AS known_hash
             FROM gone g
             """

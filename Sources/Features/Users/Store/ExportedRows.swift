@@ -17,25 +17,27 @@ struct ExportedRows: Sendable {
         self.lines = lines
         sealed = if case .lane(let columns) = table.sealing { columns } else { [] }
         let keys = lines.order.map { "x.\($0.name)" }.joined(separator: ", ")
-        let texts = lines.order.enumerated().map { "x.\($1.name)::text AS key_\($0 + 1)" }.joined(separator: ", ")
+        let last = lines.order.indices.map { "key_\($0 + 1)" }
+        let texts = zip(lines.order, last).map { "x.\($0.name)::text AS \($1)" }.joined(separator: ", ")
         let members = lines.columns.map { "\($0.value) AS \($0.name)" }.joined(separator: ", ")
         let values = sealed.map { ", x.\($0.name)" }.joined()
         let identity = sealed.isEmpty ? "" : table.key.last.map { ", x.\($0) AS id" } ?? ""
-        func statement(_ suffix: String, _ condition: String, limit: Int) -> Statement {
+        func statement(_ suffix: String, after last: [String] = [], _ condition: String = "") -> Statement {
             Statement(
                 "export_\(table.name)_\(suffix)",
+                ["organization", "user"] + last + ["limit"],
                 """
                 SELECT \(texts), (SELECT to_json(r) FROM (SELECT \(members)) r) AS row\(identity)\(values)
                 FROM \(table.name) x
-                WHERE x.organization_id = $1 AND x.\(owner) = $2\(condition)
+                WHERE x.organization_id = :organization AND x.\(owner) = :user\(condition)
                 ORDER BY \(keys)
-                LIMIT $\(limit)
+                LIMIT :limit
                 """
             )
         }
-        first = statement("first", "", limit: 3)
-        let last = lines.order.enumerated().map { "$\($0 + 3)::text::\($1.type)" }.joined(separator: ", ")
-        next = statement("next", " AND (\(keys)) > (\(last))", limit: lines.order.count + 3)
+        first = statement("first")
+        let place = zip(lines.order, last).map { ":\($1)::text::\($0.type)" }.joined(separator: ", ")
+        next = statement("next", after: last, " AND (\(keys)) > (\(place))")
     }
 
     /// The statements of an export of a catalogue's tables.
@@ -49,9 +51,10 @@ struct ExportedRows: Sendable {
     /// The documents that the user owns or wrote last, by keys that an ``EntityWalk`` found.
     static let entities = Statement(
         "export_entities",
+        ["organization", "types", "ids", "user"],
         """
         SELECT e.entity_type, e.id, e.row, e.document
-        FROM unnest($2::text[], $3::text[]) AS k (entity_type, id)
+        FROM unnest(:types::text[], :ids::text[]) AS k (entity_type, id)
         CROSS JOIN LATERAL (
             SELECT x.entity_type, x.id, x.document, (SELECT to_json(r) FROM (
                 SELECT x.entity_type, \(ExportedColumn.id("x.id", "x.id_is_integer")) AS id, x.version, x.is_deleted,
@@ -59,8 +62,8 @@ struct ExportedRows: Sendable {
                     \(ExportedColumn.time("x.created_at")) AS created_at,
                     \(ExportedColumn.time("x.updated_at")) AS updated_at, x.etag) r) AS row
             FROM entities x
-            WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
-                AND (x.owner_id = $4 OR x.updated_by = $4)
+            WHERE x.organization_id = :organization AND x.entity_type = k.entity_type AND x.id = k.id
+                AND (x.owner_id = :user OR x.updated_by = :user)
             OFFSET 0
         ) e
         """
@@ -69,13 +72,14 @@ struct ExportedRows: Sendable {
     /// Whether there is anything of the user's, whose it is if not the user's own any more, and who became part of the user.
     static let standing = Statement(
         "export_standing",
+        ["organization", "user"],
         """
         SELECT (SELECT j.into_id FROM user_joins j
-                WHERE j.organization_id = $1 AND j.user_id = $2 AND j.closed_until IS NULL) AS into_id,
-            \(UserFacts.isKnown("$2")) AS is_known,
+                WHERE j.organization_id = :organization AND j.user_id = :user AND j.closed_until IS NULL) AS into_id,
+            \(UserFacts.isKnown(":user")) AS is_known,
             ARRAY(
                 SELECT j.user_id FROM user_joins j
-                WHERE j.organization_id = $1 AND j.into_id = $2 AND j.closed_until IS NULL) AS joined
+                WHERE j.organization_id = :organization AND j.into_id = :user AND j.closed_until IS NULL) AS joined
         """
     )
 }

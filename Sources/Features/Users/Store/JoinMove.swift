@@ -46,10 +46,10 @@ struct JoinMove {
         // values sealed with the user's key name the key, and stay: documents are not sealed again
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
-        let own = Parameters(of: user)
         let moved = try await connection.run(
             rows.queries(from: user, to: target.user, shift, at: now) + [
-                LaneRows.write(target, lane), Query(JoinStatements.leaveLanes, own),
+                LaneRows.write(target, lane),
+                JoinStatements.leaveLanes(organization: user.organization, user: user.user),
                 Query(JoinStatements.followers, parties), Query(JoinStatements.markMoved, parties),
             ],
             timeout: timeout
@@ -66,7 +66,7 @@ struct JoinMove {
             )
         }
         let results = try await connection.run(
-            [Query(rows.count, Parameters(of: user)), Query(rows.collisions, parties)],
+            [rows.count(organization: user.organization, user: user.user), Query(rows.collisions, parties)],
             timeout: timeout
         )
         guard try results[0].int64(0, 0) + Int64(entities) <= JoinSituation.rowLimit else {
@@ -81,12 +81,23 @@ struct JoinMove {
     private func own(_ entities: [EntityKey]) async throws {
         for start in stride(from: 0, to: entities.count, by: Self.entities) {
             let part = entities[start..<min(start + Self.entities, entities.count)]
-            let wanted = Parameters(of: user, part.map(\.type), part.map(\.id))
-            let locked = try await connection.run(Query(JoinStatements.lockEntities, wanted), timeout: timeout)
+            let lock = JoinStatements.lockEntities(
+                organization: user.organization,
+                user: user.user,
+                types: part.map(\.type),
+                ids: part.map(\.id)
+            )
+            let locked = try await connection.run(lock, timeout: timeout)
             let keys = try locked.read { try $0.entityKey() }
             guard !keys.isEmpty else { continue }
-            let changes = Parameters(of: user, target.user, keys.map(\.type), keys.map(\.id))
-            _ = try await connection.run(Query(JoinStatements.ownEntities, changes), timeout: timeout)
+            let own = JoinStatements.ownEntities(
+                organization: user.organization,
+                user: user.user,
+                into: target.user,
+                types: keys.map(\.type),
+                ids: keys.map(\.id)
+            )
+            _ = try await connection.run(own, timeout: timeout)
         }
     }
 

@@ -7,7 +7,7 @@ import SyncStore
 struct MergedRows: Sendable {
     /// In the order of the catalogue, all in one transaction: nil for a statement that only needs the user.
     let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
-    /// The user's rows ($2), counted up to one more than may move.
+    /// The user's rows (`user`), counted up to one more than may move.
     let count: Statement
     /// Whether only one of the users is provisioned, and then whether rows of both have the same key, as ``collided``.
     ///
@@ -47,10 +47,11 @@ struct MergedRows: Sendable {
         self.moves = moves
         self.collided = collided.map(\.collision)
         sealed = tables.compactMap(SealedTable.init)
-        count = Statement("join_count", "SELECT \(counted.joined(separator: " + ")) AS rows")
+        count = Statement("join_count", ["organization", "user"], "SELECT \(counted.joined(separator: " + ")) AS rows")
         let conditions = collided.map { "(\($0.condition))" }
         collisions = Statement(
             "join_collisions",
+            ["organization", "user", "into"],
             "SELECT \(([JoinStatements.isOneShutOut] + conditions).joined(separator: ",\n    "))"
         )
     }
@@ -63,7 +64,7 @@ struct MergedRows: Sendable {
     /// The queries that move a user's rows.
     func queries(from user: LaneKey, to target: UUID, _ shift: Shift, at now: Timestamp) -> [Query] {
         moves.map { statement, values in
-            guard let values else { return Query(statement, Parameters(of: user)) }
+            guard let values else { return statement(organization: user.organization, user: user.user) }
             var parameters = Parameters(of: user, target)
             for value in values {
                 switch value {
@@ -81,7 +82,8 @@ struct MergedRows: Sendable {
     private static func renaming(_ table: StoredTable, _ owner: String) -> Statement {
         Statement(
             "join_\(table.name)",
-            "UPDATE \(table.name) AS x SET \(owner) = $3 WHERE x.organization_id = $1 AND x.\(owner) = $2"
+            ["organization", "user", "into"],
+            "UPDATE \(table.name) AS x SET \(owner) = :into WHERE x.organization_id = :organization AND x.\(owner) = :user"
         )
     }
 
@@ -89,23 +91,28 @@ struct MergedRows: Sendable {
         let others = Set(table.columns).subtracting(["organization_id", owner]).sorted()
         return Statement(
             "join_\(table.name)",
+            ["organization", "user", "into"],
             """
             INSERT INTO \(table.name) AS t (organization_id, \(owner), \(others.joined(separator: ", ")))
-            SELECT x.organization_id, $3::uuid, \(others.map { "x.\($0)" }.joined(separator: ", ")) FROM \(table.name) x
-            WHERE x.organization_id = $1 AND x.\(owner) = $2 AND \(condition)
+            SELECT x.organization_id, :into::uuid, \(others.map { "x.\($0)" }.joined(separator: ", ")) FROM \(table.name) x
+            WHERE x.organization_id = :organization AND x.\(owner) = :user AND \(condition)
             ON CONFLICT (organization_id, \(owner)) DO NOTHING
             """
         )
     }
 
     private static func leaving(_ table: StoredTable, _ owner: String) -> Statement {
-        Statement("join_leave_\(table.name)", "DELETE FROM \(table.name) WHERE organization_id = $1 AND \(owner) = $2")
+        Statement(
+            "join_leave_\(table.name)",
+            ["organization", "user"],
+            "DELETE FROM \(table.name) WHERE organization_id = :organization AND \(owner) = :user"
+        )
     }
 
     private static func count(of table: StoredTable, _ owner: String) -> String {
         """
         (SELECT count(*) FROM (
-            SELECT 1 FROM \(table.name) x WHERE x.organization_id = $1 AND x.\(owner) = $2
+            SELECT 1 FROM \(table.name) x WHERE x.organization_id = :organization AND x.\(owner) = :user
             LIMIT \(JoinSituation.rowLimit + 1)) y)
         """
     }
@@ -117,7 +124,7 @@ struct MergedRows: Sendable {
         return pairs.map { "(\($0))" }.joined(separator: " OR ")
     }
 
-    /// Whether rows of the users ($2, $3) in two tables have the same values.
+    /// Whether rows of the users (`user`, `into`) in two tables have the same values.
     private static func meets(_ own: StoredTable, _ other: StoredTable, _ columns: [String]) -> String {
         let (owner, others) = (own.users?.owner ?? "user_id", other.users?.owner ?? "user_id")
         return """
@@ -125,11 +132,11 @@ struct MergedRows: Sendable {
                     SELECT 1 FROM \(own.name) a
                     CROSS JOIN LATERAL (
                         SELECT 1 FROM \(other.name) b
-                        WHERE b.organization_id = $1 AND b.\(others) = $3
+                        WHERE b.organization_id = :organization AND b.\(others) = :into
                             AND \(columns.map { "b.\($0) = a.\($0)" }.joined(separator: " AND "))
                         OFFSET 0
                     ) z
-                    WHERE a.organization_id = $1 AND a.\(owner) = $2
+                    WHERE a.organization_id = :organization AND a.\(owner) = :user
                     LIMIT 1
                 ) y
             """

@@ -112,15 +112,20 @@ package struct UserErasing: Sendable {
     func claim(asks: Bool, besides organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
         do {
             let moment = now()
-            let parameters = Parameters(moment, Self.candidates, Array(organizations), asks)
-            for var found in try await pool.run([Query(ErasureStatements.due, parameters)])[0] {
-                let parameters = Parameters(
-                    of: try found.uuid("organization_id"),
-                    BytesParameter.bytea(try found.bytes("user_hash")),
-                    try found.moment("due_at"),
-                    moment.adding(seconds: Self.claimSeconds)
+            let due = ErasureStatements.due(
+                now: moment,
+                limit: Self.candidates,
+                organizations: Array(organizations),
+                asks_upstream: asks
+            )
+            for var found in try await pool.run([due])[0] {
+                let claim = ErasureStatements.claim(
+                    organization: try found.uuid("organization_id"),
+                    user_hash: UserHash(bytes: try found.bytes("user_hash")),
+                    due_at: try found.moment("due_at"),
+                    claimed_until: moment.adding(seconds: Self.claimSeconds)
                 )
-                let claimed = try await pool.run([Query(ErasureStatements.claim, parameters)])[0]
+                let claimed = try await pool.run([claim])[0]
                 if let erasure = try claimed.read(UserErasureRow.init).first { return erasure }
             }
             return nil
@@ -183,11 +188,13 @@ package struct UserErasing: Sendable {
         walked: Int64 = 0,
         on connection: Connection? = nil
     ) async throws -> UserErasureRow {
-        var parameters = erasure.key
-        parameters.add(state.rawValue)
-        parameters.add(walked)
-        parameters.add(timestamp: now().adding(seconds: Self.claimSeconds).microseconds)
-        let query = Query(ErasureStatements.move, parameters)
+        let query = ErasureStatements.move(
+            organization: erasure.organization,
+            user_hash: erasure.hash,
+            state: state.rawValue,
+            walked_position: walked,
+            due_at: now().adding(seconds: Self.claimSeconds)
+        )
         let rows = if let connection { try await connection.run(query) } else { try await pool.run([query])[0] }
         // another gateway may be faster
         return try rows.read(UserErasureRow.init).first ?? erasure
@@ -198,18 +205,22 @@ package struct UserErasing: Sendable {
     /// - Parameter isNamed: whether there are traces of the user, who may otherwise be unknown.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
+        let organization = user.organization
         let hash = UserHash(of: user)
-        let facts = Parameters(of: user, "0020_erased_users", UserFacts.gatewayMemory)
-        let names = Parameters(of: user.organization, [user.user])
-        let key = Parameters(of: user.organization, BytesParameter.bytea(hash.bytes))
         let salt = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+        let facts = ErasureStatements.facts(
+            organization: organization,
+            user: user.user,
+            migration: "0020_erased_users",
+            seconds: UserFacts.gatewayMemory
+        )
         let erasure = try await pool.transaction { connection -> UserErasureRow? in
             let results = try await connection.runByIndex(
                 [
-                    Query(ErasureStatements.find, key), Query(ErasureStatements.facts, facts),
-                    Query(JoinStatements.related, names),
+                    ErasureStatements.find(organization: organization, user_hash: hash), facts,
+                    JoinStatements.related(organization: organization, users: [user.user]),
                 ],
-                after: [Query(JoinStatements.lockOrganization, Parameters(of: user.organization))]
+                after: [JoinStatements.lockOrganization(organization: organization)]
             )
             let statuses: [OrganizationStatus] = try results[0].read { try $0.choice("status") }
             guard let status = statuses.first, status != .purging else { return nil }
@@ -223,20 +234,19 @@ package struct UserErasing: Sendable {
                 )
             }
             let followers = joins.filter { $0.target == user.user && $0.closedUntil == nil }.map(\.user)
-            let close = Parameters(
-                of: user.organization,
-                BytesParameter.bytea(hash.bytes),
-                [user.user] + followers,
-                moment,
-                moment.adding(seconds: Self.claimSeconds)
-            )
             let made = try await connection.run([
-                Query(ErasureStatements.salt, Parameters(of: user.organization, BytesParameter.bytea(salt))),
-                Query(ErasureStatements.close, close),
+                ErasureStatements.salt(organization: organization, salt: BytesParameter.bytea(salt)),
+                ErasureStatements.close(
+                    organization: organization,
+                    user_hash: hash,
+                    users: [user.user] + followers,
+                    now: moment,
+                    due_at: moment.adding(seconds: Self.claimSeconds)
+                ),
             ])
             return try made[1].read(UserErasureRow.init).first
         }
-        catalog.invalidate(user.organization)
+        catalog.invalidate(organization)
         return erasure
     }
 
@@ -258,19 +268,15 @@ package struct UserErasing: Sendable {
     private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
         guard let lane = erasure.lane else { return erasure }
         // a user who was joined into this one has few rows left under its own id, including its subjects
-        let all = erasure.users.map { user in
-            let owner = LaneKey(organization: lane.organization, user: user)
-            return Parameters(of: owner, BytesParameter.bytea(erasure.hash.bytes), Self.batch)
-        }
         // what began before the user was closed may add rows while the first pass runs: pass until nothing is left
         var isClean = false
         while !isClean {
             isClean = true
-            for (table, rows) in self.rows.batches.flatMap({ one in all.map { (one, $0) } }) {
+            for (table, user) in rows.batches.flatMap({ table in erasure.users.map { (table, $0) } }) {
                 var count: Int64 = Self.batch
                 while count >= Self.batch {
                     let deleted = try await underLock(lane) { connection in
-                        try await delete(table, rows, of: erasure, on: connection)
+                        try await delete(table, of: user, erasure, on: connection)
                     }
                     guard let deleted else { return nil }
                     count = deleted
@@ -280,7 +286,7 @@ package struct UserErasing: Sendable {
         }
         return try await underLock(lane) { connection in
             let withLane = rows.withLane.flatMap { statement in
-                erasure.users.map { Query(statement, Parameters(of: lane.organization, $0)) }
+                erasure.users.map { statement(organization: lane.organization, user: $0) }
             }
             _ = try await connection.run(withLane)
             return try await move(erasure, to: .entities, on: connection)
@@ -290,21 +296,30 @@ package struct UserErasing: Sendable {
     /// Deletes rows of a table and keeps what stays of them; how many rows there were.
     private func delete(
         _ table: ErasedRows.Deletion,
-        _ rows: Parameters,
-        of erasure: UserErasureRow,
+        of user: UUID,
+        _ erasure: UserErasureRow,
         on connection: Connection
     ) async throws -> Int64 {
-        let found = try await connection.run(Query(table.delete, rows), timeout: Self.statementTimeout)
+        let delete = table.delete(
+            organization: erasure.organization,
+            user: user,
+            user_hash: erasure.hash,
+            limit: Self.batch
+        )
+        let found = try await connection.run(delete, timeout: Self.statementTimeout)
         guard let keep = table.keep else {
             guard var row = found.first else { return 0 }
             return try row.int64("count")
         }
         let hashes = try found.read { (own: try $0.bytes("hash"), known: try $0.optionalBytes("known_hash")) }
         guard !hashes.isEmpty else { return 0 }
-        var kept = Parameters(of: erasure.organization, BytesParameter.bytea(erasure.hash.bytes))
-        kept.add(byteas: hashes.map { $0.own })
-        kept.add(byteas: hashes.map { $0.known })
-        _ = try await connection.run(Query(keep, kept), timeout: Self.statementTimeout)
+        let kept = keep(
+            organization: erasure.organization,
+            user_hash: erasure.hash,
+            hashes: BytesParameter.byteas(hashes.map(\.own)),
+            known_hashes: BytesParameter.byteas(hashes.map(\.known))
+        )
+        _ = try await connection.run(kept, timeout: Self.statementTimeout)
         return Int64(hashes.count)
     }
 
@@ -340,15 +355,15 @@ package struct UserErasing: Sendable {
         try await eraseElsewhere(erasure)
         try await destroyKeys(erasure)
         // without the other settings, which may be sealed: so far nothing has to be opened
-        let told = try await pool.run([Query(ErasureStatements.endpoint, Parameters(of: lane.organization))])[0]
+        let told = try await pool.run([ErasureStatements.endpoint(organization: lane.organization)])[0]
         if told.isEmpty { return try await finish(erasure) }
         return try await move(erasure, to: .telling)
     }
 
     /// From here on, values sealed with the user's keys cannot be opened, in any copy.
     private func destroyKeys(_ erasure: UserErasureRow) async throws {
-        let parameters = Parameters(of: erasure.organization, erasure.users)
-        let gone = try await pool.run([Query(UserKeyRows.destroyStatement, parameters)])[0]
+        let destroy = UserKeyRows.destroyStatement(organization: erasure.organization, users: erasure.users)
+        let gone = try await pool.run([destroy])[0]
         let users = try gone.read { LaneKey(organization: erasure.organization, user: try $0.uuid("made_for")) }
         catalog.userKeys.ring.forget(users)
     }
@@ -377,43 +392,54 @@ package struct UserErasing: Sendable {
         by statement: Statement,
         of erasure: UserErasureRow
     ) async throws {
-        let keys = Parameters(of: erasure.organization, keys.map(\.first), keys.map(\.second), erasure.users)
+        let query = statement(
+            organization: erasure.organization,
+            first_keys: keys.map(\.first),
+            second_keys: keys.map(\.second),
+            users: erasure.users
+        )
         try await pool.transaction { connection in
-            _ = try await connection.runByIndex(Query(statement, keys), timeout: Self.statementTimeout)
+            _ = try await connection.runByIndex(query, timeout: Self.statementTimeout)
         }
     }
 
     private func write(_ keys: [EntityKey], of lane: LaneKey) async throws {
-        let wanted = Parameters(of: lane, keys.map(\.type), keys.map(\.id))
+        let lock = ErasureStatements.lockEntities(
+            organization: lane.organization,
+            user: lane.user,
+            types: keys.map(\.type),
+            ids: keys.map(\.id)
+        )
         let moment = now()
-        let count = try await catalog.userKeys.supplying { try await write(wanted, of: lane, at: moment) }
+        let count = try await catalog.userKeys.supplying { try await write(lock, of: lane, at: moment) }
         if count > 0 { notifier.changed([lane]) }
     }
 
-    private func write(_ wanted: Parameters, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
+    private func write(_ lock: Query, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
         // what stays is opened with the newest keys; without master keys, too, as long as nothing has to be
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         return try await pool.transaction { connection in
-            let locked = try await connection.runByIndex(Query(ErasureStatements.lockEntities, wanted))
+            let locked = try await connection.runByIndex(lock)
             let found = try locked.read { row in
                 (key: try row.entityKey(), goes: try row.bool("goes"), document: try row.optionalBytes("document"))
             }
             guard !found.isEmpty else { return 0 }
             let kept = found.compactMap { one in one.document.map { (one.key, $0) } }
             try await keep(kept, of: lane, seal, on: connection)
-            let raise = Parameters(of: lane.organization, Int64(found.count))
-            let raised = try await connection.run(Query(JoinStatements.raiseFeed, raise))
-            let write = Parameters(
-                of: lane,
-                found.map(\.key.type),
-                found.map(\.key.id),
-                found.map(\.goes),
-                try raised.int64(0, 0),
-                UUID.least,
-                moment
+            let raise = JoinStatements.raiseFeed(organization: lane.organization, count: Int64(found.count))
+            let raised = try await connection.run(raise)
+            let write = ErasureStatements.writeEntities(
+                organization: lane.organization,
+                user: lane.user,
+                types: found.map(\.key.type),
+                ids: found.map(\.key.id),
+                goes: found.map(\.goes),
+                feed_end: try raised.int64(0, 0),
+                no_user: UUID.least,
+                now: moment
             )
-            _ = try await connection.run(Query(ErasureStatements.writeEntities, write))
+            _ = try await connection.run(write)
             return found.count
         }
     }
@@ -429,9 +455,13 @@ package struct UserErasing: Sendable {
         guard let seal else { throw StoreFailure.sealed }
         var renewal = Renewal(seal: seal)
         let queries = try documents.map { key, document in
-            var parameters = Parameters(of: lane.organization, key.type, key.id)
-            parameters.add(json: try renewal.json(document, as: .document(type: key.type, id: key.id)))
-            return Query(SealStatements.writeEntity, parameters)
+            let renewed = try renewal.json(document, as: .document(type: key.type, id: key.id))
+            return SealStatements.writeEntity(
+                organization: lane.organization,
+                entity_type: key.type,
+                id: key.id,
+                document: BytesParameter.json(renewed)
+            )
         }
         // values that cannot be opened now never could be once the owner's key is gone
         try renewal.check()
@@ -479,11 +509,14 @@ package struct UserErasing: Sendable {
             "An upstream was not notified of an erasure",
             metadata: metadata(erasure, ["reason": "\(reason)", "attempts": "\(erasure.attempts + 1)"])
         )
-        var parameters = erasure.key
-        parameters.add(String(reason.prefix(500)))
         let pause = ErasureRetry.pause(after: erasure.attempts + 1)
-        parameters.add(timestamp: now().adding(seconds: pause).microseconds)
-        let rows = try await pool.run([Query(ErasureStatements.fail, parameters)])[0]
+        let fail = ErasureStatements.fail(
+            organization: erasure.organization,
+            user_hash: erasure.hash,
+            reason: String(reason.prefix(500)),
+            due_at: now().adding(seconds: pause)
+        )
+        let rows = try await pool.run([fail])[0]
         return try rows.read(UserErasureRow.init).first ?? erasure
     }
 
@@ -492,21 +525,28 @@ package struct UserErasing: Sendable {
     private func finish(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         let moment = now()
         let finished = try await pool.transaction { connection -> UserErasureRow? in
-            let locked = try await connection.run(Query(ErasureStatements.lock, erasure.key))
+            let lock = ErasureStatements.lock(organization: erasure.organization, user_hash: erasure.hash)
+            let locked = try await connection.run(lock)
             guard let open = try locked.read(UserErasureRow.init).first, let lane = open.lane else { return nil }
-            let users = Parameters(of: lane.organization, open.users)
-            let followers = Parameters(of: lane.organization, Array(open.users.dropFirst()), open.startedAt, moment)
-            var finish = open.key
-            finish.add(timestamp: moment.microseconds)
+            let finish = ErasureStatements.finish(
+                organization: lane.organization,
+                user_hash: open.hash,
+                now: moment
+            )
             let queries =
                 [
                     // one may have been made at the last moment
-                    Query(UserKeyRows.destroyStatement, users),
-                    Query(ErasureStatements.followers, followers),
+                    UserKeyRows.destroyStatement(organization: lane.organization, users: open.users),
+                    ErasureStatements.followers(
+                        organization: lane.organization,
+                        users: Array(open.users.dropFirst()),
+                        started_at: open.startedAt,
+                        finished_at: moment
+                    ),
                 ]
-                + rows.last.map { Query($0, users) }
+                + rows.last.map { $0(organization: lane.organization, users: open.users) }
                 + participants.flatMap { $0.queries(forErased: open.users, of: lane.organization, at: moment) }
-                + [Query(ErasureStatements.finish, finish)]
+                + [finish]
             let results = try await connection.run(queries)
             return try results[queries.count - 1].read(UserErasureRow.init).first
         }
@@ -514,8 +554,8 @@ package struct UserErasing: Sendable {
         identities.invalidate()
         guard let finished else {
             // another gateway was faster
-            return try await pool.run([Query(ErasureStatements.find, erasure.key)])[0].read(UserErasureRow.init).first
-                ?? erasure
+            let find = ErasureStatements.find(organization: erasure.organization, user_hash: erasure.hash)
+            return try await pool.run([find])[0].read(UserErasureRow.init).first ?? erasure
         }
         erased.increment()
         logger.notice("user erased", metadata: metadata(finished))

@@ -48,7 +48,4 @@ package struct UserErasureRow: WorkItem, Hashable {
 
     /// The lane of the user; nil once all is done.
     var lane: LaneKey? { users.first.map { LaneKey(organization: organization, user: $0) } }
-
-    /// The parameters that name the row.
-    var key: Parameters { Parameters(of: organization, BytesParameter.bytea(hash.bytes)) }
 }

@@ -61,7 +61,7 @@ package struct UserExport: Sendable {
     }
 
     private func standing(of user: LaneKey) async throws -> Standing {
-        let rows = try await pool.runByIndex(Query(ExportedRows.standing, Parameters(of: user)))
+        let rows = try await pool.runByIndex(ExportedRows.standing(organization: user.organization, user: user.user))
         return try rows.read { row in
             Standing(
                 target: try row.optionalUUID("into_id"),
@@ -127,7 +127,7 @@ package struct UserExport: Sendable {
         _ lines: inout ExportLines,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
-        var query = Query(kind.first, Parameters(of: user, kind.lines.page))
+        var query = kind.first(organization: user.organization, user: user.user, limit: kind.lines.page)
         while true {
             let rows = try await pool.runByIndex(query)
             let start = lines
@@ -157,8 +157,13 @@ package struct UserExport: Sendable {
         try await walk.run(EntityWalk.named, passed: { _ in try await passed() }) { found in
             for start in stride(from: 0, to: found.count, by: Self.documents) {
                 let part = found[start..<min(start + Self.documents, found.count)]
-                let keys = Parameters(of: user.organization, part.map(\.type), part.map(\.id), user.user)
-                let rows = try await pool.runByIndex(Query(ExportedRows.entities, keys))
+                let query = ExportedRows.entities(
+                    organization: user.organization,
+                    types: part.map(\.type),
+                    ids: part.map(\.id),
+                    user: user.user
+                )
+                let rows = try await pool.runByIndex(query)
                 let start = pending
                 pending = try await catalog.userKeys.supplying {
                     var next = start
@@ -186,8 +191,13 @@ package struct UserExport: Sendable {
         try await walk.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.named) {
                 let part = found[start..<min(start + Self.named, found.count)]
-                let keys = Parameters(of: user.organization, part.map(\.first), part.map(\.second), names)
-                let rows = try await pool.runByIndex(Query(statement, keys))
+                let query = statement(
+                    organization: user.organization,
+                    first_keys: part.map(\.first),
+                    second_keys: part.map(\.second),
+                    users: names
+                )
+                let rows = try await pool.runByIndex(query)
                 for var row in rows { pending.add(try row.bytes("row"), as: kind) }
                 if rows.count > 0 { try await write(pending.take()) }
             }

@@ -70,7 +70,7 @@ package struct UserJoining: Sendable {
                 else { return join }
                 return try await finish(moved, organization)
             } catch let problem as Problem where problem.code == .validationFailed {
-                _ = try await pool.run([Query(JoinStatements.open, Parameters(of: organization, user, target))])
+                _ = try await pool.run([JoinStatements.open(organization: organization, user: user, into: target)])
                 catalog.invalidate(organization)
                 throw problem
             }
@@ -98,19 +98,24 @@ package struct UserJoining: Sendable {
 
     private func close(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
         let moment = now()
-        let parties = Parameters(of: organization, user, target, "0017_joined_users", UserFacts.gatewayMemory)
-        let names = Parameters(of: organization, [user, target])
-        let closing = Parameters(
-            of: organization,
-            user,
-            target,
-            moment,
-            moment.adding(seconds: Self.closedSeconds)
+        let facts = JoinStatements.facts(
+            organization: organization,
+            user: user,
+            into: target,
+            migration: "0017_joined_users",
+            seconds: UserFacts.gatewayMemory
+        )
+        let close = JoinStatements.close(
+            organization: organization,
+            user: user,
+            into: target,
+            now: moment,
+            closed_until: moment.adding(seconds: Self.closedSeconds)
         )
         let join = try await pool.transaction { connection -> UserJoinRow? in
             let results = try await connection.runByIndex(
-                [Query(JoinStatements.facts, parties), Query(JoinStatements.related, names)],
-                after: [Query(JoinStatements.lockOrganization, Parameters(of: organization))]
+                [facts, JoinStatements.related(organization: organization, users: [user, target])],
+                after: [JoinStatements.lockOrganization(organization: organization)]
             )
             let statuses: [OrganizationStatus] = try results[0].read { try $0.choice("status") }
             guard let status = statuses.first, status != .purging, var facts = results[1].first
@@ -134,7 +139,7 @@ package struct UserJoining: Sendable {
             switch try situation.decide(at: moment) {
             case .hasMoved: return own
             case .close:
-                return try await connection.run(Query(JoinStatements.close, closing)).read(UserJoinRow.init).first
+                return try await connection.run(close).read(UserJoinRow.init).first
             }
         }
         catalog.invalidate(organization)
@@ -208,24 +213,34 @@ package struct UserJoining: Sendable {
             }
         }
         notifier.changed([LaneKey(organization: organization, user: join.target)])
-        let parameters = Parameters(of: organization, join.user, join.target, now())
-        let finished = try await pool.run([Query(JoinStatements.finish, parameters)])[0]
+        let finish = JoinStatements.finish(organization: organization, user: join.user, into: join.target, now: now())
+        let finished = try await pool.run([finish])[0]
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
     /// Moves entities to the feed's end: the cursors of both users' devices are past them, and the target's devices
     /// have not received the joined user's.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
-        let wanted = Parameters(of: organization, join.target, keys.map(\.type), keys.map(\.id), end)
+        let lock = JoinStatements.lockUnseen(
+            organization: organization,
+            user: join.target,
+            types: keys.map(\.type),
+            ids: keys.map(\.id),
+            feed_end: end
+        )
         try await pool.transaction { connection in
-            let locked = try await connection.runByIndex(Query(JoinStatements.lockUnseen, wanted))
+            let locked = try await connection.runByIndex(lock)
             let found = try locked.read { try $0.entityKey() }
             guard !found.isEmpty else { return }
-            let raise = Parameters(of: organization, Int64(found.count))
-            let raised = try await connection.run(Query(JoinStatements.raiseFeed, raise))
-            let last = try raised.int64(0, 0)
-            let places = Parameters(of: organization, found.map(\.type), found.map(\.id), last)
-            _ = try await connection.run(Query(JoinStatements.show, places))
+            let raise = JoinStatements.raiseFeed(organization: organization, count: Int64(found.count))
+            let raised = try await connection.run(raise)
+            let show = JoinStatements.show(
+                organization: organization,
+                types: found.map(\.type),
+                ids: found.map(\.id),
+                feed_end: try raised.int64(0, 0)
+            )
+            _ = try await connection.run(show)
         }
     }
 }

@@ -12,13 +12,13 @@ package struct UserRow: Sendable {
         package let createdAt: Timestamp
     }
 
-    /// The columns, for a user of organization $1 that is called `k.user_id`.
+    /// The columns, for a user of an organization that is called `k.user_id`.
     static let list = """
         k.user_id, u.created_at,
-            (SELECT max(d.last_seen_at) FROM devices d WHERE d.organization_id = $1 AND d.user_id = k.user_id)
+            (SELECT max(d.last_seen_at) FROM devices d WHERE d.organization_id = :organization AND d.user_id = k.user_id)
                 AS last_seen_at,
             (SELECT j.into_id FROM user_joins j
-                WHERE j.organization_id = $1 AND j.user_id = k.user_id AND j.closed_until IS NULL) AS into_id,
+                WHERE j.organization_id = :organization AND j.user_id = k.user_id AND j.closed_until IS NULL) AS into_id,
             \(names("x.issuer::text")) AS issuers, \(names("x.subject::text")) AS subjects,
             \(names("(extract(epoch FROM x.created_at) * 1000000)::int8")) AS subjects_created_at
         """
@@ -27,7 +27,7 @@ package struct UserRow: Sendable {
         """
         ARRAY(
                     SELECT \(column) FROM user_subjects x
-                    WHERE x.organization_id = $1 AND x.user_id = k.user_id ORDER BY x.issuer, x.subject
+                    WHERE x.organization_id = :organization AND x.user_id = k.user_id ORDER BY x.issuer, x.subject
                 )
         """
     }

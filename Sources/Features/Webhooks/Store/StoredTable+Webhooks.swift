@@ -54,45 +54,47 @@ enum DeliveryUsers {
         "endpoint_id",
         "id",
         "uuid",
-        where: naming("y", "$2"),
+        where: naming("y"),
         least: NamingWalk.Key(first: UUID.least.lowercased, second: UUID.least.lowercased)
     )
 
     /// Under the locks of their endpoints, as all that changes a delivery, and of no others.
     static let erase = Statement(
         "erase_webhook_deliveries",
+        ["organization", "first_keys", "second_keys", "users"],
         """
         WITH held AS MATERIALIZED (
             SELECT p.id FROM webhook_endpoints p
-            WHERE p.organization_id = $1 AND p.id = ANY ($2::text[]::uuid[]) ORDER BY p.id FOR NO KEY UPDATE
+            WHERE p.organization_id = :organization AND p.id = ANY (:first_keys::text[]::uuid[]) ORDER BY p.id FOR NO KEY UPDATE
         )
         DELETE FROM webhook_deliveries AS x
-        USING unnest($2::text[]::uuid[], $3::text[]::uuid[]) AS k (endpoint_id, id)
-        WHERE x.organization_id = $1 AND x.endpoint_id = k.endpoint_id AND x.id = k.id
-            AND (\(naming("x", "$4"))) AND (SELECT count(*) FROM held) >= 0
+        USING unnest(:first_keys::text[]::uuid[], :second_keys::text[]::uuid[]) AS k (endpoint_id, id)
+        WHERE x.organization_id = :organization AND x.endpoint_id = k.endpoint_id AND x.id = k.id
+            AND (\(naming("x"))) AND (SELECT count(*) FROM held) >= 0
         """
     )
 
     static let export = Statement(
         "export_webhook_deliveries",
+        ["organization", "first_keys", "second_keys", "users"],
         """
         SELECT (SELECT to_json(r) FROM (
             SELECT x.endpoint_id, x.id, x.event, x.data, \(ExportedColumn.time("x.occurred_at")) AS occurred_at, x.status,
                 x.attempt_count, \(ExportedColumn.time("x.settled_at")) AS settled_at
             ) r) AS row
-        FROM unnest($2::text[]::uuid[], $3::text[]::uuid[]) AS k (endpoint_id, id)
+        FROM unnest(:first_keys::text[]::uuid[], :second_keys::text[]::uuid[]) AS k (endpoint_id, id)
         CROSS JOIN LATERAL (
             SELECT * FROM webhook_deliveries y
-            WHERE y.organization_id = $1 AND y.endpoint_id = k.endpoint_id AND y.id = k.id
+            WHERE y.organization_id = :organization AND y.endpoint_id = k.endpoint_id AND y.id = k.id
             OFFSET 0
         ) x
-        WHERE \(naming("x", "$4"))
+        WHERE \(naming("x"))
         """
     )
 
-    private static func naming(_ row: String, _ users: String) -> String {
-        "\(row).data ->> 'user_id' = ANY (\(users)::uuid[]::text[])"
-            + " OR \(row).data ->> 'updated_by' = ANY (\(users)::uuid[]::text[])"
-            + " OR \(row).data ->> 'server_id' = ANY (\(users)::uuid[]::text[])"
+    private static func naming(_ row: String) -> String {
+        "\(row).data ->> 'user_id' = ANY (:users::uuid[]::text[])"
+            + " OR \(row).data ->> 'updated_by' = ANY (:users::uuid[]::text[])"
+            + " OR \(row).data ->> 'server_id' = ANY (:users::uuid[]::text[])"
     }
 }
