@@ -13,7 +13,29 @@ extension DatabaseMigrator {
     ///     migrator.registerMigration("contacts") { db in … }
     public mutating func registerSluiceMigrations() {
         registerMigration("sluice 1: outbox, ids, base") { db in try db.execute(sql: Self.outboxIDsBase) }
+        registerMigration("sluice 2: writes of other devices") { db in try db.execute(sql: Self.others) }
     }
+
+    private static let others = """
+        -- Writes that other devices of the user left, and that need a decision: copies of what the gateway has.
+        CREATE TABLE sluice_others (
+            id TEXT PRIMARY KEY,
+            device_id TEXT NOT NULL,
+            sequence_number INTEGER NOT NULL,
+            status TEXT NOT NULL CHECK (status IN ('failed', 'conflict')),
+            operation TEXT NOT NULL,
+            entity_type TEXT NOT NULL,
+            -- the key of this phone's row, if it has one
+            key TEXT,
+            created_at TEXT,
+            payload TEXT,
+            response TEXT,
+            error TEXT,
+            attempt_count INTEGER,
+            -- why a decision about it was not accepted
+            settle_error TEXT
+        ) WITHOUT ROWID;
+        """
 
     private static let outboxIDsBase = """
         -- This installation: one row.

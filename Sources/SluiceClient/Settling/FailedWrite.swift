@@ -42,6 +42,9 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let decisionError: String?
     /// How often the gateway has tried to carry it out.
     public let attempts: Int
+    /// The other device of the user that left it; nil for a write of this phone. It may be lost, so that only this
+    /// phone can settle the write.
+    public let deviceID: UUID?
 
     /// Creates a write that is in no outbox, for previews and tests of an app's views.
     public init(
@@ -56,7 +59,8 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         payload: JSON? = nil,
         theirs: JSON? = nil,
         decisionError: String? = nil,
-        attempts: Int = 0
+        attempts: Int = 0,
+        deviceID: UUID? = nil
     ) {
         self.id = id
         self.reason = reason
@@ -70,11 +74,13 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         self.theirs = theirs
         self.decisionError = decisionError
         self.attempts = attempts
+        self.deviceID = deviceID
     }
 }
 
 extension FailedWrite {
-    /// Returns all of them, the oldest first. A write with a decision is pending until the gateway has received that.
+    /// Returns all of them, the oldest first, and behind them those that the user's other devices left. A write with a
+    /// decision is pending until the gateway has received that.
     public static func fetchAll(_ db: Database) throws -> [FailedWrite] { try fetch(db, "1") }
 
     /// The conflicts among them.
@@ -109,11 +115,18 @@ extension FailedWrite {
         try Row.fetchAll(
             db,
             sql: """
-                SELECT m.id, m.status, m.entity_type, m.key, m.operation, m.created_at, m.error, m.response,
-                    coalesce(m.edited_payload, m.payload) AS payload, m.attempt_count, m.settle_error
-                FROM sluice_mutations m
+                SELECT * FROM (
+                    SELECT id, status, entity_type, key, operation, created_at, error, response,
+                        coalesce(edited_payload, payload) AS payload, attempt_count, settle_error, NULL AS device_id,
+                        sequence_number
+                    FROM sluice_mutations
+                    UNION ALL
+                    SELECT id, status, entity_type, key, operation, created_at, error, response, payload, attempt_count,
+                        settle_error, device_id, sequence_number
+                    FROM sluice_others
+                ) m
                 WHERE \(WriteStatus.needsDecision) AND \(condition)
-                ORDER BY m.sequence_number
+                ORDER BY m.device_id, m.sequence_number
                 """,
             arguments: arguments
         ).map(FailedWrite.init)
@@ -133,5 +146,6 @@ extension FailedWrite {
         theirs = error?["current"].flatMap { $0.isNull ? nil : $0 }
         decisionError = row["settle_error"]
         attempts = row["attempt_count"] ?? 0
+        deviceID = try (row["device_id"] as String?).map(UUID.init(wire:))
     }
 }

@@ -28,6 +28,8 @@ public struct SyncStatus: Sendable, Hashable {
         case token(String)
         /// The token is another user's than the one whose writes are in this database.
         case otherAccount
+        /// The user has signed out: this client writes and synchronizes nothing any more.
+        case signedOut
         /// All data of the user were erased at the gateway, permanently, and so they were from this database: the
         /// synchronized tables are empty, and waiting writes are deleted. Nothing is synchronized as this user any
         /// more. The app informs its user, and signs out.
@@ -65,6 +67,13 @@ public struct SyncStatus: Sendable, Hashable {
     public var lastError: String?
     /// When it tries again by itself; nil while synchronization is suspended.
     public var nextAttempt: Date?
+
+    /// Whether the phone and the gateway have the same: no write is pending or needs a decision, no pull from the
+    /// beginning is in progress, and every row that was pulled is in its table.
+    public var isComplete: Bool { pending + failed + conflicts + held == 0 && snapshotRows == nil }
+
+    /// Whether the user's queue at the gateway is stopped.
+    var isQueueHeld: Bool { if case .queue = blockedBy { true } else { false } }
 
     /// Creates the initial status, for previews and tests of an app's views.
     ///

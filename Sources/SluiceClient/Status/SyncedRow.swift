@@ -69,10 +69,17 @@ extension SyncedRow {
                 """,
             arguments: [name.entityType, name.key]
         )
+        let others =
+            try Int.fetchOne(
+                db,
+                sql:
+                    "SELECT count(*) FROM sluice_others WHERE entity_type = ? AND key = ? AND \(WriteStatus.needsDecision)",
+                arguments: [name.entityType, name.key]
+            ) ?? 0
         return SyncedRow(
             serverID: mapping?.serverID,
             pending: counts?["pending"] ?? 0,
-            failed: counts?["failed"] ?? 0,
+            failed: (counts?["failed"] ?? 0) + others,
             server: base.map { ServerState(version: $0.version, isDeleted: $0.isDeleted, document: $0.document) },
             held: try String.fetchOne(
                 db,

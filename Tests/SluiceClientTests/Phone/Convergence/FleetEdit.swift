@@ -46,7 +46,7 @@ struct FleetEdit: Sendable {
             try await pool.write { db in
                 do {
                     _ = try make(db, client)
-                } catch SluiceError.unknownEntity(let type, let key) {
+                } catch SluiceError.unknownEntity(let type, let key), SluiceError.deleted(let type, let key) {
                     // checked here, because the row may be deleted later
                     let isHeld = try HeldRow.fetchAll(db).contains { $0.entityType == type && $0.key == key }
                     throw isHeld ? IsHeld() : SluiceError.unknownEntity(entityType: type, key: key)

@@ -44,6 +44,7 @@ extension SyncStatus {
         case .queue(let reason, _): lines.append("blocked    what comes behind a \(reason) waits for it")
         case .token(let text): lines.append("blocked    the gateway takes no token of ours: \(text)")
         case .otherAccount: lines.append("blocked    this database is another user's")
+        case .signedOut: lines.append("blocked    the user has signed out")
         case .erased: lines.append("blocked    the user was erased, and so is this phone")
         case .refused(let problem): lines.append("blocked    \(problem)")
         case nil: break
