@@ -329,6 +329,9 @@ public final class SluiceClient: Sendable {
         stream { try FailedWrite.fetchConflicts($0) }
     }
 
+    /// The rows that are kept out of the app's tables, now and whenever they change.
+    public var heldRows: AsyncThrowingStream<[HeldRow], any Error> { stream { try HeldRow.fetchAll($0) } }
+
     private func stream<Value: Sendable & Equatable>(
         _ fetch: @escaping @Sendable (Database) throws -> Value
     ) -> AsyncThrowingStream<Value, any Error> {

@@ -27,6 +27,9 @@ extension DatabaseMigrator {
             entity_type TEXT NOT NULL,
             -- the key of this phone's row, if it has one
             key TEXT,
+            -- the entity as the other device named it: JSON of the one or the other
+            local_id TEXT,
+            server_id TEXT,
             created_at TEXT,
             payload TEXT,
             response TEXT,

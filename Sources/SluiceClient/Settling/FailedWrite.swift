@@ -17,6 +17,33 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         case rejected
     }
 
+    /// What a write does.
+    public enum Operation: Sendable, Hashable, CustomStringConvertible {
+        case create, update, replace, delete
+        /// A request to the organization's REST API, with this method.
+        case request(method: String)
+
+        init(_ text: String) {
+            switch RowOperation(rawValue: text) {
+            case .create: self = .create
+            case .update: self = .update
+            case .replace: self = .replace
+            case .delete: self = .delete
+            case nil: self = .request(method: text)
+            }
+        }
+
+        public var description: String {
+            switch self {
+            case .create: "create"
+            case .update: "update"
+            case .replace: "replace"
+            case .delete: "delete"
+            case .request(let method): method
+            }
+        }
+    }
+
     /// The mutation's id.
     public let id: UUID
     /// Why it did not take effect.
@@ -25,8 +52,10 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let entityType: String
     /// The text of the row's key: a lower-case UUID, or decimal digits.
     public let key: String?
-    /// `create`, `update`, `replace`, `delete`, or a method.
-    public let operation: String
+    /// The permanent id of its row, in its own JSON kind; nil until the server has given one.
+    public let serverID: JSON?
+    /// What it does.
+    public let operation: Operation
     /// When it was enqueued, by the phone's clock.
     public let createdAt: Date
     /// The reason for the failure.
@@ -52,7 +81,8 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         reason: Reason,
         entityType: String,
         key: String? = nil,
-        operation: String = "update",
+        serverID: JSON? = nil,
+        operation: Operation = .update,
         createdAt: Date = Date(),
         problem: Problem? = nil,
         response: JSON? = nil,
@@ -66,6 +96,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         self.reason = reason
         self.entityType = entityType
         self.key = key
+        self.serverID = serverID
         self.operation = operation
         self.createdAt = createdAt
         self.problem = problem
@@ -89,6 +120,22 @@ extension FailedWrite {
     /// Those of a row.
     public static func fetchAll(_ db: Database, of entityType: String, key: String) throws -> [FailedWrite] {
         try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
+    }
+
+    /// Returns the row as it is shown, with the phone's writes; nil if there is none.
+    ///
+    /// ``SluiceClient/theirs(of:as:in:)`` returns the server's version.
+    ///
+    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type; errors of the record's
+    ///   decoding.
+    public func record<Record: Syncable & FetchableRecord>(as type: Record.Type, in db: Database) throws -> Record? {
+        let sync = Record.sync
+        guard sync.entityType == entityType else {
+            throw SluiceError.configuration("the write is of '\(entityType)' and not of '\(sync.entityType)'")
+        }
+        guard let value = key.flatMap(sync.key.databaseValue(of:)) else { return nil }
+        let (table, column) = (sync.table.quotedDatabaseIdentifier, sync.key.column.quotedDatabaseIdentifier)
+        return try Record.fetchOne(db, sql: "SELECT * FROM \(table) WHERE \(column) = ?", arguments: [value])
     }
 
     /// The oldest ones that the gateway has taken.
@@ -115,7 +162,10 @@ extension FailedWrite {
         try Row.fetchAll(
             db,
             sql: """
-                SELECT * FROM (
+                SELECT m.*, (
+                    SELECT i.server_id FROM sluice_id_mappings i WHERE i.entity_type = m.entity_type AND i.key = m.key
+                ) AS server_id
+                FROM (
                     SELECT id, status, entity_type, key, operation, created_at, error, response,
                         coalesce(edited_payload, payload) AS payload, attempt_count, settle_error, NULL AS device_id,
                         sequence_number
@@ -137,7 +187,8 @@ extension FailedWrite {
         reason = Reason(rawValue: row["status"]) ?? .failed
         entityType = row["entity_type"]
         key = row["key"]
-        operation = row["operation"]
+        serverID = try row.json("server_id")
+        operation = Operation(row["operation"])
         createdAt = Date.fromDatabaseValue(row["created_at"]) ?? .distantPast
         let error = try row.json("error")
         problem = error.map { Problem($0) }

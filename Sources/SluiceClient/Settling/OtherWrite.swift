@@ -27,24 +27,26 @@ struct OtherWrite: Sendable {
                 let type = mutation["entity_type"]?.string, let operation = mutation["operation"]?.string,
                 try !isInOutbox(result.id, db)
             else { continue }
+            func id(_ member: String) -> JSON? { mutation[member].flatMap { $0.isNull ? nil : $0 } }
             try db.execute(
                 sql: """
                     INSERT INTO sluice_others (
-                        id, device_id, sequence_number, status, operation, entity_type, key, created_at, payload, response,
-                        error, attempt_count)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                        id, device_id, sequence_number, status, operation, entity_type, local_id, server_id, created_at,
+                        payload, response, error, attempt_count)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                     ON CONFLICT (id) DO UPDATE SET
-                        status = excluded.status, key = excluded.key, payload = excluded.payload,
+                        status = excluded.status, server_id = excluded.server_id, payload = excluded.payload,
                         response = excluded.response, error = excluded.error, attempt_count = excluded.attempt_count
                     """,
                 arguments: [
                     result.id.wire, device.wire, mutation["sequence_number"]?.int64 ?? 0, result.status.rawValue,
-                    operation, type, try map[type].flatMap { try key(of: mutation, $0, db) },
-                    mutation["created_at"]?.string, mutation["payload"].flatMap { $0.isNull ? nil : $0.text },
+                    operation, type, id("local_id")?.id, id("server_id")?.id, mutation["created_at"]?.string,
+                    mutation["payload"].flatMap { $0.isNull ? nil : $0.text },
                     result.response?.text, result.error?.text, result.attemptCount,
                 ]
             )
         }
+        try findKeys(map, db)
     }
 
     private static func isInOutbox(_ id: UUID, _ db: Database) throws -> Bool {
@@ -55,13 +57,28 @@ struct OtherWrite: Sendable {
         ) ?? false
     }
 
-    private static func key(of mutation: JSON, _ entity: EntitySync, _ db: Database) throws -> String? {
-        func id(_ member: String) -> JSON? { mutation[member].flatMap { $0.isNull ? nil : $0 } }
-        let type = entity.entityType
-        if let id = id("server_id"), let known = try IDMapping.of(type, serverID: id, db) { return known.key }
+    /// Finds the rows of this phone that the writes are of, which a pull may have brought since.
+    static func findKeys(_ map: EntityMap, _ db: Database) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT id, entity_type, local_id, server_id FROM sluice_others WHERE key IS NULL"
+        )
+        for row in rows {
+            guard let entity = map[row["entity_type"]],
+                let key = try key(entity, localID: row.json("local_id"), serverID: row.json("server_id"), db)
+            else { continue }
+            try db.execute(
+                sql: "UPDATE sluice_others SET key = ? WHERE id = ?",
+                arguments: [key, row["id"] as String]
+            )
+        }
+    }
+
+    private static func key(_ entity: EntitySync, localID: JSON?, serverID: JSON?, _ db: Database) throws -> String? {
+        if let serverID, let known = try IDMapping.of(entity.entityType, serverID: serverID, db) { return known.key }
         // a number is the other device's
-        guard entity.idSpace != .device, let id = id("local_id") else { return nil }
-        return try IDMapping.of(type, clientID: id, db)?.key
+        guard entity.idSpace != .device, let localID else { return nil }
+        return try IDMapping.of(entity.entityType, clientID: localID, db)?.key
     }
 
     static func fetch(_ id: UUID, _ db: Database) throws -> OtherWrite? {

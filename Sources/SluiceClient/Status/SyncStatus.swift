@@ -41,6 +41,17 @@ public struct SyncStatus: Sendable, Hashable {
         /// `reason` is as in `docs/api.md` (`conflict`, `failure`, `circuit_open`, `back_off`, `no_upstream`,
         /// `blocked`); `mutations` are those that stop it.
         case queue(reason: String, mutations: [UUID])
+
+        /// What is blocked.
+        public enum Scope: Sendable, Hashable {
+            /// This device synchronizes nothing.
+            case device
+            /// Writes of all devices of the user wait at the gateway; pulls continue.
+            case user
+        }
+
+        /// What is blocked.
+        public var scope: Scope { if case .queue = self { .user } else { .device } }
     }
 
     /// What is being done now.

@@ -1,5 +1,7 @@
+public import Foundation
+
 /// The errors of the library, in addition to the database's own.
-public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
+public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvertible {
     /// The entities or the database are unsuitable for the client: a programming error, which the app's first run
     /// shows.
     case configuration(String)
@@ -21,6 +23,8 @@ public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
     case signedOut
     /// The row was deleted, here or by another user.
     case deleted(entityType: String, key: String)
+
+    public var errorDescription: String? { description }
 
     public var description: String {
         switch self {

@@ -35,6 +35,7 @@ extension SyncWorker {
                 noteProgress()
                 if isApplied, page.isUpToDate {
                     try await refreshHeld()
+                    try await write { [map] db, _ in try OtherWrite.findKeys(map, db) }
                     notePulled()
                     return
                 }

@@ -118,7 +118,7 @@ struct FleetEdit: Sendable {
         try change(&record)
         record.mark = mark
         try record.update(db)
-        return try client.enqueue(.update(record, options), in: db)
+        return try client.enqueue(.update(record, options: options), in: db)
     }
 
     private func delete<Record: Marked>(_ type: Record.Type, _ db: Database, _ client: SluiceClient) throws -> UUID? {
