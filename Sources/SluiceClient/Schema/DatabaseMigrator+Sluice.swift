@@ -13,32 +13,28 @@ extension DatabaseMigrator {
     ///     migrator.registerMigration("contacts") { db in … }
     public mutating func registerSluiceMigrations() {
         registerMigration("sluice 1: outbox, ids, base") { db in try db.execute(sql: Self.outboxIDsBase) }
-        registerMigration("sluice 2: writes of other devices") { db in try db.execute(sql: Self.others) }
+        registerMigration("sluice 2: writes of other devices") { db in try Self.createOthers(db) }
     }
 
-    private static let others = """
-        -- Writes that other devices of the user left, and that need a decision: copies of what the gateway has.
-        CREATE TABLE sluice_others (
-            id TEXT PRIMARY KEY,
-            device_id TEXT NOT NULL,
-            sequence_number INTEGER NOT NULL,
-            status TEXT NOT NULL CHECK (status IN ('failed', 'conflict')),
-            operation TEXT NOT NULL,
-            entity_type TEXT NOT NULL,
-            -- the key of this phone's row, if it has one
-            key TEXT,
-            -- the entity as the other device named it: JSON of the one or the other
-            local_id TEXT,
-            server_id TEXT,
-            created_at TEXT,
-            payload TEXT,
-            response TEXT,
-            error TEXT,
-            attempt_count INTEGER,
-            -- why a decision about it was not accepted
-            settle_error TEXT
-        ) WITHOUT ROWID;
-        """
+    /// Copies of writes that other devices of the user left, and that need a decision.
+    private static func createOthers(_ db: Database) throws {
+        try db.create(table: "sluice_others", options: .withoutRowID) { table in
+            table.primaryKey("id", .text)
+            table.column("device_id", .text).notNull()
+            table.column("sequence_number", .integer).notNull()
+            table.column("status", .text).notNull().check(sql: "status IN ('failed', 'conflict')")
+            table.column("operation", .text).notNull()
+            table.column("entity_type", .text).notNull()
+            // of this phone's row, if it has one
+            table.column("key", .text)
+            // the entity as the other device named it: JSON of the one or the other
+            for name in ["local_id", "server_id"] { table.column(name, .text) }
+            for name in ["created_at", "payload", "response", "error"] { table.column(name, .text) }
+            table.column("attempt_count", .integer)
+            // why a decision about it was refused
+            table.column("settle_error", .text)
+        }
+    }
 
     private static let outboxIDsBase = """
         -- This installation: one row.

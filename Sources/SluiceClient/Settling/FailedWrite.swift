@@ -122,7 +122,7 @@ extension FailedWrite {
         try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
     }
 
-    /// Returns the row as it is shown, with the phone's writes; nil if there is none.
+    /// Returns the row as it is shown, with the phone's writes; nil if the table does not have it.
     ///
     /// ``SluiceClient/theirs(of:as:in:)`` returns the server's version.
     ///
