@@ -14,14 +14,19 @@ public protocol NetworkMonitor: Sendable {
 
     /// The system's monitor.
     struct SystemNetworkMonitor: NetworkMonitor {
+        /// Unchecked, since not every SDK declares the monitor as `Sendable`; its methods may be called on any thread.
+        private struct Path: @unchecked Sendable {
+            let monitor = NWPathMonitor()
+        }
+
         func connections() -> AsyncStream<Void> {
             AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-                let monitor = NWPathMonitor()
-                monitor.pathUpdateHandler = { path in
+                let path = Path()
+                path.monitor.pathUpdateHandler = { path in
                     if path.status == .satisfied { continuation.yield() }
                 }
-                continuation.onTermination = { _ in monitor.cancel() }
-                monitor.start(queue: .global())
+                continuation.onTermination = { _ in path.monitor.cancel() }
+                path.monitor.start(queue: .global())
             }
         }
     }
