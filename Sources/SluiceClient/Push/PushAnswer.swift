@@ -39,7 +39,7 @@ struct PushAnswer {
         var isAny = false
         for result in answer.results.compactMap(MutationResult.init) where result.isNumberUsed {
             guard let date = created[result.id].flatMap(Date.init(rfc3339:)), date > moment else { continue }
-            isAny = try settling.resubmit(result.id) || isAny
+            isAny = try settling.resubmitUndecided(result.id) || isAny
         }
         return isAny
     }

@@ -62,8 +62,7 @@ struct Settling {
                     arguments: [endpoint, id.wire]
                 )
             }
-            _ = try resubmit(id)
-            return
+            try resubmit([row.sequence] + rejected(becauseOf: row), from: row.sequence)
         default: throw SluiceError.stateForbids("a write that is \(status) cannot be retried")
         }
         try show(row)
@@ -77,12 +76,17 @@ struct Settling {
 
     /// Sends a rejected write again, unchanged, under a new number.
     ///
-    /// - Returns: false if it is not rejected, or no longer.
-    func resubmit(_ id: UUID) throws -> Bool {
+    /// - Returns: false if it is not rejected, or no longer, or if a person has decided about it.
+    func resubmitUndecided(_ id: UUID) throws -> Bool {
+        let isUndecided = try Bool.fetchOne(
+            db,
+            sql: "SELECT is_shown AND \(WriteStatus.needsDecision) FROM sluice_mutations WHERE id = ?",
+            arguments: [id.wire]
+        )
+        guard isUndecided ?? false else { return false }
         let (row, status) = try mutation(id)
         guard status == "rejected" else { return false }
         try resubmit([row.sequence] + rejected(becauseOf: row), from: row.sequence)
-        try show(row)
         return true
     }
 
