@@ -9,13 +9,15 @@ struct GatewayClient: Sendable {
     let url: URL
     let session: URLSession
     let tokens: TokenKeeper
-    /// Seconds that a response may take, in addition to the time that the gateway was asked to hold it.
-    let timeout: TimeInterval
+    /// The number of seconds for which a request may receive nothing.
+    let idleTimeout: TimeInterval
+    /// The number of seconds for which a request may take.
+    let totalTimeout: TimeInterval
     /// Refuses a token of another user than the database's.
     let check: @Sendable (_ token: String) async throws -> Void
 
-    /// - Throws: `CancellationError`, and ``SluiceError/otherAccount``. All results of the network, the gateway and the
-    ///   app's token are replies.
+    /// - Throws: `CancellationError`, ``SluiceError/otherAccount``, ``SluiceError/signedOut``. All results of the network,
+    ///   the gateway and the app's token are replies.
     func send(_ request: GatewayRequest) async throws -> Reply {
         var refused: String?
         for _ in 0..<2 {
@@ -36,9 +38,9 @@ struct GatewayClient: Sendable {
     }
 
     private func send(_ request: GatewayRequest, token: String) async throws -> Reply {
-        let urlRequest = try request.urlRequest(to: url, token: token, timeout: timeout)
+        let urlRequest = try request.urlRequest(to: url, token: token, timeout: idleTimeout)
         do {
-            let (data, response) = try await session.answer(to: urlRequest)
+            let (data, response) = try await session.answer(to: urlRequest, within: totalTimeout)
             guard let response = response as? HTTPURLResponse else { return .again(Trouble(text: "no HTTP")) }
             return Reply.of(
                 status: response.statusCode,

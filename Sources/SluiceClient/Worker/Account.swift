@@ -4,7 +4,8 @@ import GRDB
 /// Whose database it is: that of the first token that was used with it.
 enum Account {
     /// - Parameter device: that of the database when the client was made: after a sign-out it is another one.
-    /// - Throws: ``SluiceError/otherAccount`` for a token that names another user.
+    /// - Throws: ``SluiceError/otherAccount`` for a token that names another user, ``SluiceError/signedOut`` if the
+    ///   database is no longer that device's.
     static func check(_ token: String, _ database: any DatabaseWriter, _ device: UUID) async throws {
         guard let owner = TokenOwner.of(token) else { return }
         // asked before each request: only the first token of a database is written down
@@ -18,6 +19,7 @@ enum Account {
                 return try account(db, device)
             }
         }
+        guard let known else { throw SluiceError.signedOut }
         guard known == owner else { throw SluiceError.otherAccount }
     }
 

@@ -31,8 +31,11 @@ extension SyncWorker {
                 guard let page = ChangesPage(answer), page.isUpToDate || page.next != feed.cursor else {
                     throw Stop.again(Trouble(text: "a malformed page of changes"))
                 }
-                if try await apply(page, feed, numbers), page.isUpToDate {
+                let isApplied = try await apply(page, feed, numbers)
+                noteProgress()
+                if isApplied, page.isUpToDate {
                     try await refreshHeld()
+                    try await write { [map] db, _ in try OtherWrite.findKeys(map, db) }
                     notePulled()
                     return
                 }
@@ -40,8 +43,13 @@ extension SyncWorker {
                 // once a turn: otherwise a gateway that refuses all of its cursors would be asked without end
                 guard !hasStartedOver else { throw Stop.again(Trouble(text: problem.description)) }
                 hasStartedOver = true
+                // a gateway that was restored from a backup may have lost writes of this phone: without them, the end of
+                // the new pull would remove their rows
+                hasRegistered = false
+                let hasLost = try await register()
                 // what is on the phone stays until the new pull has ended
                 try await write { db, now in try Feed.startOver(types, db, now: now) }
+                if hasLost { try await push() }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }

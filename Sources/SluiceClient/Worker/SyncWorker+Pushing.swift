@@ -3,10 +3,15 @@ import GRDB
 
 /// The stages that carry writes to the gateway.
 extension SyncWorker {
-    /// Registers this device at the gateway once a launch, and reads how far the gateway has accepted the device's
-    /// numbers: a phone that was restored from a backup continues after them.
-    func register() async throws {
-        guard !hasRegistered else { return }
+    /// Registers this device at the gateway, and reads how far the gateway has accepted the device's numbers: a phone
+    /// that was restored from a backup continues after them, and sends a restored gateway what is above them.
+    ///
+    /// It happens at each launch, and when the gateway does not accept its own cursor.
+    ///
+    /// - Returns: whether the gateway has lost writes.
+    @discardableResult
+    func register() async throws -> Bool {
+        guard !hasRegistered else { return false }
         let device = try await write { db, _ in try Device.id(db) }
         switch try await send(GatewayRequest(method: "PUT", path: "/v1/devices/\(device.wire)", body: [:])) {
         case .refused(let problem): throw Stop.blocked(.refused(problem))
@@ -15,21 +20,32 @@ extension SyncWorker {
                 throw Stop.again(Trouble(text: "the answer to a registration has no accepted_sequence"))
             }
             let numbers = answer.nextLocalIDs
-            let suspects = try await write { [map] db, now in
+            let (suspects, hasLost) = try await write { [map] db, now in
                 let known = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
                 if accepted < known {
-                    try Outbox.reopen(above: accepted, db, now: now)
+                    try Self.reopen(above: accepted, map, db, now: now)
                 } else {
                     try Intent.repeatDiscards(above: known, upTo: accepted, db, now: now)
                     try Outbox.note(accepted: accepted, db)
                 }
                 let suspects = try DeviceNumbers(map, db).suspects(numbers)
                 try DeviceNumbers(map, db).raise(to: numbers)
-                return suspects
+                return (suspects, accepted < known)
             }
             for suspect in suspects { try await clear(suspect) }
             hasRegistered = true
+            return hasLost
         }
+    }
+
+    /// Sends again what the gateway has lost, and shows rows that are visible due to these writes.
+    private static func reopen(above watermark: Int64, _ map: EntityMap, _ db: Database, now: Date) throws {
+        try Outbox.reopen(above: watermark, db, now: now)
+        let names = try Row.fetchAll(
+            db,
+            sql: "SELECT DISTINCT entity_type, key FROM sluice_mutations WHERE status = 'queued' AND is_shown"
+        )
+        try ShownRows(map, db, now: now).refresh(names.map { EntityName($0[0], $0[1]) })
     }
 
     /// Gives a row another number of the device, unless the gateway has the row under the one that it has.
@@ -62,6 +78,7 @@ extension SyncWorker {
                 }
             }
             noteSettled(intent.mutationID)
+            noteProgress()
             wantEverything()
         }
     }
@@ -80,6 +97,7 @@ extension SyncWorker {
         switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
         case .ok(let answer):
             try await apply(answer, to: batch)
+            noteProgress()
             limits = configuration.limits
             isPullWanted = true
             expectOutcomes()
@@ -88,11 +106,22 @@ extension SyncWorker {
     }
 
     private func apply(_ answer: JSON, to batch: PushBatch) async throws {
-        let isApplied = try await write { [map] db, now in
-            try PushAnswer(map, db, now: now).apply(answer, to: batch)
+        let keep = configuration.keep.seconds
+        let mayRenumber = mayRenumber()
+        let (isApplied, isRenumbered) = try await write { [map] db, now in
+            let push = PushAnswer(map, db, now: now)
+            guard try push.apply(answer, to: batch) else { return (false, false) }
+            let moment = now.addingTimeInterval(-keep)
+            return (true, try mayRenumber && push.renumber(answer, batch, writtenAfter: moment))
         }
         guard isApplied else { throw Stop.again(Trouble(text: "an answer to a push that is not what it should be")) }
-        noteQueue(answer["held_by"])
+        try await noteQueue(answer["held_by"])
+        if isRenumbered {
+            // the other phone may have used numbers of rows, too
+            noteRenumbering()
+            hasRegistered = false
+            try await register()
+        }
         await readCut(answer.results.compactMap(MutationResult.init))
     }
 
@@ -112,15 +141,14 @@ extension SyncWorker {
     }
 
     /// What keeps the user's queue at the gateway from running.
-    private func noteQueue(_ hold: JSON?) {
-        let blocker = hold?["reason"]?.string.map { reason in
-            let ids = hold?["mutation_ids"]?.array ?? []
-            return SyncStatus.Blocker.queue(
-                reason: reason,
-                mutations: ids.compactMap { $0.string.flatMap(UUID.init(text:)) }
-            )
-        }
+    private func noteQueue(_ hold: JSON?) async throws {
+        queueNotedAt = turnBegan
+        let ids = (hold?["mutation_ids"]?.array ?? []).compactMap { $0.string.flatMap(UUID.init(text:)) }
+        let blocker = hold?["reason"]?.string.map { SyncStatus.Blocker.queue(reason: $0, mutations: ids) }
         status.update { $0.blockedBy = blocker }
+        // another device has left what stops the queue: its copy makes it possible to settle that here
+        guard let reason = hold?["reason"]?.string, ["conflict", "failure"].contains(reason) else { return }
+        if try await write({ db, _ in try OtherWrite.isAnyUnknown(ids, db) }) { wantOthers() }
     }
 
     /// A push that was refused whole (`docs/clients.md`, the answer to a request).
@@ -133,7 +161,7 @@ extension SyncWorker {
             guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
                 throw Stop.again(Trouble(text: problem.description))
             }
-            try await write { db, now in try Outbox.reopen(above: expected, db, now: now) }
+            try await write { [map] db, now in try Self.reopen(above: expected, map, db, now: now) }
         case "payload_too_large" where batch.rows.count > 1:
             limits.entries = max(1, batch.rows.count / 2)
             limits.bytes = max(1, limits.bytes / 2)
@@ -152,13 +180,18 @@ extension SyncWorker {
     /// Reads the outcomes of accepted mutations by pushing them again: the gateway returns their states.
     func recheck() async throws {
         try await askAfterStopped()
-        guard isRecheckDue else { return }
+        if isRecheckDue { try await recheckOpen() }
+        try await readQueue()
+    }
+
+    private func recheckOpen() async throws {
         var (after, isOpen, hasChanged): (Int64, Bool, Bool) = (0, false, false)
         while let batch = try await write({ [after, limits] db, _ in try PushBatch.open(after: after, limits, db) }) {
             after = batch.rows.last?.sequence ?? .max
             switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
             case .ok(let answer):
                 try await apply(answer, to: batch)
+                noteProgress()
                 let statuses = (answer["results"]?.array ?? []).compactMap(MutationResult.init).map(\.status)
                 isOpen = isOpen || statuses.contains { $0.isOpen }
                 hasChanged = hasChanged || statuses.contains { !$0.isOpen }
@@ -177,6 +210,7 @@ extension SyncWorker {
     private func askAfterStopped() async throws {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
+        areOthersWanted = false
         for id in try await write({ db, _ in try FailedWrite.someThatWereTaken(db) }) {
             guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
                 let result = MutationResult(answer), result.id == id, ![.failed, .conflict].contains(result.status)
@@ -185,6 +219,32 @@ extension SyncWorker {
             isPullWanted = true
             noteSettled(id)
         }
+        try await readOtherDevices()
+    }
+
+    /// Reads what the user's other devices left for a person to decide.
+    private func readOtherDevices() async throws {
+        var request = GatewayRequest(path: "/v1/mutations")
+        var mutations: [JSON] = []
+        var cursor: String?
+        for _ in 0..<10 {
+            request.query = [URLQueryItem(name: "status", value: "failed,conflict")]
+            if let cursor { request.query.append(URLQueryItem(name: "cursor", value: cursor)) }
+            guard case .ok(let answer) = try await send(request), let page = answer["mutations"]?.array else { return }
+            mutations += page
+            cursor = answer["next"]?.string
+            if cursor == nil { break }
+        }
+        try await write { [mutations, map] db, _ in try OtherWrite.replaceAll(mutations, map, db) }
+    }
+
+    /// Reads whether the user's queue is still stopped, unless a push of this turn has returned that.
+    private func readQueue() async throws {
+        guard case .queue = status.status.blockedBy, queueNotedAt != turnBegan,
+            case .ok(let answer) = try await send(GatewayRequest(path: "/v1/backlog")),
+            let lane = answer["lane"]?.object
+        else { return }
+        try await noteQueue(lane["held_by"])
     }
 
     /// What was decided about one may free, or end, others.
