@@ -20,9 +20,15 @@ extension PushAnswer: AnswerBody {
 }
 
 extension PushAnswer {
-    /// The maximum number of bytes of the response; 0 if it has no large entities and no bodies of upstreams.
-    package var estimatedBytes: Int {
-        let contents = verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) }
-        return contents == 0 ? 0 : WorkCost.answer(entries: verdicts.count) + min(contents, contentRoom)
+    /// The maximum number of bytes of the response.
+    package var estimatedBytes: Int { leastBytes + min(contentBytes, contentRoom) }
+
+    /// The maximum number of bytes of the response without its large parts.
+    package var leastBytes: Int {
+        let long = mappings.reduce(0) { $0 + max(0, ($1.serverID?.text.utf8.count ?? 0) - AnswerHold.mapping / 2) }
+        return WorkCost.answer(entries: verdicts.count, mappings: mappings.count) + long
     }
+
+    /// The bytes of its large parts, some of which the response may leave out.
+    package var contentBytes: Int { verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) } }
 }

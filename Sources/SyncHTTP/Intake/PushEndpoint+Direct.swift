@@ -16,7 +16,9 @@ extension PushEndpoint {
             (try? MediaType.requireJSON(exchange.headers)) != nil,
             let room = PushRoom(exchange.body.count, of: exchange.user, bodies, gate)
         else { return false }
-        guard let push = try? PushRequest(body: exchange.body, limits: limits) else {
+        guard let push = try? PushRequest(body: exchange.body, limits: limits),
+            exchange.hold.offers(WorkCost.answer(to: push))
+        else {
             room.leave()
             return false
         }
@@ -32,11 +34,14 @@ extension PushEndpoint {
                 complete(result, exchange, preferences)
             }
         }
-        if !hasBegun { room.leave() }
+        if !hasBegun {
+            room.leave()
+            exchange.hold.leave()
+        }
         return hasBegun
     }
 
-    /// Responds; if a committed push requires a further read, after that.
+    /// Responds; after a further read or a wait for room, if a committed push requires it.
     private func complete(
         _ result: Result<PushAnswer, Problem>,
         _ exchange: DirectExchange,
@@ -45,17 +50,31 @@ extension PushEndpoint {
         switch result {
         case .failure(let problem):
             exchange.reply(.failure(refused(problem, preferences)))
-        case .success(let answer) where store.pushes.isComplete(answer):
-            exchange.reply(.success(accepted(answer.fitting(exchange.hold), preferences)))
         case .success(let answer):
+            if store.pushes.isComplete(answer), let fitting = answer.fittingAtOnce(exchange.hold) {
+                exchange.reply(.success(accepted(fitting, preferences)))
+                return
+            }
             Task(executorPreference: EventLoopExecutor(exchange.eventLoop)) {
-                let answer = await LogContext.$current.withValue(exchange.context) {
-                    await store.pushes.completed(answer, of: exchange.user)
+                let result = await LogContext.$current.withValue(exchange.context) {
+                    await completed(answer, exchange)
                 }
                 exchange.eventLoop.execute {
-                    exchange.reply(.success(accepted(answer.fitting(exchange.hold), preferences)))
+                    switch result {
+                    case .success(let answer): exchange.reply(.success(accepted(answer, preferences)))
+                    case .failure(let problem): exchange.reply(.failure(refused(problem, preferences)))
+                    }
                 }
             }
+        }
+    }
+
+    private func completed(_ answer: PushAnswer, _ exchange: DirectExchange) async -> Result<PushAnswer, Problem> {
+        let completed = await store.pushes.completed(answer, of: exchange.user)
+        do {
+            return .success(try await completed.fitting(exchange.hold))
+        } catch {
+            return .failure(error)
         }
     }
 }

@@ -30,10 +30,15 @@ package struct PushEndpoint: Sendable {
                 let answer = try await withPush(body, of: exchange) {
                     try await commit($0, exchange, caller, preferences)
                 }
-                // a committed push needs its body no more, however long the response is held
-                return (waits(for: answer, preferences) ? answer.withoutBody() : answer).fitting(exchange.hold)
+                guard waits(for: answer, preferences) else { return try await answer.fitting(exchange.hold) }
+                // a committed push needs its body no more, and no room as long as its response is small
+                guard answer.isLarge else {
+                    exchange.hold.leave()
+                    return answer.withoutBody()
+                }
+                return try await answer.withoutBody().fitting(exchange.hold)
             }
-            return reply(to: await settle(committed, exchange, caller, preferences), preferences)
+            return reply(to: try await settle(committed, exchange, caller, preferences), preferences)
         } catch {
             throw refused(error, preferences)
         }
@@ -83,6 +88,8 @@ package struct PushEndpoint: Sendable {
         _ caller: Caller,
         _ preferences: Preferences
     ) async throws -> PushAnswer {
+        // before the commit, after which a lack of room may refuse nothing
+        try await exchange.hold.extend(to: WorkCost.answer(to: push))
         let answer = try await store.pushes.submit(
             push,
             organization: caller.organization,
@@ -107,12 +114,14 @@ package struct PushEndpoint: Sendable {
     /// Waits if the caller asked for it.
     ///
     /// The push stays accepted, so a wait that ends early, or for which there is no room, is no failure.
+    ///
+    /// - Throws: `overloaded` if there is no room for the response afterwards; a repetition of the push gets it.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,
         _ caller: Caller,
         _ preferences: Preferences
-    ) async -> PushAnswer {
+    ) async throws(Problem) -> PushAnswer {
         guard let wait = preferences.wait, waits(for: answer, preferences) else { return answer }
         let settled = try? await ClientPresence.whileWaited(on: exchange) {
             try await store.mutations.refresh(
@@ -122,7 +131,7 @@ package struct PushEndpoint: Sendable {
                 wait: wait
             )
         }
-        return (settled ?? answer).fitting(exchange.hold)
+        return try await (settled ?? answer).fitting(exchange.hold)
     }
 
     private func reply(to answer: PushAnswer, _ preferences: Preferences) -> Answer {
@@ -160,13 +169,28 @@ package struct PushEndpoint: Sendable {
 }
 
 extension PushAnswer {
-    /// Returns the response with as much of its contents as there is room for.
+    /// Returns the response with as much of its contents as there is room for; nil if there is none even without them.
     ///
-    /// The results of a committed push are returned in any case, and a client can read each mutation separately.
-    package func fitting(_ hold: AnswerHold) -> PushAnswer {
-        let bytes = estimatedBytes
-        // a push that waits reserves nothing as long as its response is small
-        if bytes == 0 || hold.offers(bytes) { return self }
+    /// A client can read each mutation separately.
+    package func fittingAtOnce(_ hold: AnswerHold) -> PushAnswer? {
+        if hold.offers(contentBytes == 0 ? leastBytes : estimatedBytes) { return self }
+        let answer = withoutLarge
+        return hold.offers(answer.leastBytes) ? answer : nil
+    }
+
+    /// Returns the response with as much of its contents as there is room for, once there is room for the rest.
+    ///
+    /// - Throws: `overloaded` if room did not come in time. The push stays accepted, and a repetition gets its results.
+    package func fitting(_ hold: AnswerHold) async throws(Problem) -> PushAnswer {
+        if let answer = fittingAtOnce(hold) { return answer }
+        try await hold.extend(to: leastBytes)
+        return withoutLarge
+    }
+
+    /// Whether it has contents, or more id mappings than a response without a reservation may have.
+    fileprivate var isLarge: Bool { contentBytes > 0 || mappings.count * AnswerHold.mapping > AnswerHold.small }
+
+    private var withoutLarge: PushAnswer {
         var answer = withoutContents()
         answer.contentRoom = 0
         return answer

@@ -1,7 +1,9 @@
 import JSONText
 import SyncModel
 
-/// Decides which entities and which bodies of upstreams one response contains, so that its size has a bound.
+/// Decides which entities, bodies of upstreams and lists of blockers one response contains.
+///
+/// This bounds the size of the response.
 ///
 /// A response contains an entity's `current` once. A later error about the same state has a pointer to it
 /// (`current_at`). An error about another state, or without room left in the response, has a mark (`current_omitted`).
@@ -49,6 +51,6 @@ package struct AnswerContents {
 extension MutationRecord {
     /// The bytes of the mutation's large members in a response, in addition to its names and times.
     package var contentBytes: Int {
-        [error?.count ?? 0, responseBody?.count ?? 0].filter { $0 > WorkBounds.small }.reduce(0, +)
+        [error?.count ?? 0, responseBody?.count ?? 0, blockerBytes].filter { $0 > WorkBounds.small }.reduce(0, +)
     }
 }

@@ -27,7 +27,13 @@ extension MutationRecord {
         writer.member("etag", etag)
         writer.member("attempt_count", Int64(attemptCount))
         writer.member("next_retry_at", nextRetryAt?.rfc3339)
-        writer.member("blocked_by", status == .blocked ? dependsOn : [])
+        let blockers = status == .blocked ? dependsOn : []
+        if contents.takes(blockerBytes) {
+            writer.member("blocked_by", blockers)
+        } else {
+            writer.member("blocked_by", Array(blockers.prefix(WorkBounds.blockers)))
+            omitted.append("blocked_by")
+        }
         writer.member("resolution", resolution?.rawValue)
         writer.name("response")
         let showsBody = responseBody.map { contents.takes($0.count) } ?? true

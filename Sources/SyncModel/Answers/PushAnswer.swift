@@ -43,7 +43,7 @@ public struct PushAnswer: Sendable {
     /// not find out.
     public var hold: LaneHold?
 
-    /// Bytes of entities and of upstreams' bodies that the answer has room for.
+    /// Bytes of entities, of upstreams' bodies and of lists of blockers that the answer has room for.
     public var contentRoom = WorkBounds.answer
 
     /// The rest of the user's quota; nil where the user has no quota.
@@ -71,7 +71,7 @@ public struct PushAnswer: Sendable {
         return answer
     }
 
-    /// The same answer without large errors and bodies of upstreams.
+    /// The same answer without large errors, bodies of upstreams and long lists of blockers.
     public func withoutContents() -> PushAnswer {
         var answer = self
         answer.verdicts = verdicts.map { verdict in

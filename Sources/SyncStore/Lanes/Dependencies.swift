@@ -8,4 +8,7 @@ package enum Dependencies {
                 THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
                 ELSE m.depends_on END
         """
+
+    /// The first of them.
+    package static func first(_ count: Int) -> String { "(\(open))[1:\(count)]" }
 }

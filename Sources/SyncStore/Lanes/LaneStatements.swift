@@ -147,12 +147,9 @@ enum LaneStatements {
                 AND x.mutation_id = k.mutation_id AND coalesce(x.server_id, x.same_as) IS NULL
             OFFSET 0
         ) r
-        LEFT JOIN LATERAL (
-            SELECT x.local_id FROM local_ids x
-            WHERE x.organization_id = k.organization_id AND x.entity_type = r.entity_type
-                AND x.server_id = k.server_id AND x.user_id = k.user_id AND x.device_id = r.device_id
-            OFFSET 0
-        ) o ON true
+        LEFT JOIN LATERAL \(LocalIDStatements.ofServer(
+            "k.server_id", type: "r.entity_type", device: "r.device_id", user: "k.user_id",
+            organization: "k.organization_id")) o ON true
         ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
         SET server_id = excluded.server_id, same_as = excluded.same_as,
             server_id_is_integer = excluded.server_id_is_integer

@@ -3,7 +3,7 @@ import Postgres
 /// The statements by which a group of pushes reads and writes local ids.
 ///
 /// They follow ``GroupStatements``.
-enum LocalIDStatements {
+package enum LocalIDStatements {
     /// Where local ids lead, one row for each requested id.
     ///
     /// The last column is true if an unconfirmed pull may have assigned an id that leads nowhere. An id whose create
@@ -33,6 +33,33 @@ enum LocalIDStatements {
         ) l ON true
         """
     )
+
+    /// The local id of an entity on a device, as a subquery for LATERAL that uses the index by server ids.
+    ///
+    /// An equality for each column would suit the primary key as well. Without statistics a plan may choose that, and
+    /// then each look-up reads all ids of the device. Only one index has the order of this comparison.
+    package static func ofServer(
+        _ id: String,
+        type: String,
+        device: String,
+        user: String,
+        organization: String
+    ) -> String {
+        """
+        (
+                SELECT s.* FROM (
+                    SELECT z.* FROM local_ids z
+                    WHERE z.organization_id = \(organization) AND z.server_id IS NOT NULL
+                        AND (z.user_id, z.device_id, z.entity_type, z.server_id) >= (\(user), \(device), \(type), \(id))
+                    ORDER BY z.user_id, z.device_id, z.entity_type, z.server_id
+                    LIMIT 1
+                ) s
+                WHERE s.user_id = \(user) AND s.device_id = \(device) AND s.entity_type = \(type)
+                    AND s.server_id = \(id)
+                OFFSET 0
+            )
+        """
+    }
 
     /// Unconfirmed assignments of pulls to devices: whole pages.
     static let pages = Statement(

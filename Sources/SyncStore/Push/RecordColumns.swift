@@ -25,15 +25,30 @@ package enum RecordColumns {
                 OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
             """
         let (response, error) = ("CASE WHEN \(fits) THEN m.response_body END", "CASE WHEN \(fits) THEN m.error END")
+        let first = Dependencies.first(WorkBounds.blockers)
+        let blockers = "CASE WHEN \(fits) THEN \(Dependencies.open) ELSE \(first) END"
+        let columns = MutationColumn.list(
+            of: .record,
+            except: ["depends_on": blockers, "response_body": response, "error": error]
+        )
         return """
-            \(MutationColumn.list(of: .record, except: ["response_body": response, "error": error])), \
+            \(columns), \
             NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
-            NOT \(fits) AND m.error IS NOT NULL AS lacks_error
+            NOT \(fits) AND m.error IS NOT NULL AS lacks_error, \
+            NOT \(fits) AND m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(WorkBounds.blockers)
+                AS lacks_blockers
             """
     }
 
-    /// The bytes of a mutation's contents, for a table that is called `x`.
-    package static let bytes = "(\(RowBytes.of("x.response_body")) + \(RowBytes.of("x.error")))::int8 AS bytes"
+    /// The bytes of a mutation's contents and blockers, for a table that is called `x`.
+    package static let bytes = "(\(contentBytes(of: "x")))::int8 AS bytes"
+
+    static func contentBytes(of table: String) -> String {
+        """
+        \(RowBytes.of("\(table).response_body")) + \(RowBytes.of("\(table).error"))
+            + \(RowBytes.ofIDs("\(table).depends_on"))
+        """
+    }
 
     /// Reads the columns of ``bounded(by:all:)``.
     package static func boundedRecord(_ row: inout RowReader, _ seal: LaneSeal) throws -> MutationRecord {
@@ -41,6 +56,7 @@ package enum RecordColumns {
         var omitted: [String] = []
         if try row.bool("lacks_response") { omitted.append("response") }
         if try row.bool("lacks_error") { omitted.append("error") }
+        if try row.bool("lacks_blockers") { omitted.append("blocked_by") }
         return omitted.isEmpty ? record : record.omitting(omitted)
     }
 

@@ -65,7 +65,7 @@ package struct BacklogReader: Sendable {
             coalesce((
                 SELECT t.is_forwarded FROM entity_types t
                 WHERE t.organization_id = :organization AND t.name = m.entity_type), false) AS is_forwarded,
-            \(BacklogColumns.list), \(Dependencies.open) AS depends_on
+            \(BacklogColumns.list), \(Dependencies.first(WorkBounds.heldBy)) AS depends_on
         FROM lanes x
         LEFT JOIN LATERAL (
             SELECT * FROM (
@@ -126,7 +126,8 @@ package struct BacklogReader: Sendable {
         "backlog_positions",
         ["organization", "user", "positions", "head"],
         """
-        SELECT \(BacklogColumns.list), CASE WHEN m.position = :head THEN \(Dependencies.open) ELSE '{}' END AS depends_on
+        SELECT \(BacklogColumns.list), CASE WHEN m.position = :head THEN \(Dependencies.first(WorkBounds.heldBy)) ELSE '{}' END
+            AS depends_on
         FROM unnest(:positions::int8[]) AS k (position)
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x

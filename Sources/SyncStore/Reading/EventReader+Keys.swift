@@ -126,9 +126,9 @@ extension EventReader {
             SELECT u.*
             FROM (
                 SELECT m.change_position, m.position, m.id, NULL::text AS entity_type,
-                    \(RowBytes.of("m.response_body")) + \(RowBytes.of("m.error")) AS bytes
+                    \(RecordColumns.contentBytes(of: "m")) AS bytes
                 FROM (
-                    SELECT x.change_position, x.position, x.id, x.response_body, x.error
+                    SELECT x.change_position, x.position, x.id, x.response_body, x.error, x.depends_on
                     FROM mutations x
                     WHERE x.organization_id = :organization AND x.user_id = :user AND x.change_position >= :from
                         AND (x.change_position, x.position) > (:from, :position)

@@ -12,7 +12,7 @@ package struct MutationDetail: Sendable {
         """
 
     package private(set) var record: MutationRecord
-    /// Whether the page ends with this mutation because of its size, and others follow.
+    /// Whether others follow among those that were read for the page.
     let hasMore: Bool
     package let user: UUID
     package let endpoint: String?

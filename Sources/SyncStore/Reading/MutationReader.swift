@@ -6,7 +6,7 @@ package import SyncModel
 package struct MutationReader: Sendable {
     /// The pause of a waiting reader between two looks, at least.
     static let breath: Duration = .milliseconds(2)
-    /// Bytes of payloads and answers on one page of a list.
+    /// Bytes of one page of a list.
     ///
     /// A page has one mutation at least.
     static let pageBytes: Int64 = 2_097_152
@@ -153,20 +153,19 @@ package struct MutationReader: Sendable {
         """
     )
 
-    /// Reads one mutation more than the page holds. The window counts bytes, so that a page of large payloads ends
-    /// early instead of filling the memory.
+    /// Reads one mutation more than the page holds.
+    ///
+    /// The window counts bytes, so that a page of large mutations ends early instead of filling the memory.
     static let listStatement = Statement(
         "mutations_list",
         ["organization", "user", "after", "statuses", "device", "entity_type", "limit", "bytes"],
         """
         SELECT \(MutationDetail.list), m.has_more
         FROM (
-            SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-                sum(p.bytes) OVER w > :bytes AS has_more
+            SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
+                row_number() OVER w < count(*) OVER () AS has_more
             FROM (
-                SELECT x.*, coalesce(octet_length(x.payload::text), 0)
-                    + coalesce(octet_length(x.response_body::text), 0)
-                    + coalesce(octet_length(x.error::text), 0) AS bytes
+                SELECT x.*, \(MutationColumn.detailBytes) AS bytes
                 FROM mutations x
                 WHERE x.organization_id = :organization AND x.user_id = :user AND x.position > :after
                     AND (cardinality(:statuses::text[]) = 0 OR x.status = ANY (:statuses))
@@ -177,7 +176,7 @@ package struct MutationReader: Sendable {
             ) p
             WINDOW w AS (ORDER BY p.position)
         ) m
-        WHERE m.bytes_before <= :bytes
+        WHERE m.place = 1 OR m.bytes_to <= :bytes
         ORDER BY m.position
         """
     )

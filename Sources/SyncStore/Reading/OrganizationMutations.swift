@@ -87,12 +87,10 @@ extension MutationReader {
         """
         SELECT m.user_id, \(MutationDetail.list), m.has_more
         FROM (
-            SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-                sum(p.bytes) OVER w > :bytes AS has_more
+            SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
+                row_number() OVER w < count(*) OVER () AS has_more
             FROM (
-                SELECT x.*, coalesce(octet_length(x.payload::text), 0)
-                    + coalesce(octet_length(x.response_body::text), 0)
-                    + coalesce(octet_length(x.error::text), 0) AS bytes
+                SELECT x.*, \(MutationColumn.detailBytes) AS bytes
                 FROM mutations x
                 WHERE x.organization_id = :organization AND (x.user_id, x.position) > (:after_user, :after_position)
                     AND (x.user_id, x.position) <= (:to_user, :to_position) AND x.position > 0
@@ -105,7 +103,7 @@ extension MutationReader {
             ) p
             WINDOW w AS (ORDER BY p.user_id, p.position)
         ) m
-        WHERE m.bytes_before <= :bytes
+        WHERE m.place = 1 OR m.bytes_to <= :bytes
         ORDER BY m.user_id, m.position
         """
     )

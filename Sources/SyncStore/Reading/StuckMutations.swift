@@ -37,10 +37,11 @@ struct StuckMutations: Sendable {
         guard records.contains(where: { $0.status == .blocked }) else { return [] }
         let known = StuckSearch(records)
         let unknown = known.unknown
-        guard !unknown.isEmpty else { return known.stuck }
+        let isCut = records.contains { $0.omitted.contains("blocked_by") }
+        guard !unknown.isEmpty || isCut else { return known.stuck }
         do {
             let (stuck, isCut) = try await within(Self.patience) {
-                try await look(known, unknown, LaneKey(organization: organization, user: user))
+                try await look(known, unknown, isCut, LaneKey(organization: organization, user: user))
             }
             metrics.count(isCut ? .cut : .complete)
             return stuck
@@ -54,7 +55,13 @@ struct StuckMutations: Sendable {
         }
     }
 
-    private func look(_ known: StuckSearch, _ unknown: [UUID], _ lane: LaneKey) async throws -> (Set<UUID>, Bool) {
+    /// - Parameter isCut: whether `known` lacks some of the mutations that others wait for.
+    private func look(
+        _ known: StuckSearch,
+        _ unknown: [UUID],
+        _ isCut: Bool,
+        _ lane: LaneKey
+    ) async throws -> (Set<UUID>, Bool) {
         var search = known
         let start = Array(unknown.prefix(Self.startLimit))
         let front = Parameters(of: lane)
@@ -70,7 +77,7 @@ struct StuckMutations: Sendable {
         let found = try results[0].read(StuckSearch.Step.read)
         search.add(found.map(\.step))
         let isCut =
-            start.count < unknown.count || found.count >= start.count + Self.wayLimit || found.contains(where: \.isCut)
+            isCut || start.count < unknown.count || found.count >= start.count + Self.wayLimit || found.contains(where: \.isCut)
         guard isCut, !search.isDecided else { return (search.stuck, false) }
         search.add(troubled: try results[1].read(StuckSearch.Step.read).map(\.step))
         return (search.stuck, !search.isDecided)
@@ -80,7 +87,7 @@ struct StuckMutations: Sendable {
 
     private static let columns = """
         m.id, m.status::text, m.position, m.entity_type, m.local_id, m.local_number, m.server_id::text,
-            m.server_id_is_integer, CASE WHEN m.status = 'blocked' THEN (\(Dependencies.open))[1:\(edgeLimit)] ELSE '{}'::uuid[] END
+            m.server_id_is_integer, CASE WHEN m.status = 'blocked' THEN \(Dependencies.first(edgeLimit)) ELSE '{}'::uuid[] END
                 AS depends_on,
             m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(edgeLimit) AS is_cut
         """

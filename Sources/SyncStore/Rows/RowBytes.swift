@@ -1,3 +1,5 @@
+import SyncModel
+
 /// SQL for the size of a JSON value before it is read.
 enum RowBytes {
     /// The bytes of a nullable column's text.
@@ -10,4 +12,7 @@ enum RowBytes {
         ELSE octet_length(\(column)::text) END, 0)
         """
     }
+
+    /// The bytes of a list of UUIDs as JSON.
+    static func ofIDs(_ column: String) -> String { "\(WorkBounds.listedID) * coalesce(cardinality(\(column)), 0)" }
 }

@@ -8,6 +8,8 @@ package struct MutationColumn: Sendable {
         case record
         /// A ``QueuedMutation``, which dispatch needs.
         case queued
+        /// The rest of a ``MutationDetail``, as far as its size varies.
+        case detail
     }
 
     package enum Content: Sendable {
@@ -85,11 +87,11 @@ package struct MutationColumn: Sendable {
         MutationColumn("server_id_is_integer", "bool", [.record, .queued], isExported: false),
         MutationColumn("max_attempts", "attempt_limit", [.queued]),
         MutationColumn("conflict_resolution", "conflict_strategy", [.queued]),
-        MutationColumn("endpoint", "text", [.queued]),
-        MutationColumn("payload", "json", [.queued], content: .sealed(.payload)),
-        MutationColumn("headers", "json", [.queued], content: .sealed(.headers)),
+        MutationColumn("endpoint", "text", [.queued, .detail]),
+        MutationColumn("payload", "json", [.queued, .detail], content: .sealed(.payload)),
+        MutationColumn("headers", "json", [.queued, .detail], content: .sealed(.headers)),
         MutationColumn("base_version", "whole_number", [.queued]),
-        MutationColumn("dependency_ids", "_uuid"),
+        MutationColumn("dependency_ids", "_uuid", [.detail]),
         MutationColumn("reference_ids", "_uuid", [.queued]),
         MutationColumn("reference_types", "_text", [.queued], isExported: false),
         MutationColumn("priority", "priority"),
@@ -112,7 +114,7 @@ package struct MutationColumn: Sendable {
         MutationColumn("response_status", "int2", [.record]),
         MutationColumn("response_body", "json", [.record], content: .sealed(.responseBody)),
         MutationColumn("error", "json", [.record, .queued], content: .sealed(.error)),
-        MutationColumn("last_error", "text", content: .sealed(.lastError)),
+        MutationColumn("last_error", "text", [.detail], content: .sealed(.lastError)),
         MutationColumn("last_error_code", "int4"),
         MutationColumn("fingerprint", "mutation_fingerprint", [.record], content: .open, isExported: false),
         MutationColumn("fingerprint_places", "bytea", [.record], content: .open, isExported: false),
@@ -134,6 +136,26 @@ package struct MutationColumn: Sendable {
             let other = others.first { $0.key == "\(column.name)" }?.value
             return (other ?? column.value).map { "\($0) AS \(column.name)" } ?? "m.\(column.name)"
         }.joined(separator: ", ")
+    }
+
+    /// SQL of the bytes that the details of a mutation take in a page, for a table that is called `x`.
+    ///
+    /// Each column of a variable size counts, and the rest as ``restBytes``.
+    static let detailBytes = "\(restBytes) + "
+        + all.filter { $0.isShown || !$0.parts.isDisjoint(with: [.record, .detail]) }.compactMap(\.bytes)
+        .joined(separator: " + ")
+
+    /// The bytes of a mutation's names, numbers, ids and times in a page.
+    private static let restBytes = 1_024
+
+    /// SQL of the bytes of the column in a row `x`; nil for a type of one size.
+    private var bytes: String? {
+        switch type {
+        case "json", "text": "coalesce(octet_length(x.\(name)::text), 0)"
+        case "_uuid": RowBytes.ofIDs("x.\(name)")
+        case "bytea", "_text": "coalesce(pg_column_size(x.\(name)), 0)"
+        default: nil
+        }
     }
 
     /// The columns that the details of a mutation show without further code.

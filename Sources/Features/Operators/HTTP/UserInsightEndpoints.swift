@@ -15,7 +15,7 @@ struct UserInsightEndpoints: Sendable {
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
         let (organization, user) = try await store.catalog.owner(of: exchange)
         let lane = LaneKey(organization: organization.id, user: user)
-        try await exchange.hold.enter(AnswerHold.backlog)
+        try await exchange.hold.enter()
         let json = try await OffEventLoop.run {
             let page = try await store.laneListing.page(of: lane, limit: limit, cursor: cursor)
             let backlog = try await store.backlog.backlog(organization: lane.organization, user: lane.user)

@@ -203,10 +203,12 @@ package struct Explanation: Sendable {
                 mutation: backlog.head?.id
             )
         case .blocked:
+            let needed = Words.count(Int64(hold.mutationIDs.count), "mutation")
+            let isCut = hold.mutationIDs.count == WorkBounds.heldBy
             return Finding(
                 .problem,
                 .blocked,
-                "The next mutation waits for \(Words.count(Int64(hold.mutationIDs.count), "mutation")) that did not succeed, "
+                "The next mutation waits for \(isCut ? "at least " : "")\(needed) that did not succeed, "
                     + "the first of them \(first?.lowercased ?? "-").",
                 do: "Settle that mutation; mutations that wait for it then continue.",
                 mutation: first

@@ -13,6 +13,8 @@ package struct LaneListing: Sendable {
         package let responseStatus: Int16?
         /// Since when it is in its status.
         package let changedAt: Timestamp
+        /// Whether others follow it.
+        let hasMore: Bool
     }
 
     package struct Page: Sendable {
@@ -21,6 +23,11 @@ package struct LaneListing: Sendable {
         package let mutations: [Mutation]
         package let next: String?
     }
+
+    /// Ids of mutations that the others on a page wait for.
+    ///
+    /// A page has one mutation at least.
+    private static let blockers = 1_048_576 / WorkBounds.listedID
 
     let pool: Pool
     let failure: StoreFailure
@@ -43,7 +50,7 @@ package struct LaneListing: Sendable {
             let state = try results[0].read { try LaneRows.read(&$0).state }.first
             let found = try results[1].read(Mutation.init)
             let page = Array(found.prefix(limit))
-            let next = found.count > limit ? page.last.map { "l1." + String($0.base.position, radix: 36) } : nil
+            let next = page.last?.hasMore == true ? page.last.map { "l1." + String($0.base.position, radix: 36) } : nil
             return Page(lane: state, mutations: page, next: next)
         } catch {
             throw failure.problem(error, doing: "read a lane")
@@ -71,11 +78,22 @@ package struct LaneListing: Sendable {
         """
         SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.attempt_count,
             m.next_retry_at, m.created_at, m.accepted_at, \(Dependencies.open) AS depends_on, \(EntityName.list),
-            m.error_code, m.error_status, m.changed_at
-        FROM mutations m
-        WHERE m.organization_id = :organization AND m.user_id = :user AND m.synced_at IS NULL AND m.position > :after
+            m.error_code, m.error_status, m.changed_at, m.has_more
+        FROM (
+            SELECT p.*, row_number() OVER w AS place, sum(p.ids) OVER w AS ids_to,
+                row_number() OVER w < count(*) OVER () AS has_more
+            FROM (
+                SELECT x.*, cardinality(x.depends_on) AS ids
+                FROM mutations x
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.synced_at IS NULL
+                    AND x.position > :after
+                ORDER BY x.position
+                LIMIT :limit
+            ) p
+            WINDOW w AS (ORDER BY p.position)
+        ) m
+        WHERE m.place = 1 OR m.ids_to <= \(Self.blockers)
         ORDER BY m.position
-        LIMIT :limit
         """
     )
 
@@ -114,7 +132,8 @@ extension LaneListing.Mutation {
             entity: entity,
             errorCode: try row.optionalString("error_code"),
             responseStatus: try row.optionalInt16("error_status"),
-            changedAt: try row.moment("changed_at")
+            changedAt: try row.moment("changed_at"),
+            hasMore: try row.bool("has_more")
         )
     }
 }

@@ -9,14 +9,16 @@ package final class AnswerHold: Sendable {
     package static let small = 16_384
     /// The bytes reserved for a page before it is read: the limit at which its readers end.
     package static let page = 2_097_152
-    /// The bytes reserved for one mutation: its payload, its response and its error may have a megabyte each.
-    package static let mutation = 3_145_728
+    /// The bytes reserved for one mutation.
+    ///
+    /// Its payload, its response, its error and its list of blockers may have a megabyte each.
+    package static let mutation = 4_194_304
     /// The bytes reserved for a backlog.
     package static let backlog = 262_144
     /// The bytes reserved for a preview, which holds documents and requests while it plans.
     package static let preview = WorkBounds.preview
     /// The bytes reserved for one id mapping.
-    package static let mapping = 256
+    package static let mapping = WorkCost.mapping
 
     private struct State {
         package var user = LaneKey.nobody
@@ -68,14 +70,28 @@ package final class AnswerHold: Sendable {
         state.withLock { $0.isReading = true }
     }
 
-    /// Reserves room for the response if there is enough without waiting.
+    /// Reserves room for a response of so many bytes, with what it holds already, once there is enough.
+    ///
+    /// - Throws: `overloaded` when room did not come in time.
+    package func extend(to bytes: Int) async throws(Problem) {
+        let (missing, user) = missing(of: bytes)
+        guard missing > 0 else { return }
+        try await gate.enter(missing, for: user)
+        state.withLock { $0.held += missing }
+    }
+
+    /// Reserves room for a response of so many bytes, with what it holds already, if there is enough without waiting.
     package func offers(_ bytes: Int) -> Bool {
-        let before = state.withLock { $0 }
-        guard before.held == 0 else { return true }
-        let weight = gate.weight(bytes)
-        guard gate.entersAtOnce(weight, for: before.user) else { return false }
-        state.withLock { $0.held = weight }
+        let (missing, user) = missing(of: bytes)
+        guard missing > 0 else { return true }
+        guard gate.entersAtOnce(missing, for: user) else { return false }
+        state.withLock { $0.held += missing }
         return true
+    }
+
+    private func missing(of bytes: Int) -> (bytes: Int, user: LaneKey) {
+        let weight = bytes > Self.small ? gate.weight(bytes) : 0
+        return state.withLock { (weight - $0.held, $0.user) }
     }
 
     /// Counts the response with its actual size.

@@ -16,13 +16,9 @@ enum PullStatements {
             SELECT e.place + k.first - 2 AS place, y.local_id
             FROM unnest((:ids::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
             -- not = ANY: planned while the table was small, that would always read all ids of the device
-            CROSS JOIN LATERAL (
-                SELECT z.local_id
-                FROM local_ids z
-                WHERE z.organization_id = :organization AND z.user_id = :user AND z.device_id = :device
-                    AND z.entity_type = k.entity_type AND z.server_id = e.server_id
-                OFFSET 0
-            ) y
+            CROSS JOIN LATERAL \(LocalIDStatements.ofServer(
+                "e.server_id", type: "k.entity_type", device: ":device", user: ":user", organization: ":organization"))
+                y
             OFFSET 0
         ) x
         """
