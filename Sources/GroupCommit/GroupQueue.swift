@@ -164,7 +164,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     /// Removes all jobs that wait for a desk.
     ///
-    /// - Parameter organization: only those that lie where its rows are; nil for all.
+    /// - Parameter organization: removes only jobs of the shard that has this organization's rows; nil removes all.
     func drain(at desk: Int, besides organization: UUID? = nil) -> [Job] {
         state.withLock { state in state.giveUp(state.line.drain(at: desk, besides: organization)) }
     }

@@ -44,7 +44,9 @@ public final class SluiceClient: Sendable {
         #else
             private static let listens = true
         #endif
-        /// Ends the back-off while the client is resumed: on Apple's platforms the system's, elsewhere none.
+        /// Reports when a network becomes usable; a resumed client then tries at once.
+    ///
+    /// The default is the system's monitor on Apple's platforms, and nil elsewhere.
         public var networkMonitor: (any NetworkMonitor)? = Configuration.systemMonitor
         #if canImport(Network)
             private static var systemMonitor: (any NetworkMonitor)? { SystemNetworkMonitor() }

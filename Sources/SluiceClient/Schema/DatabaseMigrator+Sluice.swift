@@ -147,7 +147,7 @@ extension DatabaseMigrator {
         ) WITHOUT ROWID;
         CREATE UNIQUE INDEX sluice_id_mappings_by_server_id
             ON sluice_id_mappings (entity_type, server_id) WHERE server_id IS NOT NULL;
-        -- Only client ids that are not the key itself: those are found by the key, and a new row needs no entry here.
+        -- Only client ids that differ from the key. The key finds one that equals it, so most rows need no entry here.
         CREATE UNIQUE INDEX sluice_id_mappings_by_client_id
             ON sluice_id_mappings (entity_type, client_id) WHERE client_id <> key AND client_id <> '"' || key || '"';
 

@@ -3,7 +3,8 @@ import GRDB
 
 /// Whose database it is: that of the first token that was used with it.
 enum Account {
-    /// - Parameter device: that of the database when the client was made: after a sign-out it is another one.
+    /// - Parameter device: the device id that the database had when the client was created; a sign-out gives the
+    ///   database a new one.
     /// - Throws: ``SluiceError/otherAccount`` for a token that names another user, ``SluiceError/signedOut`` if the
     ///   database is no longer that device's.
     static func check(_ token: String, _ database: any DatabaseWriter, _ device: UUID) async throws {

@@ -2,7 +2,7 @@
 package enum KnownUsers {
     /// Tables with the users who have pushed, registered a device or were admitted.
     ///
-    /// A user who was excluded has left what was pushed, and the devices.
+    /// A user whose admission was withdrawn is not in `users`, but is still in `lanes` and `devices` after a push.
     package static let tables = ["users", "lanes", "devices"]
 
     /// Whether a user of an organization (`:organization`) is in one of some tables.

@@ -52,7 +52,7 @@ extension Settlement {
         }
     }
 
-    /// Discards those of some mutations on which none depends that stays.
+    /// Discards the given mutations, except those on which a remaining mutation depends.
     ///
     /// - Parameters:
     ///   - choose: selects from the found mutations; called under the lane's lock.

@@ -123,7 +123,7 @@ import Testing
         try await scene.execute("DROP ROLE \(role)")
     }
 
-    @Test func `accepts foreign tables with other names`() async throws {
+    @Test func `accepts tables of another program whose names differ from the gateway's`() async throws {
         let scene = try await Scene(isMigrated: false)
         try await scene.execute("CREATE TABLE spatial_ref_sys (id int)")
         #expect(try await scene.sluice("migrate", "--partitions", "2").status == 0)
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    /// Tables of another program, a role without privileges: the database's own error message is the most helpful.
+    /// A table of another program has the name of one of the gateway's: the message names it, and nothing is changed.
     @Test func `rejects a database with another program's tables and leaves it unchanged`() async throws {
         let scene = try await Scene(isMigrated: false)
         try await scene.execute("CREATE TABLE users (name text)")

@@ -74,7 +74,7 @@ extension Administration {
         let script = grants.isEmpty ? nil : grants.joined(separator: "; ")
         let change = Self.addReaderStatement(organization: organization, role: role, now: now())
         let isNew = try await bind(change, granting: script) { connection in
-            // an organization that is being purged, or that a concurrent call has bound, gets no grant
+            // no grant if the organization is being purged, or if a concurrent call has bound the role to another one
             let rows = try await connection.run(Self.bindingStatement(role: role))
             guard rows.count > 0 else { return false }
             return try rows.uuid(0, 0) == organization

@@ -18,7 +18,7 @@ package final class ReplicationWorker: LeasedWorker {
         package var placesOfOrganization = 4
         /// Seconds after which a source releases its place if others wait.
         package var turn: Double = 60
-        /// A source that is followed for longer and is due all the same was changed by an operator, in seconds.
+        /// In seconds. An operator has changed a source that is still due after this replica followed it for this long.
         package var settling: Double = 5
         /// How often the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1

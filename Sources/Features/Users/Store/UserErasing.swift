@@ -354,7 +354,7 @@ package struct UserErasing: Sendable {
         }
         try await eraseElsewhere(erasure)
         try await destroyKeys(erasure)
-        // without the other settings, which may be sealed: so far nothing has to be opened
+        // reads only the endpoint: the other settings may be sealed, and no key is needed so far
         let told = try await pool.run([ErasureStatements.endpoint(organization: lane.organization)])[0]
         if told.isEmpty { return try await finish(erasure) }
         return try await move(erasure, to: .telling)
@@ -416,7 +416,7 @@ package struct UserErasing: Sendable {
     }
 
     private func write(_ lock: Query, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
-        // what stays is opened with the newest keys; without master keys, too, as long as nothing has to be
+        // documents that stay are decrypted with the newest keys; a missing master key matters only for such documents
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         return try await pool.transaction { connection in

@@ -18,7 +18,8 @@ package struct RouteTable: Sendable {
 
     /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
     ///
-    /// A literal path wins over a matching template, so add `/a/b` and `/a/{id}` in any order.
+    /// A path without `{` wins over a matching template, so add `/a/b` and `/a/{id}` in any order. Of two matching
+    /// templates the first one wins, so add `/a/{id}/b` before `/a/{id}/{other}`.
     package mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,

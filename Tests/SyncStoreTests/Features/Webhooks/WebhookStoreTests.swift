@@ -246,7 +246,7 @@ import Testing
         #expect(try await gateway.told(kept).count == 1)
     }
 
-    /// Added in the transaction of a push that read the endpoint before it was deleted.
+    /// A push that read the endpoint before its deletion can still add deliveries for it afterwards.
     @Test func `deletes waiting deliveries of a deleted endpoint`() async throws {
         let (gateway, _, endpoint) = try await stage(2)
         try await gateway.execute("DELETE FROM webhook_endpoints")
