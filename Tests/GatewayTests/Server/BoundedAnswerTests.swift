@@ -2,6 +2,7 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -113,7 +114,8 @@ import Testing
         #expect(one.json?["error"]?["current"] != nil)
     }
 
-    @Test func `repetitions and lists of mutations with many dependencies are answered within the limit`() async throws {
+    @Test func `repetitions and lists of mutations with many dependencies are answered within the limit`() async throws
+    {
         let scene = try await Scene()
         let server = try #require(try await scene.ada.push([scene.ada.create()]).results[0]["server_id"]?.string)
         #expect(try await scene.bob.push([scene.bob.change(server: server)]).statuses == ["succeeded"])
@@ -138,7 +140,9 @@ import Testing
         let one = try await scene.ada.get("/v1/mutations/\(drafts[299].id)")
         #expect(one.json?["blocked_by"]?.elements.map { Array($0).count } == 300)
         #expect(one.json?["omitted"] == nil)
-        for page in ["/v1/mutations", scene.admin + "/mutations", scene.admin + "/users/\(scene.ada.user.lowercased)/lane"] {
+        for page in [
+            "/v1/mutations", scene.admin + "/mutations", scene.admin + "/users/\(scene.ada.user.lowercased)/lane",
+        ] {
             let reply =
                 page.hasPrefix("/v1")
                 ? try await scene.ada.get(page + "?limit=1000") : try await scene.operate(.GET, page + "?limit=1000")
