@@ -25,7 +25,7 @@ extension PushAnswer {
 
     /// The maximum number of bytes of the response without its large parts.
     package var leastBytes: Int {
-        let long = mappings.reduce(0) { $0 + max(0, ($1.serverID?.text.utf8.count ?? 0) - AnswerHold.mapping / 2) }
+        let long = mappings.reduce(0) { $0 + max(0, ($1.serverID?.text.utf8.count ?? 0) - WorkCost.mapping / 2) }
         return WorkCost.answer(entries: verdicts.count, mappings: mappings.count) + long
     }
 

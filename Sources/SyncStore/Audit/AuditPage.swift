@@ -12,13 +12,15 @@ package struct AuditPage: Sendable {
     init(_ rows: Rows, limit: Int, window: Int) throws {
         var acts: [AuditRow] = []
         var (looked, last): (Int64, UUID?) = (0, nil)
+        var isCut = false
         for var row in rows {
             looked = try row.int64("looked")
             last = try row.optionalUUID("last")
+            isCut = try row.bool("has_more")
             if let act = try AuditRow(&row) { acts.append(act) }
         }
-        // one more than asked for shows that there are more
-        let hasMore = acts.count > limit
+        // one more than asked for shows that there are more, and so does an end before the last one
+        let hasMore = acts.count > limit || isCut
         self.acts = Array(acts.prefix(limit))
         next = hasMore ? self.acts.last?.id : looked == window ? last : nil
     }

@@ -1,4 +1,5 @@
 package import Postgres
+import SyncModel
 
 /// The statements of the audit.
 ///
@@ -79,16 +80,25 @@ package enum AuditStatements {
                 ORDER BY a.id DESC
                 LIMIT :window
             )
-            SELECT e.looked, e.last, \(AuditRow.list)
+            SELECT e.looked, e.last, coalesce(a.has_more, false) AS has_more, \(AuditRow.list)
             FROM (
                 SELECT (SELECT count(*) FROM looked) AS looked, (SELECT l.id FROM looked l ORDER BY l.id LIMIT 1) AS last
             ) e
             LEFT JOIN LATERAL (
-                SELECT l.* FROM looked l
-                WHERE (:actor::text IS NULL OR l.actor = :actor)
-                    AND (:action::text IS NULL OR l.action = :action)
-                ORDER BY l.id DESC
-                LIMIT :limit + 1
+                SELECT q.* FROM (
+                    SELECT p.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
+                        sum(1024 + octet_length(p.target::text) + coalesce(octet_length(p.outcome::text), 0)) OVER w
+                            AS bytes_to
+                    FROM (
+                        SELECT l.* FROM looked l
+                        WHERE (:actor::text IS NULL OR l.actor = :actor)
+                            AND (:action::text IS NULL OR l.action = :action)
+                        ORDER BY l.id DESC
+                        LIMIT :limit + 1
+                    ) p
+                    WINDOW w AS (ORDER BY p.id DESC)
+                ) q
+                WHERE q.place = 1 OR q.bytes_to <= \(WorkBounds.answer)
             ) a ON true
             ORDER BY a.id DESC
             """

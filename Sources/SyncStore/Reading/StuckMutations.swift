@@ -77,7 +77,8 @@ struct StuckMutations: Sendable {
         let found = try results[0].read(StuckSearch.Step.read)
         search.add(found.map(\.step))
         let isCut =
-            isCut || start.count < unknown.count || found.count >= start.count + Self.wayLimit || found.contains(where: \.isCut)
+            isCut || start.count < unknown.count || found.count >= start.count + Self.wayLimit
+            || found.contains(where: \.isCut)
         guard isCut, !search.isDecided else { return (search.stuck, false) }
         search.add(troubled: try results[1].read(StuckSearch.Step.read).map(\.step))
         return (search.stuck, !search.isDecided)

@@ -141,7 +141,8 @@ package struct MutationColumn: Sendable {
     /// SQL of the bytes that the details of a mutation take in a page, for a table that is called `x`.
     ///
     /// Each column of a variable size counts, and the rest as ``restBytes``.
-    static let detailBytes = "\(restBytes) + "
+    static let detailBytes =
+        "\(restBytes) + "
         + all.filter { $0.isShown || !$0.parts.isDisjoint(with: [.record, .detail]) }.compactMap(\.bytes)
         .joined(separator: " + ")
 

@@ -2,6 +2,7 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -111,6 +112,87 @@ import Testing
         #expect(omitted.allSatisfy { $0["error"]?.isNull == true })
         let one = try await scene.ada.get("/v1/mutations/\(drafts[39].id)")
         #expect(one.json?["error"]?["current"] != nil)
+    }
+
+    @Test func `repetitions and lists of mutations with many dependencies are answered within the limit`() async throws
+    {
+        let scene = try await Scene()
+        let server = try #require(try await scene.ada.push([scene.ada.create()]).results[0]["server_id"]?.string)
+        #expect(try await scene.bob.push([scene.bob.change(server: server)]).statuses == ["succeeded"])
+        let conflict = scene.ada.change(server: server, base: 1)
+        let blocking = (0..<300).map { _ in scene.ada.change(server: server) }
+        #expect(try await scene.ada.push([conflict] + blocking).statuses[1...].allSatisfy { $0 == "blocked" })
+        let ids = "[" + blocking.map { #""\#($0.id)""# }.joined(separator: ",") + "]"
+        let drafts = (0..<300).map { _ in scene.ada.create() }
+        for start in stride(from: 0, to: 300, by: 60) {
+            let part = drafts[start..<start + 60].map { $0.with(["dependency_ids": ids]) }
+            let reply = try await scene.ada.push(part)
+            #expect(reply.statuses == Array(repeating: "blocked", count: 60))
+            #expect(reply.results.allSatisfy { $0["blocked_by"]?.elements.map { Array($0).count } == 300 })
+        }
+        // the repetition names no dependency, and its first answers had 3.5 MB of ids
+        let reply = try await scene.ada.push(drafts)
+        #expect(reply.results.allSatisfy { $0["replayed"]?.bool == true })
+        #expect(reply.body.count < 2_500_000)
+        let cut = reply.results.filter { $0["omitted"]?.elements.map { $0.compactMap(\.string) } == ["blocked_by"] }
+        #expect(cut.count > 100)
+        #expect(cut.allSatisfy { $0["blocked_by"]?.elements.map { Array($0).count } == WorkBounds.blockers })
+        let one = try await scene.ada.get("/v1/mutations/\(drafts[299].id)")
+        #expect(one.json?["blocked_by"]?.elements.map { Array($0).count } == 300)
+        #expect(one.json?["omitted"] == nil)
+        for page in [
+            "/v1/mutations", scene.admin + "/mutations", scene.admin + "/users/\(scene.ada.user.lowercased)/lane",
+        ] {
+            let reply =
+                page.hasPrefix("/v1")
+                ? try await scene.ada.get(page + "?limit=1000") : try await scene.operate(.GET, page + "?limit=1000")
+            #expect(reply.body.count < 2_500_000, "\(page)")
+            #expect(reply.mutations.count > 50 && reply.json?["next"]?.string != nil, "\(page)")
+            #expect(reply.mutations.allSatisfy { $0["omitted"] == nil }, "\(page)")
+        }
+        let backlog = try await scene.ada.get("/v1/backlog")
+        #expect(backlog.body.count < 20_000)
+    }
+
+    @Test func `pages of mutations with long headers and endpoints are bounded and complete`() async throws {
+        let scene = try await Scene()
+        let drafts = (0..<60).map { _ in scene.ada.create() }
+        #expect(try await scene.ada.push(drafts).statuses.count == 60)
+        try await scene.execute(
+            """
+            UPDATE mutations SET endpoint = '/tasks?' || repeat('q', 2000), headers = (
+                SELECT json_object_agg('x-' || n, repeat('v', 4096)) FROM generate_series(1, 24) n)
+            """
+        )
+        for (path, isOperators) in [("/v1/mutations", false), (scene.admin + "/mutations", true)] {
+            var (ids, cursor, pages) = ([String](), "", 0)
+            repeat {
+                let url = path + "?limit=1000" + cursor
+                let reply = isOperators ? try await scene.operate(.GET, url) : try await scene.ada.get(url)
+                #expect(reply.body.count < 2_200_000)
+                ids += reply.mutations.compactMap { $0["id"]?.string }
+                cursor = reply.json?["next"]?.string.map { "&cursor=" + $0 } ?? ""
+                pages += 1
+            } while !cursor.isEmpty && pages < 10
+            #expect(pages == 3, "\(path)")
+            #expect(ids == drafts.map(\.id), "\(path)")
+        }
+    }
+
+    @Test func `a push with thousands of id mappings reserves room for them before its commit`() async throws {
+        let scene = try await Scene { $0.heldAnswerBytes = 4_194_304 }
+        var ids: [String] = []
+        for _ in 0..<4 {
+            let drafts = (0..<500).map { _ in scene.ada.create() }
+            #expect(try await scene.ada.push(drafts).status == 200)
+            ids += drafts.compactMap { $0["local_id"] }
+        }
+        let named = scene.ada.create("task", local: UUID(), #"{"ids":[\#(ids.joined(separator: ","))]}"#)
+        let reply = try await scene.ada.push([named])
+        #expect(reply.status == 200)
+        #expect(reply.json?["id_mappings"]?.elements.map { Array($0).count } == 2_001)
+        let push = try PushRequest(body: Array(scene.ada.envelope([named]).utf8), limits: IntakeLimits())
+        #expect(WorkCost.answer(to: push) > reply.body.count)
     }
 
     @Test func `a push of 4 MB of unknown members gets a limited list of errors`() async throws {

@@ -188,6 +188,29 @@ import Testing
         }
     }
 
+    /// The primary key begins with the same columns as the index by server ids, and seems as good without statistics.
+    @Test(.onOneServer("plans of one server"))
+    func `the pulls look up numbers by server ids in tables without statistics`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let (user, device) = (UUID(), UUID())
+        let connection = try await gateway.database.connect(settings: Store.pooledSettings)
+        defer { connection.close() }
+        try await connection.execute(
+            script: """
+                INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
+                SELECT '\(organization.id)', '\(user)', '\(device)', 'task', n, 'server-' || n
+                FROM generate_series(1, 10000) n
+                """
+        )
+        let ids = "'\(organization.id)', '\(user)', '\(device)', ARRAY['task'], ARRAY[1], ARRAY[3]"
+        let values = ids + ", ARRAY['server-5','server-7','x']"
+        for plan in try await connection.plans(of: PullStatements.numbers, values) {
+            #expect(!plan.contains("Rows Removed by Filter: 9999") && !plan.contains("Seq Scan"), "\(plan)")
+            #expect(pages(in: plan) < 60, "\(plan)")
+        }
+    }
+
     /// Finding ready lanes costs the same for any number of waiting ones.
     @Test(.onOneServer("plans of one server")) func `does not read lanes that are not ready yet`() async throws {
         let gateway = try await Gateway()

@@ -40,6 +40,7 @@ struct OperationEndpoints: Sendable {
     func list(_ exchange: Exchange) async throws -> Answer {
         let (state, limit, cursor) = try Self.page(exchange)
         let organization = try await organization(exchange)
+        try await exchange.hold.enter()
         return Answer(
             .ok,
             try await operations.list(of: organization, state: state, limit: limit, cursor: cursor)
@@ -49,6 +50,7 @@ struct OperationEndpoints: Sendable {
     /// Those of all organizations.
     func listAll(_ exchange: Exchange) async throws -> Answer {
         let (state, limit, cursor) = try Self.page(exchange)
+        try await exchange.hold.enter()
         return Answer(.ok, try await operations.list(of: nil, state: state, limit: limit, cursor: cursor))
     }
 

@@ -52,17 +52,28 @@ enum OperationStatements {
 
     /// Newest first, after a place.
     ///
-    /// For all organizations, `organization` is an id that no organization has.
+    /// A page ends early where its operations name many mutations. For all organizations, `organization` is an id that
+    /// no organization has.
     private static func list(_ name: String, _ rows: String, _ order: String) -> Statement {
         Statement(
             name,
             ["organization", "after", "after_organization", "after_id", "state", "limit"],
             """
-            SELECT \(OperationRow.list)
-            FROM operations o
-            WHERE \(rows) AND (:state::text IS NULL OR o.state = :state)
+            SELECT \(OperationRow.list), o.has_more
+            FROM (
+                SELECT o.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
+                    sum(1024 + \(WorkBounds.listedID) * coalesce(cardinality(o.ids), 0)) OVER w AS bytes_to
+                FROM (
+                    SELECT o.*
+                    FROM operations o
+                    WHERE \(rows) AND (:state::text IS NULL OR o.state = :state)
+                    ORDER BY \(order)
+                    LIMIT :limit
+                ) o
+                WINDOW w AS (ORDER BY \(order))
+            ) o
+            WHERE o.place = 1 OR o.bytes_to <= \(WorkBounds.answer)
             ORDER BY \(order)
-            LIMIT :limit
             """
         )
     }

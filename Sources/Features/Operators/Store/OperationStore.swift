@@ -171,11 +171,14 @@ package struct OperationStore: Sendable {
         let statement =
             organization == nil ? OperationStatements.listOfAll : OperationStatements.listOfOrganization
         return try await failure.reporting("list operations") {
-            let found = try await pool.run([Query(statement, parameters)])[0].read(OperationRow.init)
-            let page = Array(found.prefix(limit))
+            let found = try await pool.run([Query(statement, parameters)])[0].read { row in
+                (operation: try OperationRow(&row), hasMore: try row.bool("has_more"))
+            }
+            let page = found.prefix(limit).map(\.operation)
+            let isCut = found.count > limit || found.last?.hasMore == true
             return Page(
                 operations: page,
-                next: found.count > limit ? page.last.map { OperationPlace($0).text } : nil
+                next: isCut ? page.last.map { OperationPlace($0).text } : nil
             )
         }
     }

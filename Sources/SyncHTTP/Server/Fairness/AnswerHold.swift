@@ -17,8 +17,8 @@ package final class AnswerHold: Sendable {
     package static let backlog = 262_144
     /// The bytes reserved for a preview, which holds documents and requests while it plans.
     package static let preview = WorkBounds.preview
-    /// The bytes reserved for one id mapping.
-    package static let mapping = WorkCost.mapping
+    /// The bytes reserved for one id mapping of a list, however long its server id.
+    package static let mapping = 2 * WorkCost.mapping
 
     private struct State {
         package var user = LaneKey.nobody

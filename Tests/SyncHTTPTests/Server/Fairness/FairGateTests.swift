@@ -139,6 +139,32 @@ struct FairGateTests {
     }
 
     @Test
+    func `a response reserves more room up to the user's share when its size becomes known`() async throws {
+        let gate = gate(8_000_000)
+        let hold = AnswerHold(gate, pages: self.gate(4))
+        try hold.belongs(to: noisy)
+        #expect(hold.offers(AnswerHold.small))
+        #expect(gate.held == 0, "small responses are not counted")
+        try await hold.extend(to: 500_000)
+        #expect(hold.offers(400_000))
+        #expect(gate.held == 500_000)
+        #expect(hold.offers(1_500_000))
+        #expect(gate.held == 1_500_000)
+        // a quarter is the user's share, half of it the organization's
+        let other = AnswerHold(gate, pages: self.gate(4))
+        try other.belongs(to: noisy)
+        #expect(other.offers(500_000))
+        #expect(!other.offers(600_000))
+        let waiting = Task { try await other.extend(to: 600_000) }
+        await waitUntil(gate, waits: 1)
+        hold.leave()
+        try await waiting.value
+        #expect(gate.held == 600_000)
+        other.leave()
+        #expect(gate.held == 0)
+    }
+
+    @Test
     func `unread responses limit their own organization but not others`() async throws {
         let gate = gate(8_000_000)
         let unread = AnswerHold(gate, pages: self.gate(4))
