@@ -103,7 +103,7 @@ UPDATE sources AS s SET leased_until = NULL, next_run_at = $4 WHERE s.organizati
 -- sources_followed
 -- Sources that follow databases, for an examination.
 -- $1 limit
-SELECT s.organization_id, s.name, s.settings, s.secret
+SELECT s.organization_id, s.name, s.settings, s.secret, s.state
 FROM sources s
 CROSS JOIN LATERAL (
     SELECT x.status FROM organizations x WHERE x.id = s.organization_id AND x.status = 'active' OFFSET 0

@@ -158,7 +158,9 @@ package struct IngestDecoder {
             }
         case "version":
             mark.version = value.int64.flatMap { $0 >= 0 ? $0 : nil }
-            if mark.version == nil { report("/version", Rule.range, "version must be an integer, 0 or more") }
+            if mark.version == nil {
+                report("/version", Rule.range, "version must be an integer from 0 to \(Int64.max)")
+            }
         case "occurred_at":
             mark.occurredAt = value.timestamp
             if mark.occurredAt == nil {

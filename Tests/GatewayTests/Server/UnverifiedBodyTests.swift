@@ -51,8 +51,6 @@ import Testing
             $0.unverifiedBodies.bytes = 4_194_304
             $0.unverifiedBodies.grace = .seconds(600)
             $0.unverifiedBodies.patience = .seconds(600)
-            // as if they had been open for a long time
-            $0.unverifiedBodies.youth = .zero
             $0.bodyTimeout = .seconds(600)
         }
         #expect(try await scene.operate(.PUT, "\(scene.admin)/sources/crm", Self.settings).status == 201)

@@ -109,7 +109,7 @@ enum SourceStatements {
         "sources_followed",
         ["limit"],
         """
-        SELECT s.organization_id, s.name, s.settings, s.secret
+        SELECT s.organization_id, s.name, s.settings, s.secret, s.state
         FROM sources s
         CROSS JOIN LATERAL (
             SELECT x.status FROM organizations x WHERE x.id = s.organization_id AND x.status = 'active' OFFSET 0

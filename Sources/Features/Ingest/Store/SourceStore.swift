@@ -239,6 +239,8 @@ package struct SourceStore: Sendable {
         package let settings: ReplicationSettings
         /// The database's URI, opened; nil if it cannot be opened.
         package let secret: String?
+        /// Why the source stopped because of missing changes, until it is run from null.
+        @Exact package private(set) var gap: String?
     }
 
     /// Returns the enabled sources of kind `postgres`, over all organizations that are served.
@@ -249,11 +251,13 @@ package struct SourceStore: Sendable {
                 let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
                 let settings = SourceSettings(.postgres, stored: try row.bytes("settings"))
                 let sealed = try row.optionalString("secret")
+                let state = try row.optionalBytes("state").flatMap { ReplicationState($0) }
                 guard case .postgres(let settings)? = settings else { continue }
                 let secret = try? await catalog.opening(key.organization) { seal in
                     try seal.open(text: sealed, as: .source(.secret, key.name))
                 }
-                found.append(Followed(key: key, settings: settings, secret: secret))
+                let gap = state?.slot == settings.slot ? state?.gap : nil
+                found.append(Followed(key: key, settings: settings, secret: secret, gap: gap))
             }
             return found
         } catch {

@@ -106,7 +106,7 @@ struct ReplicationAdvice {
         let correction = trouble.map { SourceStoreWords.sentence($0.words) + " Then: " } ?? ""
         return SourceTrouble(
             correction
-                + "Publication '\(settings.publication)' was changed while this source followed it: "
+                + "Publication '\(settings.publication)' or a table in it was changed while this source followed it: "
                 + "\(SourceStoreWords.sentence(reason)) Changes since then may not be in the log, also if the publication "
                 + "was corrected. \(Self.anew)."
         )

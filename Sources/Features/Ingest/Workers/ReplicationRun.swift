@@ -181,6 +181,7 @@ final class ReplicationRun: Sendable {
         state.report = slot.report
         state.scope = finding.scope
         state.warning = inspection.warning(of: finding.publication)
+        if let words = rewrite(finding) { state.lastRewrite = words }
         // before anything relies on the slot: if it is lost from now on, the source stops
         guard try await parts.sources.note(claim, state: state.json) != nil else { throw End.lost }
         let begun = state
@@ -394,6 +395,7 @@ final class ReplicationRun: Sendable {
                     if isNew { progress.hasTaken = true }
                 }
                 note(refused: verdicts, events[range])
+                note(stale: verdicts, events[range])
             }
             switch outcome {
             case .taken: progress.withLock { $0.isBusy = false }
@@ -490,9 +492,11 @@ final class ReplicationRun: Sendable {
             throw advice.gap(loss.reason, after: loss.trouble)
         }
         note(warning: inspection.warning(of: finding.publication))
+        let rewrite = rewrite(finding)
         progress.withLock { progress in
             guard progress.state?.scope != finding.scope else { return }
             progress.state?.scope = finding.scope
+            if let rewrite { progress.state?.lastRewrite = rewrite }
             progress.isNews = true
         }
         guard let trouble = finding.trouble else { return nil }
@@ -516,6 +520,14 @@ final class ReplicationRun: Sendable {
             progress.state?.warning = warning
             progress.isNews = true
         }
+    }
+
+    /// Logs what changed rows without an entry in the log, and returns it for the state; nil if nothing did.
+    private func rewrite(_ finding: SlotInspection.Finding) -> String? {
+        guard !finding.rewrites.isEmpty else { return nil }
+        let words = finding.rewrites.joined(separator: "; ")
+        parts.logger.warning("Rows changed without an entry in the log", metadata: metadata(["reason": "\(words)"]))
+        return SourceStore.bounded("\(words), \(configuration.now().rfc3339)")
     }
 
     private func note(truncated tables: [QualifiedName]) {
@@ -543,6 +555,17 @@ final class ReplicationRun: Sendable {
         }
         let more = metadata(["count": "\(refused.count)", "reason": "\(words)"])
         parts.logger.warning("Rows of a database were rejected", metadata: more)
+    }
+
+    /// Counts inserted rows that were stale, if a table was truncated: then the entities of its rows still exist.
+    private func note(stale verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
+        let stale = zip(verdicts, events).count { $0.result == .stale && $1.startsVersions }
+        guard stale > 0 else { return }
+        progress.withLock { progress in
+            guard progress.state?.lastTruncation != nil else { return }
+            progress.state?.staleInsertions += Int64(stale)
+            progress.isNews = true
+        }
     }
 
     private func metadata(_ more: Logger.Metadata = [:]) -> Logger.Metadata {

@@ -36,6 +36,8 @@ struct SlotInspection {
     struct Finding {
         let publication: Publication
         let scope: PublicationScope
+        /// What changed rows without an entry in the log since the last check.
+        let rewrites: [String]
         /// What is wrong with the columns.
         let trouble: SourceTrouble?
     }
@@ -67,6 +69,7 @@ struct SlotInspection {
         now: TimeSource,
         seen: (SlotReport) -> Void
     ) async throws -> (Server, Slot, Finding, Lack?) {
+        try await disableJIT()
         var slot = try await slot(now: now)
         // reported despite any other defect, because the slot retains the server's log
         if let slot { seen(slot.report) }
@@ -112,6 +115,7 @@ struct SlotInspection {
     ///
     /// - Returns: what an operator should correct although the source works.
     func examine(now: TimeSource) async throws -> String? {
+        try await disableJIT()
         _ = try await server()
         let finding = try await check(since: nil, isRunning: false)
         if let trouble = finding.trouble { throw trouble }
@@ -138,8 +142,17 @@ struct SlotInspection {
         }
         let scope = try await scope(of: publication, known)
         if let known, let reason = scope.loss(since: known) { throw Loss(reason: reason) }
+        if let name = scope.unlogged {
+            let trouble = SourceTrouble(
+                "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, run "
+                    + "there: ALTER TABLE \(name) SET LOGGED"
+            )
+            throw known.map { _ in Loss(reason: "table \(name) became unlogged", trouble: trouble) } ?? trouble
+                as any Error
+        }
+        let rewrites = known.map { scope.rewrites(since: $0) } ?? []
         let trouble = try await checkTables(publication, isRunning: isRunning)
-        return Finding(publication: publication, scope: scope, trouble: trouble)
+        return Finding(publication: publication, scope: scope, rewrites: rewrites, trouble: trouble)
     }
 
     static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
@@ -152,6 +165,9 @@ struct SlotInspection {
     }
 
     // MARK: - The server
+
+    /// PostgreSQL overestimates queries of the catalog, and would spend seconds of each check compiling them.
+    private func disableJIT() async throws { try await connection.execute(script: "SET jit = off") }
 
     private func server() async throws -> Server {
         let rows = try await connection.run(Query(Self.serverStatement))
@@ -234,6 +250,8 @@ struct SlotInspection {
             }
             var table = PublicationScope.Table(name: name, oid: oid, members: members, filter: filter, columns: columns)
             table.isPublished = isPublished
+            table.relations = try row.strings("relations").compactMap { PublicationScope.Relation($0) }
+            table.definitions = try row.strings("definitions").compactMap { PublicationScope.Definition($0) }
             return table
         }
         for name in names {
@@ -261,6 +279,7 @@ struct SlotInspection {
                 isPublished: try row.bool("is_published"),
                 identity: try row.optionalString("identity"),
                 columns: try row.strings("columns"),
+                generated: try row.strings("generated"),
                 keys: try row.strings("keys"),
                 uniques: TableFinding.Unique.list(try row.strings("uniques")),
                 published: try Self.published(&row),
@@ -374,6 +393,11 @@ struct SlotInspection {
                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
             ) AS columns,
             ARRAY(
+                SELECT a.attname::text FROM pg_attribute a
+                WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped
+                    AND current_setting('server_version_num')::int4 < 180000
+            ) AS generated,
+            ARRAY(
                 SELECT a.attname::text
                 FROM pg_index i
                 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
@@ -408,7 +432,10 @@ struct SlotInspection {
         """
     )
 
-    /// By which rows of the catalog a publication contains tables.
+    /// By which rows of the catalog a publication contains tables, and the rows of the tables themselves.
+    ///
+    /// A table that leaves its schema and returns has its dependency on the schema written again, and a partition that
+    /// is attached again its row of `pg_inherits`.
     ///
     /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. So these are read as
     /// JSON and by dependencies, which no server refuses.
@@ -420,26 +447,67 @@ struct SlotInspection {
                 SELECT FROM pg_publication_tables t
                 WHERE t.pubname = p.pubname AND t.schemaname = n.nspname AND t.tablename = c.relname
             ) AS is_published,
-            m.members, m.filter, m.columns
+            m.members, m.filter, m.columns,
+            ARRAY(
+                SELECT concat_ws(
+                    ':', l.oid, CASE WHEN l.oid = c.oid THEN '' ELSE i.xmin::text END, l.relfilenode, l.reltoastrelid,
+                    CASE WHEN l.relpersistence = 'p' AND l.relkind <> 'f' THEN 'l' ELSE '-' END
+                        || CASE WHEN EXISTS (
+                            SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = l.oid
+                        ) THEN 'p' ELSE '' END
+                        || CASE WHEN l.relkind <> 'f' AND pg_relation_size(l.oid) > 0 THEN '' ELSE 'e' END,
+                    format('%I.%I', ln.nspname, l.relname)
+                )
+                FROM (SELECT c.oid AS oid UNION SELECT t.relid FROM pg_partition_tree(c.oid) t) k
+                JOIN pg_class l ON l.oid = k.oid
+                JOIN pg_namespace ln ON ln.oid = l.relnamespace
+                LEFT JOIN pg_inherits i ON i.inhrelid = l.oid AND l.relispartition
+                ORDER BY l.oid
+            ) AS relations,
+            ARRAY(
+                SELECT concat_ws(':', a.attnum, a.xmin, CASE WHEN f.attname IS NOT NULL THEN 'f' END)
+                FROM pg_attribute a
+                LEFT JOIN (
+                    SELECT DISTINCT l.attname
+                    FROM (SELECT c.oid AS oid UNION SELECT t.relid FROM pg_partition_tree(c.oid) t) k
+                    JOIN pg_attribute l ON l.attrelid = k.oid AND l.attnum > 0
+                    WHERE l.atthasmissing
+                ) f ON f.attname = a.attname
+                WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                ORDER BY a.attnum
+            ) AS definitions
         FROM pg_publication p
         CROSS JOIN pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace
         CROSS JOIN LATERAL (
+            WITH up AS (
+                SELECT a.relid, string_agg(i.xmin::text, ' ') OVER (
+                    ORDER BY a.level ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ) AS path
+                FROM pg_partition_ancestors(c.oid) WITH ORDINALITY a (relid, level)
+                LEFT JOIN pg_inherits i ON i.inhrelid = a.relid
+                UNION ALL
+                SELECT c.oid, NULL
+                WHERE NOT c.relispartition AND c.relkind = 'r'
+            )
             SELECT coalesce(array_agg(x.member ORDER BY x.member), '{}') AS members,
                 coalesce(hashtextextended(string_agg(x.filter, ' ' ORDER BY x.member), 0)::text, '') AS filter,
                 CASE WHEN bool_and(x.columns IS NOT NULL) THEN string_agg(x.columns, ' ' ORDER BY x.member) END AS columns
             FROM (
-                SELECT 'table ' || r.oid::text AS member,
+                SELECT concat_ws(' ', 'table', r.oid, up.path) AS member,
                     regexp_replace(to_jsonb(r) ->> 'prqual', ':(stmt_)?(location|len) -?[0-9]+', '', 'g') AS filter,
                     to_jsonb(r) ->> 'prattrs' AS columns
                 FROM pg_publication_rel r
+                JOIN up ON up.relid = r.prrelid
                 WHERE r.prpubid = p.oid
-                    AND (r.prrelid = c.oid OR r.prrelid IN (SELECT a.relid FROM pg_partition_ancestors(c.oid) a (relid)))
                 UNION ALL
-                SELECT 'schema ' || d.objid::text, NULL, NULL
+                SELECT concat_ws(' ', 'schema', d.objid, n.xmin, up.path), NULL, NULL
                 FROM pg_depend d
                 JOIN pg_depend s ON s.classid = d.classid AND s.objid = d.objid
-                    AND s.refclassid = 'pg_namespace'::regclass AND s.refobjid = c.relnamespace
+                    AND s.refclassid = 'pg_namespace'::regclass
+                JOIN pg_depend n ON n.classid = 'pg_class'::regclass AND n.objsubid = 0
+                    AND n.refclassid = s.refclassid AND n.refobjid = s.refobjid
+                JOIN up ON up.relid = n.objid
                 WHERE d.refclassid = 'pg_publication'::regclass AND d.refobjid = p.oid
                     AND d.classid = to_regclass('pg_catalog.pg_publication_namespace')
                 UNION ALL
@@ -504,6 +572,8 @@ private struct TableFinding {
     /// `d`: the primary key; `i`: an index; `f`: all columns; `n`: nothing.
     let identity: String?
     let columns: [String]
+    /// Generated columns that the server cannot publish, as before PostgreSQL 18.
+    let generated: [String]
     let keys: [String]
     /// Unique indexes over all rows.
     let uniques: [Unique]
@@ -565,6 +635,13 @@ private struct TableFinding {
                 "Table \(table.name) has no column '\(column)', which the settings use as \(role). Correct the "
                     + "settings. If it was renamed, add the old name to the table's 'renamed', for earlier parts of "
                     + "the log."
+            )
+        }
+        let generated = Set<ExactText>(generated.map { renamings[$0] ?? $0 })
+        for (role, column) in table.wanted where generated.contains(column) {
+            throw SourceTrouble(
+                "Column '\(column)' of table \(table.name), which the settings use as \(role), is generated, and generated "
+                    + "columns are not published. Take it out of the settings."
             )
         }
         if let published {

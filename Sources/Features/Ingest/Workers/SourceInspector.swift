@@ -13,7 +13,7 @@ package struct SourceInspector: Sendable {
     }
 
     /// - Returns: what should be corrected although the source works; nil if nothing.
-    /// - Throws: the defect, with an instruction.
+    /// - Throws: the defect, with an instruction. A source that misses changes has one until it is run from null.
     package func inspect(_ source: SourceStore.Followed) async throws(SourceTrouble) -> String? {
         guard let secret = source.secret else { throw SourceTrouble("The database's URI cannot be decrypted.") }
         let uri: DatabaseURI
@@ -23,14 +23,17 @@ package struct SourceInspector: Sendable {
             throw SourceTrouble(SourceStoreWords.sentence(error.reason))
         }
         let database = try await door.configuration(uri)
+        let advice = ReplicationAdvice(settings: source.settings)
         do {
             let connection = try await Connection.open(database)
             defer { connection.close() }
-            return try await SlotInspection(connection: connection, settings: source.settings).examine(now: now)
+            let warning = try await SlotInspection(connection: connection, settings: source.settings).examine(now: now)
+            if let gap = source.gap { throw advice.gap(gap) }
+            return warning
         } catch let trouble as SourceTrouble {
             throw trouble
         } catch let error as PostgresError {
-            throw ReplicationAdvice(settings: source.settings).trouble(error)
+            throw advice.trouble(error)
         } catch {
             throw SourceTrouble("The database cannot be checked: \(error)", isFatal: false)
         }

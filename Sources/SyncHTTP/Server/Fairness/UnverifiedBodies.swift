@@ -68,7 +68,7 @@ package final class UnverifiedBodies: Sendable {
         var isRefused = false
         change { state in
             let evicted: [UnverifiedRoom.Ticket]
-            switch state.room.take(amount, for: ticket, now: now()) {
+            switch state.room.take(amount, for: ticket) {
             case .taken(let others): evicted = others
             case .refused(let others): (evicted, isRefused) = (others, true)
             }

@@ -3,8 +3,6 @@ import SyncModel
 
 /// Bounds on bodies that arrive before their senders are authenticated.
 package struct UnverifiedBodyLimits: Sendable {
-    /// The age from which the oldest body gives way first; of younger ones the largest does.
-    package var youth: Duration = .seconds(1)
     /// Bytes of all bodies.
     package var bytes = 16_777_216
     /// Bytes of each body that are not counted: a connection holds more anyway.
@@ -27,10 +25,14 @@ package struct UnverifiedBodyLimits: Sendable {
 /// Room for bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` acts.
 ///
 /// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of
-/// the room. If a part is used up, the body that has been arriving for longest is cut off, or else the largest one. A
-/// message of a genuine sender arrives within moments, and a body that trickles in does not.
+/// the room. If a part is used up, the body that has been arriving for longest is cut off, even if it is the one that
+/// needs more.
+///
+/// So a body keeps its room until others have brought as many bytes as its part holds. Bodies that stop or trickle in
+/// take room from each other, for any number of them, and never from a message that arrives at full speed. Size must not
+/// count: the largest of several recent bodies is often the one that arrives fastest.
 package struct UnverifiedRoom: Sendable {
-    /// Names a body.
+    /// Names a body; greater for later ones.
     package typealias Ticket = Int
 
     /// The destination and the origin of a body.
@@ -73,13 +75,13 @@ package struct UnverifiedRoom: Sendable {
     }
 
     /// Reserves room for bytes that have arrived.
-    package mutating func take(_ amount: Int, for ticket: Ticket, now: ContinuousClock.Instant) -> Decision {
+    package mutating func take(_ amount: Int, for ticket: Ticket) -> Decision {
         guard var body = bodies[ticket] else { return .refused(evicted: []) }
         body.bytes += amount
         let more = max(0, body.bytes - limits.free) - body.counted
         var evicted: [Ticket] = []
         while let isInScope = scope(of: body.origin, lacking: more) {
-            guard let victim = victim(in: isInScope, beside: ticket, body, now: now), victim != ticket else {
+            guard let victim = oldest(in: isInScope, or: ticket), victim != ticket else {
                 end(ticket)
                 return .refused(evicted: evicted)
             }
@@ -123,24 +125,17 @@ package struct UnverifiedRoom: Sendable {
         guard held + more > limits.bytes else { return nil }
         let heaviest = sources.max { $0.value < $1.value }?.key ?? origin.source
         let isOwn = sources[origin.source, default: 0] + more >= sources[heaviest, default: 0]
-        return isOwn ? { $0.source == origin.source } : { $0.source == heaviest }
+        return { isOwn || $0.source == heaviest }
     }
 
-    private func victim(
-        in isInScope: (Origin) -> Bool,
-        beside ticket: Ticket,
-        _ own: Body,
-        now: ContinuousClock.Instant
-    ) -> Ticket? {
-        var found: (ticket: Ticket, age: Duration, bytes: Int)?
+    /// The body with room that has been arriving for longest, which may be the one that needs more.
+    private func oldest(in isInScope: (Origin) -> Bool, or ticket: Ticket) -> Ticket? {
+        var oldest: Ticket?
         for (other, body) in bodies where !body.isWhole && isInScope(body.origin) {
             guard body.counted > 0 || other == ticket else { continue }
-            let bytes = other == ticket ? own.bytes : body.bytes
-            let age = now - body.since >= limits.youth ? now - body.since : .zero
-            if let found, (found.age, found.bytes) >= (age, bytes) { continue }
-            found = (other, age, bytes)
+            oldest = min(other, oldest ?? other)
         }
-        return found?.ticket
+        return oldest
     }
 
     private mutating func count(_ amount: Int, _ origin: Origin) {

@@ -508,6 +508,154 @@ import Testing
         await running.stop()
     }
 
+    private static let moved = """
+        CREATE SCHEMA kept; CREATE SCHEMA other;
+        CREATE TABLE kept.contact (id int8 PRIMARY KEY, name text);
+        CREATE PUBLICATION sluice FOR TABLES IN SCHEMA kept;
+        """
+    private static let partitioned = """
+        CREATE TABLE contact (id int8 PRIMARY KEY, name text) PARTITION BY RANGE (id);
+        CREATE TABLE contact_0 PARTITION OF contact FOR VALUES FROM (0) TO (10);
+        CREATE TABLE contact_1 (id int8 PRIMARY KEY, name text);
+        CREATE PUBLICATION sluice FOR TABLE contact WITH (publish_via_partition_root = true);
+        """
+    /// Tables, the followed one, a transaction that changes and restores something, and a part of the error.
+    private static let hiddenChanges = [
+        (
+            moved, "kept.contact",
+            """
+            ALTER TABLE kept.contact SET SCHEMA other; DELETE FROM other.contact; ALTER TABLE other.contact SET SCHEMA kept
+            """, "removed from it and added again"
+        ),
+        (
+            moved, "kept.contact",
+            """
+            ALTER TABLE kept.contact SET UNLOGGED; DELETE FROM kept.contact; ALTER TABLE kept.contact SET LOGGED
+            """, "SET UNLOGGED"
+        ),
+        (
+            partitioned, "public.contact",
+            """
+            ALTER TABLE contact DETACH PARTITION contact_0; DELETE FROM contact_0;
+            ALTER TABLE contact ATTACH PARTITION contact_0 FOR VALUES FROM (0) TO (10)
+            """, "detached and attached again"
+        ),
+        (
+            partitioned, "public.contact",
+            """
+            ALTER TABLE contact_0 SET UNLOGGED; DELETE FROM contact_0; ALTER TABLE contact_0 SET LOGGED
+            """, "SET UNLOGGED"
+        ),
+    ]
+
+    @Test(arguments: hiddenChanges, [true, false])
+    func `a table that changes and changes back between two checks stops the source`(
+        change: (tables: String, name: String, script: String, words: String),
+        isRunning: Bool
+    ) async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(change.tables)
+        let table = #"{"table":"\#(change.name)","entity_type":"contact","id":"id"}"#
+        let follower = try await Follower(gateway, database, settings: database.settings(table))
+        var running = follower.work()
+        try await database.run("INSERT INTO \(change.name) VALUES (1, 'a')")
+        try await follower.waitFor(["1": Self.named(1, "a")])
+        try await waitUntil("its scope is stored") { try await follower.state?.scope != nil }
+        if !isRunning {
+            await running.stop()
+            try await Self.waitUntilFree(database)
+        }
+        try await database.run(change.script)
+        if !isRunning { running = follower.work() }
+        try await follower.waitForError(change.words)
+        #expect(try await follower.state?.gap?.contains(change.words) == true)
+        let found = try #require(try await gateway.store.sources.followed(limit: 1).first)
+        let inspector = SourceInspector(door: database.door, now: { gateway.clock.now })
+        await #expect(throws: SourceTrouble.self) { try await inspector.inspect(found) }
+        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
+        try await database.run("INSERT INTO \(change.name) VALUES (2, 'b')")
+        try await waitUntil("it is followed again") { try await follower.entities["2"] == Self.named(2, "b") }
+        await running.stop()
+    }
+
+    @Test func `reports DDL that changes rows, and partitions that come and go, without a stop`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(Self.partitioned)
+        let follower = try await Follower(gateway, database)
+        let running = follower.work()
+        try await database.run("INSERT INTO contact VALUES (1, 'a'); INSERT INTO contact_1 VALUES (11, 'x')")
+        try await follower.waitFor(["1": Self.named(1, "a")])
+        try await waitUntil("its scope is stored") { try await follower.state?.scope != nil }
+        for (change, words) in [
+            (
+                "ALTER TABLE contact ALTER name TYPE text USING upper(name)",
+                "public.contact was rewritten by ALTER TABLE"
+            ),
+            ("ALTER TABLE contact ADD COLUMN kind text DEFAULT 'k'", "public.contact has a new column with a default"),
+            (
+                """
+                ALTER TABLE contact_1 ADD COLUMN kind text;
+                ALTER TABLE contact ATTACH PARTITION contact_1 FOR VALUES FROM (10) TO (20)
+                """, "public.contact_1 became a partition of table public.contact"
+            ),
+            ("DROP TABLE contact_1", "1 partition(s) of table public.contact were detached or dropped"),
+        ] {
+            try await database.run(change)
+            try await waitUntil("'\(words)' is reported") {
+                try await follower.state?.lastRewrite?.contains(words) == true
+            }
+        }
+        let last = try await follower.state?.lastRewrite
+        try await database.run("VACUUM FULL contact_0")
+        let checked = try await follower.state?.report?.checkedAt
+        gateway.clock.advance(seconds: 1)
+        try await waitUntil("it is checked") { try await follower.state?.report?.checkedAt != checked }
+        #expect(try await follower.state?.lastRewrite == last)
+        #expect(try await follower.row.lastError == nil)
+        await running.stop()
+    }
+
+    @Test func `a partition without a log stops the source at its start`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(Self.partitioned + "ALTER TABLE contact_0 SET UNLOGGED")
+        let follower = try await Follower(gateway, database)
+        let running = follower.work()
+        try await follower.waitForError("Table public.contact_0 is unlogged")
+        await running.stop()
+    }
+
+    @Test func `a generated column in the settings stops the source at its start`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(
+            """
+            CREATE TABLE contact (id int8 PRIMARY KEY, name text, loud text GENERATED ALWAYS AS (upper(name)) STORED);
+            CREATE PUBLICATION sluice FOR TABLE contact;
+            """
+        )
+        let table = #"{"table":"public.contact","entity_type":"contact","id":"id","columns":{"loud":"loud"}}"#
+        let follower = try await Follower(gateway, database, settings: database.settings(table))
+        let running = follower.work()
+        try await follower.waitForError("generated columns are not published")
+        await running.stop()
+    }
+
+    @Test func `counts rows inserted after a truncation whose versions are lower`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(
+            "CREATE TABLE contact (id int8 PRIMARY KEY, rev int); CREATE PUBLICATION sluice FOR TABLE contact;"
+        )
+        let table = #"{"table":"public.contact","entity_type":"contact","id":"id","version":"rev"}"#
+        let follower = try await Follower(gateway, database, settings: database.settings(table))
+        let running = follower.work()
+        try await database.run("INSERT INTO contact VALUES (1, 7), (2, 7)")
+        try await follower.waitFor(["1": #"{"id":1,"rev":7}"#, "2": #"{"id":2,"rev":7}"#])
+        try await database.run("TRUNCATE contact")
+        try await database.run("INSERT INTO contact VALUES (1, 1), (2, 8)")
+        try await follower.waitFor(["1": #"{"id":1,"rev":7}"#, "2": #"{"id":2,"rev":8}"#])
+        try await waitUntil("it is counted") { try await follower.state?.staleInsertions == 1 }
+        await running.stop()
+    }
+
     @Test func `a publication that names partitions instead of their table stops a running source`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(

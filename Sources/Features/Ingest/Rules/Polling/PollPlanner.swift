@@ -172,7 +172,7 @@ package struct PollPlanner: Sendable {
             }
         case .cursor(_, let pointer):
             guard let value = body.value(at: pointer.string), !value.isNull, value.bool != false else { return .last }
-            guard let cursor = value.int64.map({ String($0) }) ?? value.string else {
+            guard let cursor = value.integerText ?? value.int64.map({ String($0) }) ?? value.string else {
                 return .broken("the cursor at '\(pointer)' is neither a string nor an integer")
             }
             if cursor.isEmpty { return .last }

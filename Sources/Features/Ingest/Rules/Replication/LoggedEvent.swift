@@ -27,6 +27,11 @@ package struct LoggedEvent: Sendable {
     /// Whether a ``TransactionFold`` follows the event's row.
     package var isFollowedByRow: Bool { step != nil }
 
+    /// Whether it is of a row that was inserted, or got another id, in a table with versions.
+    package var startsVersions: Bool {
+        if case .success(let event) = entry.event { event.lineage != .continues } else { false }
+    }
+
     /// Bytes of the document; zero without one.
     package var documentBytes: Int {
         if case .success(let event) = entry.event { event.document?.count ?? 0 } else { 0 }

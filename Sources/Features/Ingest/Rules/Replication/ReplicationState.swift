@@ -27,6 +27,10 @@ package struct ReplicationState: Sendable, Hashable {
     @Exact package var lastRefusal: String?
     /// The table that TRUNCATE emptied last, and when: TRUNCATE is not followed.
     @Exact package var lastTruncation: String?
+    /// The number of inserted rows, since the first TRUNCATE, that were stale because an entity has a newer version.
+    package var staleInsertions: Int64 = 0
+    /// What changed rows last without an entry in the log, and when.
+    @Exact package var lastRewrite: String?
 
     package init(slot: String, system: String, base: Int64, confirmed: String) {
         self.slot = slot
@@ -45,6 +49,8 @@ package struct ReplicationState: Sendable, Hashable {
         refused = root["refused"]?.int64 ?? 0
         lastRefusal = root["last_refusal"]?.string
         lastTruncation = root["last_truncation"]?.string
+        staleInsertions = root["stale_inserts"]?.int64 ?? 0
+        lastRewrite = root["last_rewrite"]?.string
         timeline = root["timeline"]?.int64
         warning = root["warning"]?.string
         report = root["slot_report"].flatMap(SlotReport.init)
@@ -60,6 +66,8 @@ package struct ReplicationState: Sendable, Hashable {
             writer.member("refused", refused)
             if let lastRefusal { writer.member("last_refusal", lastRefusal) }
             if let lastTruncation { writer.member("last_truncation", lastTruncation) }
+            if lastTruncation != nil { writer.member("stale_inserts", staleInsertions) }
+            if let lastRewrite { writer.member("last_rewrite", lastRewrite) }
             if let warning { writer.member("warning", warning) }
             if let gap { writer.member("gap", gap) }
             if let scope { writer.member("publication", object: scope.writeMembers) }

@@ -166,6 +166,10 @@ import Testing
         #expect(planner.request(first).path == "/contacts?n=2&c=a%20b")
         let second = try #require(try planner.step(page("7", PollSamples.item(2, at: later(-50))), first).more)
         #expect(planner.request(second).path == "/contacts?n=2&c=7")
+        for cursor in ["18446744073709551617", "-9223372036854775809"] {
+            let next = try planner.step(page(cursor, PollSamples.item(2)), first).more
+            #expect(try planner.request(#require(next)).path == "/contacts?n=2&c=\(cursor)")
+        }
         #expect(second.since == nil, "only the end of a pass advances it")
         for end in ["null", "false", #""""#] {
             #expect(try planner.step(page(end), second).done?.since == .time(later(-5)))
