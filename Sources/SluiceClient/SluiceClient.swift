@@ -45,8 +45,8 @@ public final class SluiceClient: Sendable {
             private static let listens = true
         #endif
         /// Reports when a network becomes usable; a resumed client then tries at once.
-    ///
-    /// The default is the system's monitor on Apple's platforms, and nil elsewhere.
+        ///
+        /// The default is the system's monitor on Apple's platforms, and nil elsewhere.
         public var networkMonitor: (any NetworkMonitor)? = Configuration.systemMonitor
         #if canImport(Network)
             private static var systemMonitor: (any NetworkMonitor)? { SystemNetworkMonitor() }
