@@ -169,7 +169,7 @@ package struct PushEndpoint: Sendable {
 }
 
 extension PushAnswer {
-    /// Returns the response with as much of its contents as there is room for; nil if there is none even without them.
+    /// Returns the response with as much of its contents as there is room for; nil if not even the rest fits.
     ///
     /// A client can read each mutation separately.
     package func fittingAtOnce(_ hold: AnswerHold) -> PushAnswer? {
