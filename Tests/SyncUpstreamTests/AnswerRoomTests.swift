@@ -66,7 +66,7 @@ import Testing
                 withExtendedLifetime(answer) {}
             }
             await send()
-            #expect(upstream.room.held == 0)
+            try await eventually { upstream.room.held == 0 }
         }
     }
 

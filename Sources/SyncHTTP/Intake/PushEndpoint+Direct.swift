@@ -56,25 +56,11 @@ extension PushEndpoint {
                 return
             }
             Task(executorPreference: EventLoopExecutor(exchange.eventLoop)) {
-                let result = await LogContext.$current.withValue(exchange.context) {
-                    await completed(answer, exchange)
+                let completed = await LogContext.$current.withValue(exchange.context) {
+                    await store.pushes.completed(answer, of: exchange.user).fitting(exchange.hold)
                 }
-                exchange.eventLoop.execute {
-                    switch result {
-                    case .success(let answer): exchange.reply(.success(accepted(answer, preferences)))
-                    case .failure(let problem): exchange.reply(.failure(refused(problem, preferences)))
-                    }
-                }
+                exchange.eventLoop.execute { exchange.reply(.success(accepted(completed, preferences))) }
             }
-        }
-    }
-
-    private func completed(_ answer: PushAnswer, _ exchange: DirectExchange) async -> Result<PushAnswer, Problem> {
-        let completed = await store.pushes.completed(answer, of: exchange.user)
-        do {
-            return .success(try await completed.fitting(exchange.hold))
-        } catch {
-            return .failure(error)
         }
     }
 }

@@ -30,15 +30,15 @@ package struct PushEndpoint: Sendable {
                 let answer = try await withPush(body, of: exchange) {
                     try await commit($0, exchange, caller, preferences)
                 }
-                guard waits(for: answer, preferences) else { return try await answer.fitting(exchange.hold) }
+                guard waits(for: answer, preferences) else { return await answer.fitting(exchange.hold) }
                 // a committed push needs its body no more, and no room as long as its response is small
                 guard answer.isLarge else {
                     exchange.hold.leave()
                     return answer.withoutBody()
                 }
-                return try await answer.withoutBody().fitting(exchange.hold)
+                return await answer.withoutBody().fitting(exchange.hold)
             }
-            return reply(to: try await settle(committed, exchange, caller, preferences), preferences)
+            return reply(to: await settle(committed, exchange, caller, preferences), preferences)
         } catch {
             throw refused(error, preferences)
         }
@@ -114,14 +114,12 @@ package struct PushEndpoint: Sendable {
     /// Waits if the caller asked for it.
     ///
     /// The push stays accepted, so a wait that ends early, or for which there is no room, is no failure.
-    ///
-    /// - Throws: `overloaded` if there is no room for the response afterwards; a repetition of the push gets it.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,
         _ caller: Caller,
         _ preferences: Preferences
-    ) async throws(Problem) -> PushAnswer {
+    ) async -> PushAnswer {
         guard let wait = preferences.wait, waits(for: answer, preferences) else { return answer }
         let settled = try? await ClientPresence.whileWaited(on: exchange) {
             try await store.mutations.refresh(
@@ -131,7 +129,7 @@ package struct PushEndpoint: Sendable {
                 wait: wait
             )
         }
-        return try await (settled ?? answer).fitting(exchange.hold)
+        return await (settled ?? answer).fitting(exchange.hold)
     }
 
     private func reply(to answer: PushAnswer, _ preferences: Preferences) -> Answer {
@@ -180,10 +178,11 @@ extension PushAnswer {
 
     /// Returns the response with as much of its contents as there is room for, once there is room for the rest.
     ///
-    /// - Throws: `overloaded` if room did not come in time. The push stays accepted, and a repetition gets its results.
-    package func fitting(_ hold: AnswerHold) async throws(Problem) -> PushAnswer {
+    /// The push is accepted, so the response is sent even if room does not come in time. It is counted then, and the
+    /// organization's next requests wait for it.
+    package func fitting(_ hold: AnswerHold) async -> PushAnswer {
         if let answer = fittingAtOnce(hold) { return answer }
-        try await hold.extend(to: leastBytes)
+        try? await hold.extend(to: leastBytes)
         return withoutLarge
     }
 

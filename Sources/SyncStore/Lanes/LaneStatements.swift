@@ -147,9 +147,9 @@ enum LaneStatements {
                 AND x.mutation_id = k.mutation_id AND coalesce(x.server_id, x.same_as) IS NULL
             OFFSET 0
         ) r
-        LEFT JOIN LATERAL \(LocalIDStatements.ofServer(
+        LEFT JOIN LATERAL (\(LocalIDStatements.ofServer(
             "k.server_id", type: "r.entity_type", device: "r.device_id", user: "k.user_id",
-            organization: "k.organization_id")) o ON true
+            organization: "k.organization_id"))) o ON true
         ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
         SET server_id = excluded.server_id, same_as = excluded.same_as,
             server_id_is_integer = excluded.server_id_is_integer

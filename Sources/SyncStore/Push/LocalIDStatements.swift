@@ -46,8 +46,7 @@ package enum LocalIDStatements {
         organization: String
     ) -> String {
         """
-        (
-                SELECT s.* FROM (
+        SELECT s.* FROM (
                     SELECT z.* FROM local_ids z
                     WHERE z.organization_id = \(organization) AND z.server_id IS NOT NULL
                         AND (z.user_id, z.device_id, z.entity_type, z.server_id) >= (\(user), \(device), \(type), \(id))
@@ -57,7 +56,6 @@ package enum LocalIDStatements {
                 WHERE s.user_id = \(user) AND s.device_id = \(device) AND s.entity_type = \(type)
                     AND s.server_id = \(id)
                 OFFSET 0
-            )
         """
     }
 

@@ -47,6 +47,7 @@ enum SourceStatements {
     /// Whether a worker still has its source: no operator has changed or disabled it, and its organization is served.
     static let isHeld = Statement(
         "sources_is_held",
+        ["organization", "name", "token"],
         """
         SELECT 1
         FROM sources s

@@ -110,9 +110,9 @@ struct LocalIDRetention {
         \(ofDeviceTypes)
         CROSS JOIN d
         CROSS JOIN LATERAL (
-            SELECT x.user_id, x.client_id FROM \(LocalIDStatements.ofServer(
+            SELECT x.user_id, x.client_id FROM (\(LocalIDStatements.ofServer(
                 "k.id", type: "k.entity_type", device: "d.device_id", user: "d.user_id",
-                organization: "k.organization_id")) x
+                organization: "k.organization_id"))) x
             WHERE x.client_id IS NOT NULL
             UNION ALL
             SELECT y.user_id, y.client_id FROM local_ids y
@@ -132,9 +132,9 @@ struct LocalIDRetention {
             SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id
             FROM unnest(:users::uuid[], :devices::uuid[]) AS v (user_id, device_id)
             CROSS JOIN \(EntityRows.keys.unnested(as: "k"))
-            CROSS JOIN LATERAL \(LocalIDStatements.ofServer(
+            CROSS JOIN LATERAL (\(LocalIDStatements.ofServer(
                 "k.id", type: "k.entity_type", device: "v.device_id", user: "v.user_id",
-                organization: "k.organization_id")) l
+                organization: "k.organization_id"))) l
         ) g
         WHERE d.organization_id = g.organization_id AND d.user_id = g.user_id AND d.device_id = g.device_id
             AND d.entity_type = g.entity_type AND d.local_id = g.local_id

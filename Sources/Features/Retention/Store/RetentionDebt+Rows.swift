@@ -26,6 +26,10 @@ extension RetentionDebt {
             (RetentionTask(.unsettled), try row.optionalTimestamp("trouble")),
             (RetentionTask(.tombstones), try row.optionalTimestamp("tombstone")),
         ]
+        let messages = (
+            delivered: try row.optionalTimestamp("delivered"), undelivered: try row.optionalTimestamp("undelivered")
+        )
+        let mappingAt = try row.optionalTimestamp("mapping")
         for (table, age) in zip(tables, try row.int64s("aged")) where age != .max {
             oldest.append((RetentionTask(table.kind, of: table.name), age))
         }
@@ -35,12 +39,12 @@ extension RetentionDebt {
             if late > 0 { overdue[task] = Double(late) / 1_000_000 }
         }
         // delivered messages are deleted with payloads, the others with the records
-        let delivered = try row.optionalTimestamp("delivered").map { cutoffs.payloads.microseconds - $0 }
-        let undelivered = try row.optionalTimestamp("undelivered").map { cutoffs.everything.microseconds - $0 }
+        let delivered = messages.delivered.map { cutoffs.payloads.microseconds - $0 }
+        let undelivered = messages.undelivered.map { cutoffs.everything.microseconds - $0 }
         let late = [delivered, undelivered].compactMap(\.self).max() ?? 0
         if late > 0 { overdue[RetentionTask(.deliveries)] = Double(late) / 1_000_000 }
         // mappings are scanned once a day; an interrupted scan continues
-        if let at = try row.optionalTimestamp("mapping") {
+        if let at = mappingAt {
             // a time in the future comes from a device's clock, and has no meaning
             let age =
                 at > cutoffs.now.microseconds

@@ -16,8 +16,8 @@ enum PullStatements {
             SELECT e.place + k.first - 2 AS place, y.local_id
             FROM unnest((:ids::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
             -- not = ANY: planned while the table was small, that would always read all ids of the device
-            CROSS JOIN LATERAL \(LocalIDStatements.ofServer(
-                "e.server_id", type: "k.entity_type", device: ":device", user: ":user", organization: ":organization"))
+            CROSS JOIN LATERAL (\(LocalIDStatements.ofServer(
+                "e.server_id", type: "k.entity_type", device: ":device", user: ":user", organization: ":organization")))
                 y
             OFFSET 0
         ) x
