@@ -224,4 +224,5 @@ SET base_url = excluded.base_url, credential = excluded.credential,
 DELETE FROM upstreams WHERE organization_id = $1;
 
 -- purge_close
+-- $1 organization
 UPDATE organizations SET status = 'purging' WHERE id = $1;

@@ -35,6 +35,7 @@ WHERE a.organization_id = $1 AND a.id = $2;
 
 -- audit_page
 -- Acts of an organization.
+-- $1 organization, $2 first, $3 end, $4 window, $5 actor, $6 action, $7 limit
 WITH looked AS MATERIALIZED (
     SELECT a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
     a.into_hash, a.request_id, a.outcome FROM audit a
@@ -42,22 +43,32 @@ WITH looked AS MATERIALIZED (
     ORDER BY a.id DESC
     LIMIT $4
 )
-SELECT e.looked, e.last, a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
+SELECT e.looked, e.last, coalesce(a.has_more, false) AS has_more, a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
     a.into_hash, a.request_id, a.outcome
 FROM (
     SELECT (SELECT count(*) FROM looked) AS looked, (SELECT l.id FROM looked l ORDER BY l.id LIMIT 1) AS last
 ) e
 LEFT JOIN LATERAL (
-    SELECT l.* FROM looked l
-    WHERE ($5::text IS NULL OR l.actor = $5)
-        AND ($6::text IS NULL OR l.action = $6)
-    ORDER BY l.id DESC
-    LIMIT $7 + 1
+    SELECT q.* FROM (
+        SELECT p.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
+            sum(1024 + octet_length(p.target::text) + coalesce(octet_length(p.outcome::text), 0)) OVER w
+                AS bytes_to
+        FROM (
+            SELECT l.* FROM looked l
+            WHERE ($5::text IS NULL OR l.actor = $5)
+                AND ($6::text IS NULL OR l.action = $6)
+            ORDER BY l.id DESC
+            LIMIT $7 + 1
+        ) p
+        WINDOW w AS (ORDER BY p.id DESC)
+    ) q
+    WHERE q.place = 1 OR q.bytes_to <= 2097152
 ) a ON true
 ORDER BY a.id DESC;
 
 -- audit_page_of_all
 -- Of all, and of none.
+-- $1 first, $2 end, $3 window, $4 actor, $5 action, $6 limit
 WITH looked AS MATERIALIZED (
     SELECT a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
     a.into_hash, a.request_id, a.outcome FROM audit a
@@ -65,17 +76,26 @@ WITH looked AS MATERIALIZED (
     ORDER BY a.id DESC
     LIMIT $3
 )
-SELECT e.looked, e.last, a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
+SELECT e.looked, e.last, coalesce(a.has_more, false) AS has_more, a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
     a.into_hash, a.request_id, a.outcome
 FROM (
     SELECT (SELECT count(*) FROM looked) AS looked, (SELECT l.id FROM looked l ORDER BY l.id LIMIT 1) AS last
 ) e
 LEFT JOIN LATERAL (
-    SELECT l.* FROM looked l
-    WHERE ($4::text IS NULL OR l.actor = $4)
-        AND ($5::text IS NULL OR l.action = $5)
-    ORDER BY l.id DESC
-    LIMIT $6 + 1
+    SELECT q.* FROM (
+        SELECT p.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
+            sum(1024 + octet_length(p.target::text) + coalesce(octet_length(p.outcome::text), 0)) OVER w
+                AS bytes_to
+        FROM (
+            SELECT l.* FROM looked l
+            WHERE ($4::text IS NULL OR l.actor = $4)
+                AND ($5::text IS NULL OR l.action = $5)
+            ORDER BY l.id DESC
+            LIMIT $6 + 1
+        ) p
+        WINDOW w AS (ORDER BY p.id DESC)
+    ) q
+    WHERE q.place = 1 OR q.bytes_to <= 2097152
 ) a ON true
 ORDER BY a.id DESC;
 
@@ -92,20 +112,6 @@ LIMIT $3;
 DELETE FROM audit AS a
 USING unnest($1::uuid[], $2::uuid[]) AS k (organization_id, id)
 WHERE a.organization_id = k.organization_id AND a.id = k.id;
-
--- audit_erase_user
--- Takes erased users out of it, and which rows of theirs it was about
--- $1 organization, $2 users
-UPDATE audit AS a
-SET user_hash = sha256(uuid_send($1::uuid) || uuid_send(a.user_id::uuid)), user_id = NULL,
-    target = CASE WHEN a.action = 'deleteUser' THEN a.target ELSE '{}' END
-WHERE a.organization_id = $1 AND a.user_id = ANY ($2::uuid[]);
-
--- audit_erase_into
--- $1 organization, $2 users
-UPDATE audit AS a
-SET into_hash = sha256(uuid_send($1::uuid) || uuid_send(a.into_id::uuid)), into_id = NULL
-WHERE a.organization_id = $1 AND a.into_id = ANY ($2::uuid[]);
 
 -- sessions_end
 -- $1 digest, $2 ends_at

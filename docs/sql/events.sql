@@ -16,9 +16,10 @@ LEFT JOIN LATERAL (
     SELECT u.*
     FROM (
         SELECT m.change_position, m.position, m.id, NULL::text AS entity_type,
-            coalesce(CASE WHEN pg_column_compression(m.response_body) IS NULL THEN pg_column_size(m.response_body) ELSE octet_length(m.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(m.error) IS NULL THEN pg_column_size(m.error) ELSE octet_length(m.error::text) END, 0) AS bytes
+            coalesce(CASE WHEN pg_column_compression(m.response_body) IS NULL THEN pg_column_size(m.response_body) ELSE octet_length(m.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(m.error) IS NULL THEN pg_column_size(m.error) ELSE octet_length(m.error::text) END, 0)
+    + 39 * coalesce(cardinality(m.depends_on), 0) AS bytes
         FROM (
-            SELECT x.change_position, x.position, x.id, x.response_body, x.error
+            SELECT x.change_position, x.position, x.id, x.response_body, x.error, x.depends_on
             FROM mutations x
             WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
                 AND (x.change_position, x.position) > ($3, $4)

@@ -1,10 +1,7 @@
 -- lane_in_flight
 -- The flights of lanes whose worker is lost.
 -- $1 push, $2 organization_id, $3 user_id, $4 id
-SELECT k.push AS job, m.id, m.device_id, m.position, m.accepted_at, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts,
-    m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids,
-    m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method,
-    m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
+SELECT k.push AS job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, id)
 CROSS JOIN LATERAL (
     SELECT * FROM mutations x
@@ -107,12 +104,16 @@ CROSS JOIN LATERAL (
         AND x.mutation_id = k.mutation_id AND coalesce(x.server_id, x.same_as) IS NULL
     OFFSET 0
 ) r
-LEFT JOIN LATERAL (
-    SELECT x.local_id FROM local_ids x
-    WHERE x.organization_id = k.organization_id AND x.entity_type = r.entity_type
-        AND x.server_id = k.server_id AND x.user_id = k.user_id AND x.device_id = r.device_id
-    OFFSET 0
-) o ON true
+LEFT JOIN LATERAL (SELECT s.* FROM (
+            SELECT z.* FROM local_ids z
+            WHERE z.organization_id = k.organization_id AND z.server_id IS NOT NULL
+                AND (z.user_id, z.device_id, z.entity_type, z.server_id) >= (k.user_id, r.device_id, r.entity_type, k.server_id)
+            ORDER BY z.user_id, z.device_id, z.entity_type, z.server_id
+            LIMIT 1
+        ) s
+        WHERE s.user_id = k.user_id AND s.device_id = r.device_id AND s.entity_type = r.entity_type
+            AND s.server_id = k.server_id
+        OFFSET 0) o ON true
 ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
 SET server_id = excluded.server_id, same_as = excluded.same_as,
     server_id_is_integer = excluded.server_id_is_integer;
@@ -176,10 +177,7 @@ RETURNING w.job, m.position, m.accepted_at, m.status, w.more;
 -- lane_heads
 -- The first pending mutation of each lane, with its client ids and its entity.
 -- $1 job, $2 organization_id, $3 user_id, $4 head_position
-SELECT k.job, m.id, m.device_id, m.position, m.accepted_at, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts,
-    m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids,
-    m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method,
-    m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id, i.client_ids, i.entity_types, i.server_ids, i.are_integers,
+SELECT k.job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id, i.client_ids, i.entity_types, i.server_ids, i.are_integers,
     e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN m.base_version <> e.version THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
 CROSS JOIN LATERAL (

@@ -1,286 +1,3 @@
--- operation_page
-SELECT m.stuck_at, m.user_id, m.id
-FROM (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-        ORDER BY x.stuck_at, x.user_id, x.id
-        LIMIT $6
-    ) m
-WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
-        AND ($8::text IS NULL OR m.entity_type = $8)
-        AND ($9::text IS NULL OR m.error_code = $9)
-        AND ($10::int2 IS NULL OR m.error_status = $10)
-ORDER BY m.stuck_at, m.user_id, m.id
-LIMIT $11;
-
--- operation_edge
- SELECT x.stuck_at, x.user_id, x.id
-FROM mutations x
-WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-ORDER BY x.stuck_at, x.user_id, x.id
-OFFSET $6 - 1 LIMIT 1;
-
--- operation_page_of_group
-SELECT m.stuck_at, m.user_id, m.id
-FROM (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.stuck_at, x.user_id, x.id
-        LIMIT $9
-    ) m
-WHERE m.status IN ('failed', 'conflict') AND (cardinality($10::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($10))
-        AND ($11::text IS NULL OR m.entity_type = $11)
-        AND ($12::text IS NULL OR m.error_code = $12)
-        AND ($13::int2 IS NULL OR m.error_status = $13)
-ORDER BY m.stuck_at, m.user_id, m.id
-LIMIT $14;
-
--- operation_edge_of_group
- SELECT x.stuck_at, x.user_id, x.id
-FROM mutations x
-WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-ORDER BY x.stuck_at, x.user_id, x.id
-OFFSET $9 - 1 LIMIT 1;
-
--- operation_page_of_some_groups
--- The next of the groups that are meant: among those whose first is next, for a page has no more groups than rows
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
-WITH RECURSIVE w AS (
-    SELECT s.* FROM (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) s
-    UNION ALL
-    SELECT n.* FROM w CROSS JOIN LATERAL (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) n
-), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000)
-SELECT p.stuck_at, p.user_id, p.id
-FROM (
-    SELECT r.*
-    FROM (
-        SELECT g.entity_type, g.error_code, g.error_status
-        FROM g CROSS JOIN LATERAL (
-            SELECT x.stuck_at, x.user_id, x.id
-            FROM mutations x
-            WHERE x.organization_id = $1 AND x.entity_type = g.entity_type AND x.error_code = g.error_code
-            AND x.error_status = g.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5
-                AND x.status IN ('failed', 'conflict')
-            ORDER BY x.stuck_at, x.user_id, x.id
-            LIMIT 1
-        ) x
-        WHERE (cardinality($7::text[]) = 0
-        OR CASE WHEN g.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
-        AND ($8::text IS NULL OR g.entity_type = $8)
-        AND ($9::text IS NULL OR g.error_code = $9)
-        AND ($10::int2 IS NULL OR g.error_status = $10) AND (SELECT count(*) FROM g) < 10000
-        ORDER BY x.stuck_at, x.user_id, x.id
-        LIMIT $11
-    ) f
-    CROSS JOIN LATERAL (
-        SELECT x.stuck_at, x.user_id, x.id
-            FROM mutations x
-            WHERE x.organization_id = $1 AND x.entity_type = f.entity_type AND x.error_code = f.error_code
-            AND x.error_status = f.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5
-                AND x.status IN ('failed', 'conflict')
-            ORDER BY x.stuck_at, x.user_id, x.id
-            LIMIT $11
-    ) r
-    UNION ALL
-    SELECT m.stuck_at, m.user_id, m.id
-    FROM (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
-        ORDER BY x.stuck_at, x.user_id, x.id
-        LIMIT $6
-    ) m
-    WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
-        AND ($8::text IS NULL OR m.entity_type = $8)
-        AND ($9::text IS NULL OR m.error_code = $9)
-        AND ($10::int2 IS NULL OR m.error_status = $10)
-) p
-ORDER BY p.stuck_at, p.user_id, p.id
-LIMIT $11;
-
--- operation_edge_of_some_groups
-WITH RECURSIVE w AS (
-    SELECT s.* FROM (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) s
-    UNION ALL
-    SELECT n.* FROM w CROSS JOIN LATERAL (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) n
-), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000) SELECT x.stuck_at, x.user_id, x.id
-FROM mutations x
-WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
-ORDER BY x.stuck_at, x.user_id, x.id
-OFFSET $6 - 1 LIMIT 1;
-
--- operation_page_of_ids
-SELECT m.stuck_at, m.user_id, m.id
-FROM (SELECT DISTINCT i.id FROM unnest($6::uuid[]) AS i (id)) k
-    CROSS JOIN LATERAL (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.id
-        OFFSET 0
-    ) m
-WHERE (m.stuck_at, m.user_id, m.id) > ($2, $3, $4) AND m.stuck_at <= $5 AND m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
-        AND ($8::text IS NULL OR m.entity_type = $8)
-        AND ($9::text IS NULL OR m.error_code = $9)
-        AND ($10::int2 IS NULL OR m.error_status = $10) AND ($11::uuid IS NULL OR m.user_id = $11)
-ORDER BY m.stuck_at, m.user_id, m.id
-LIMIT $12;
-
--- operation_page_of_user
-SELECT m.stuck_at, m.user_id, m.id
-FROM (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status, x.error, x.synced_at
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.user_id = $6 AND x.synced_at IS NULL
-        ORDER BY x.position
-        OFFSET 0
-    ) m
-WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND (m.stuck_at, m.user_id, m.id) > ($2, $3, $4) AND m.stuck_at <= $5 AND m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
-        AND ($8::text IS NULL OR m.entity_type = $8)
-        AND ($9::text IS NULL OR m.error_code = $9)
-        AND ($10::int2 IS NULL OR m.error_status = $10)
-ORDER BY m.stuck_at, m.user_id, m.id
-LIMIT $11;
-
--- operation_no_edge
--- Where nothing is left behind a page.
-SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false;
-
--- operation_count
- SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
-    count(*) > 10000 OR false AS is_cut
-FROM (
-    SELECT x.user_id FROM mutations x
-    WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-        AND (cardinality($3::text[]) = 0
-        OR CASE WHEN x.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($3))
-        AND ($4::text IS NULL OR x.entity_type = $4)
-        AND ($5::text IS NULL OR x.error_code = $5)
-        AND ($6::int2 IS NULL OR x.error_status = $6)
-    ORDER BY x.stuck_at, x.user_id, x.id
-    LIMIT 10001
-) c;
-
--- operation_count_of_group
- SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
-    count(*) > 10000 OR false AS is_cut
-FROM (
-    SELECT x.user_id FROM mutations x
-    WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND x.entity_type = $3 AND x.error_code = $4 AND x.error_status = $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        AND (cardinality($6::text[]) = 0
-        OR CASE WHEN x.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($6))
-        AND ($7::text IS NULL OR x.entity_type = $7)
-        AND ($8::text IS NULL OR x.error_code = $8)
-        AND ($9::int2 IS NULL OR x.error_status = $9)
-    ORDER BY x.stuck_at, x.user_id, x.id
-    LIMIT 10001
-) c;
-
--- operation_count_of_some_groups
-WITH RECURSIVE w AS (
-    SELECT s.* FROM (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) s
-    UNION ALL
-    SELECT n.* FROM w CROSS JOIN LATERAL (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) n
-), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000) SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
-    count(*) > 10000 OR (SELECT count(*) FROM g) >= 10000 AS is_cut
-FROM (
-    SELECT r.user_id FROM g CROSS JOIN LATERAL (
-        SELECT x.user_id FROM mutations x
-        WHERE x.organization_id = $1 AND x.entity_type = g.entity_type AND x.error_code = g.error_code
-            AND x.error_status = g.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.stuck_at <= $2
-        ORDER BY x.stuck_at, x.user_id, x.id
-        LIMIT 10001
-    ) r
-    WHERE (cardinality($3::text[]) = 0
-        OR CASE WHEN g.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($3))
-        AND ($4::text IS NULL OR g.entity_type = $4)
-        AND ($5::text IS NULL OR g.error_code = $5)
-        AND ($6::int2 IS NULL OR g.error_status = $6)
-    LIMIT 10001
-) c;
-
--- operation_count_of_ids
- SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
-    count(*) > 10000 OR false AS is_cut
-FROM (
-    SELECT m.user_id FROM (SELECT DISTINCT i.id FROM unnest($3::uuid[]) AS i (id)) k
-    CROSS JOIN LATERAL (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.id
-        OFFSET 0
-    ) m
-    WHERE m.stuck_at <= $2 AND m.status IN ('failed', 'conflict') AND (cardinality($4::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($4))
-        AND ($5::text IS NULL OR m.entity_type = $5)
-        AND ($6::text IS NULL OR m.error_code = $6)
-        AND ($7::int2 IS NULL OR m.error_status = $7) AND ($8::uuid IS NULL OR m.user_id = $8)
-    LIMIT 10001
-) c;
-
--- operation_count_of_user
- SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
-    count(*) > 10000 OR false AS is_cut
-FROM (
-    SELECT m.user_id FROM (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status, x.error, x.synced_at
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.user_id = $3 AND x.synced_at IS NULL
-        ORDER BY x.position
-        OFFSET 0
-    ) m
-    WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND m.stuck_at <= $2 AND m.status IN ('failed', 'conflict') AND (cardinality($4::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($4))
-        AND ($5::text IS NULL OR m.entity_type = $5)
-        AND ($6::text IS NULL OR m.error_code = $6)
-        AND ($7::int2 IS NULL OR m.error_status = $7)
-    LIMIT 10001
-) c;
-
 -- operation_screen
 -- $1 organization, $2 user, $3 ids, $4 stuck_at, $5 id, $6 token
 SELECT m.id
@@ -333,24 +50,46 @@ SELECT o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code,
     o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more FROM operations o WHERE o.organization_id = $1 AND o.id = $2;
 
 -- operation_list
+-- $1 organization, $2 after, $3 after_organization, $4 after_id, $5 state, $6 limit
 SELECT o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
     o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more
-FROM operations o
-WHERE o.organization_id = $1 AND (o.created_at, o.id) < ($2, $4) AND $3::uuid IS NOT NULL AND ($5::text IS NULL OR o.state = $5)
-ORDER BY o.created_at DESC, o.id DESC
-LIMIT $6;
+    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more, o.has_more
+FROM (
+    SELECT o.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
+        sum(1024 + 39 * coalesce(cardinality(o.ids), 0)) OVER w AS bytes_to
+    FROM (
+        SELECT o.*
+        FROM operations o
+        WHERE o.organization_id = $1 AND (o.created_at, o.id) < ($2, $4) AND $3::uuid IS NOT NULL AND ($5::text IS NULL OR o.state = $5)
+        ORDER BY o.created_at DESC, o.id DESC
+        LIMIT $6
+    ) o
+    WINDOW w AS (ORDER BY o.created_at DESC, o.id DESC)
+) o
+WHERE o.place = 1 OR o.bytes_to <= 2097152
+ORDER BY o.created_at DESC, o.id DESC;
 
 -- operation_list_of_all
+-- $1 organization, $2 after, $3 after_organization, $4 after_id, $5 state, $6 limit
 SELECT o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
     o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more
-FROM operations o
-WHERE (o.created_at, o.organization_id, o.id) < ($2, $3, $4) AND $1::uuid IS NOT NULL AND ($5::text IS NULL OR o.state = $5)
-ORDER BY o.created_at DESC, o.organization_id DESC, o.id DESC
-LIMIT $6;
+    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more, o.has_more
+FROM (
+    SELECT o.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
+        sum(1024 + 39 * coalesce(cardinality(o.ids), 0)) OVER w AS bytes_to
+    FROM (
+        SELECT o.*
+        FROM operations o
+        WHERE (o.created_at, o.organization_id, o.id) < ($2, $3, $4) AND $1::uuid IS NOT NULL AND ($5::text IS NULL OR o.state = $5)
+        ORDER BY o.created_at DESC, o.organization_id DESC, o.id DESC
+        LIMIT $6
+    ) o
+    WINDOW w AS (ORDER BY o.created_at DESC, o.organization_id DESC, o.id DESC)
+) o
+WHERE o.place = 1 OR o.bytes_to <= 2097152
+ORDER BY o.created_at DESC, o.organization_id DESC, o.id DESC;
 
 -- operations_due
 -- Of any organization except some (`except`), the longest due first: a plain read.

@@ -169,107 +169,13 @@ CROSS JOIN LATERAL (
 ) l
 ORDER BY p.place, p.number;
 
--- stuck_edge_of_all
- SELECT x.stuck_at, x.organization_id, x.user_id, x.id
-FROM mutations x
-WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-ORDER BY x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC
-OFFSET $5 - 1 LIMIT 1;
-
--- stuck_page_of_all
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
-FROM (
-    SELECT * FROM mutations x
-    WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-    ORDER BY x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC
-    LIMIT $5
-) m
-WHERE m.status IN ('failed', 'conflict') AND (cardinality($6::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($6))
-        AND ($7::text IS NULL OR m.entity_type = $7)
-        AND ($8::text IS NULL OR m.error_code = $8)
-        AND ($9::int2 IS NULL OR m.error_status = $9)
-ORDER BY m.stuck_at DESC, m.organization_id DESC, m.user_id DESC, m.id DESC
-LIMIT $10;
-
--- stuck_edge_of_organization
- SELECT x.stuck_at, x.organization_id, x.user_id, x.id
-FROM mutations x
-WHERE x.organization_id = $5 AND (x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-OFFSET $6 - 1 LIMIT 1;
-
--- stuck_page_of_organization
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
-FROM (
-    SELECT * FROM mutations x
-    WHERE x.organization_id = $5 AND (x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-    ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-    LIMIT $6
-) m
-WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
-        AND ($8::text IS NULL OR m.entity_type = $8)
-        AND ($9::text IS NULL OR m.error_code = $9)
-        AND ($10::int2 IS NULL OR m.error_status = $10)
-ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
-LIMIT $11;
-
--- stuck_edge_of_group
- SELECT x.stuck_at, x.organization_id, x.user_id, x.id
-FROM mutations x
-WHERE x.organization_id = $5 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-OFFSET $9 - 1 LIMIT 1;
-
--- stuck_page_of_group
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
-FROM (
-    SELECT * FROM mutations x
-    WHERE x.organization_id = $5 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-    ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-    LIMIT $9
-) m
-WHERE m.status IN ('failed', 'conflict') AND (cardinality($10::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($10))
-        AND ($11::text IS NULL OR m.entity_type = $11)
-        AND ($12::text IS NULL OR m.error_code = $12)
-        AND ($13::int2 IS NULL OR m.error_status = $13)
-ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
-LIMIT $14;
-
--- stuck_edge_of_some_groups
-WITH RECURSIVE w AS (
-    SELECT s.* FROM (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) s
-    UNION ALL
-    SELECT n.* FROM w CROSS JOIN LATERAL (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) n
-), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000) SELECT x.stuck_at, x.organization_id, x.user_id, x.id
-FROM mutations x
-WHERE x.organization_id = $5 AND (x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
-ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-OFFSET $6 - 1 LIMIT 1;
-
 -- stuck_page_of_some_groups
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
 WITH RECURSIVE w AS (
     SELECT s.* FROM (
         SELECT x.entity_type, x.error_code, x.error_status
         FROM mutations x
-        WHERE x.organization_id = $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
         ORDER BY x.entity_type, x.error_code, x.error_status
         LIMIT 1
     ) s
@@ -277,7 +183,7 @@ WITH RECURSIVE w AS (
     SELECT n.* FROM w CROSS JOIN LATERAL (
         SELECT x.entity_type, x.error_code, x.error_status
         FROM mutations x
-        WHERE x.organization_id = $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
         ORDER BY x.entity_type, x.error_code, x.error_status
         LIMIT 1
     ) n
@@ -292,7 +198,8 @@ FROM (
             FROM g CROSS JOIN LATERAL (
                 SELECT x.stuck_at, x.organization_id, x.user_id, x.id
                 FROM mutations x
-                WHERE x.organization_id = $5 AND (x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL AND x.entity_type = g.entity_type AND x.error_code = g.error_code
+                WHERE x.organization_id = $1
+                    AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.entity_type = g.entity_type AND x.error_code = g.error_code
             AND x.error_status = g.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
                     AND x.status IN ('failed', 'conflict')
                 ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
@@ -309,7 +216,8 @@ FROM (
         CROSS JOIN LATERAL (
             SELECT x.stuck_at, x.organization_id, x.user_id, x.id
                 FROM mutations x
-                WHERE x.organization_id = $5 AND (x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL AND x.entity_type = f.entity_type AND x.error_code = f.error_code
+                WHERE x.organization_id = $1
+                    AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.entity_type = f.entity_type AND x.error_code = f.error_code
             AND x.error_status = f.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
                     AND x.status IN ('failed', 'conflict')
                 ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
@@ -320,7 +228,7 @@ FROM (
         FROM (
             SELECT x.stuck_at, x.organization_id, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
             FROM mutations x
-            WHERE x.organization_id = $5 AND (x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
+            WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
             ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
             LIMIT $6
         ) m
@@ -340,38 +248,80 @@ CROSS JOIN LATERAL (
 ) m
 ORDER BY p.stuck_at DESC, p.user_id DESC, p.id DESC;
 
--- stuck_edge_of_some_groups_of_all
-WITH RECURSIVE g AS MATERIALIZED (
-    SELECT o.id AS organization_id, t.*
-    FROM organizations o
-    CROSS JOIN LATERAL (
-        WITH RECURSIVE w AS (
-    SELECT s.* FROM (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = o.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) s
-    UNION ALL
-    SELECT n.* FROM w CROSS JOIN LATERAL (
-        SELECT x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = o.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
-        ORDER BY x.entity_type, x.error_code, x.error_status
-        LIMIT 1
-    ) n
-)
-        SELECT * FROM w LIMIT 10000
-    ) t
-    LIMIT 10000
-) SELECT x.stuck_at, x.organization_id, x.user_id, x.id
-FROM mutations x
-WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
-ORDER BY x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC
-OFFSET $5 - 1 LIMIT 1;
+-- stuck_page_of_group
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan, $10 statuses, $11 entity_type, $12 error_code, $13 error_status, $14 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+FROM (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+    ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+    LIMIT $9
+) m
+WHERE m.status IN ('failed', 'conflict') AND (cardinality($10::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($10))
+        AND ($11::text IS NULL OR m.entity_type = $11)
+        AND ($12::text IS NULL OR m.error_code = $12)
+        AND ($13::int2 IS NULL OR m.error_status = $13)
+ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
+LIMIT $14;
+
+-- stuck_page_of_organization
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+FROM (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+    ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+    LIMIT $6
+) m
+WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
+        AND ($8::text IS NULL OR m.entity_type = $8)
+        AND ($9::text IS NULL OR m.error_code = $9)
+        AND ($10::int2 IS NULL OR m.error_status = $10)
+ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
+LIMIT $11;
+
+-- stuck_page_of_user
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 user, $7 scan, $8 statuses, $9 entity_type, $10 error_code, $11 error_status, $12 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+FROM (
+        SELECT * FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $6 AND x.synced_at IS NULL
+        ORDER BY x.position
+        LIMIT $7
+    ) m
+WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND (m.stuck_at, m.user_id, m.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND m.status IN ('failed', 'conflict') AND (cardinality($8::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($8))
+        AND ($9::text IS NULL OR m.entity_type = $9)
+        AND ($10::text IS NULL OR m.error_code = $10)
+        AND ($11::int2 IS NULL OR m.error_status = $11)
+ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
+LIMIT $12;
+
+-- stuck_page_of_all
+-- $1 after, $2 after_organization, $3 after_user, $4 after_id, $5 scan, $6 statuses, $7 entity_type, $8 error_code, $9 error_status, $10 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+FROM (
+    SELECT * FROM mutations x
+    WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+    ORDER BY x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC
+    LIMIT $5
+) m
+WHERE m.status IN ('failed', 'conflict') AND (cardinality($6::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($6))
+        AND ($7::text IS NULL OR m.entity_type = $7)
+        AND ($8::text IS NULL OR m.error_code = $8)
+        AND ($9::int2 IS NULL OR m.error_status = $9)
+ORDER BY m.stuck_at DESC, m.organization_id DESC, m.user_id DESC, m.id DESC
+LIMIT $10;
 
 -- stuck_page_of_some_groups_of_all
+-- $1 after, $2 after_organization, $3 after_user, $4 after_id, $5 scan, $6 statuses, $7 entity_type, $8 error_code, $9 error_status, $10 limit
 WITH RECURSIVE g AS MATERIALIZED (
     SELECT o.id AS organization_id, t.*
     FROM organizations o
@@ -408,7 +358,7 @@ FROM (
                 SELECT x.stuck_at, x.organization_id, x.user_id, x.id
                 FROM mutations x
                 WHERE x.organization_id = g.organization_id
-                AND (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.entity_type = g.entity_type AND x.error_code = g.error_code
+                    AND (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.entity_type = g.entity_type AND x.error_code = g.error_code
             AND x.error_status = g.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
                     AND x.status IN ('failed', 'conflict')
                 ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
@@ -426,7 +376,7 @@ FROM (
             SELECT x.stuck_at, x.organization_id, x.user_id, x.id
                 FROM mutations x
                 WHERE x.organization_id = f.organization_id
-                AND (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.entity_type = f.entity_type AND x.error_code = f.error_code
+                    AND (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.entity_type = f.entity_type AND x.error_code = f.error_code
             AND x.error_status = f.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
                     AND x.status IN ('failed', 'conflict')
                 ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
@@ -457,24 +407,387 @@ CROSS JOIN LATERAL (
 ) m
 ORDER BY p.stuck_at DESC, p.organization_id DESC, p.user_id DESC, p.id DESC;
 
--- stuck_page_of_user
--- $1 after, $2 after_organization, $3 after_user, $4 after_id, $5 organization, $6 user, $7 scan, $8 statuses, $9 entity_type, $10 error_code, $11 error_status, $12 limit
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+-- stuck_edge_of_organization
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan
+ SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+FROM mutations x
+WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+OFFSET $6 - 1 LIMIT 1;
+
+-- stuck_edge_of_some_groups
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan
+WITH RECURSIVE w AS (
+    SELECT s.* FROM (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) s
+    UNION ALL
+    SELECT n.* FROM w CROSS JOIN LATERAL (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) n
+), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000) SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+FROM mutations x
+WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
+ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+OFFSET $6 - 1 LIMIT 1;
+
+-- stuck_edge_of_all
+-- $1 after, $2 after_organization, $3 after_user, $4 after_id, $5 scan
+ SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+FROM mutations x
+WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+ORDER BY x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC
+OFFSET $5 - 1 LIMIT 1;
+
+-- stuck_edge_of_group
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan
+ SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+FROM mutations x
+WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+OFFSET $9 - 1 LIMIT 1;
+
+-- stuck_edge_of_some_groups_of_all
+-- $1 after, $2 after_organization, $3 after_user, $4 after_id, $5 scan
+WITH RECURSIVE g AS MATERIALIZED (
+    SELECT o.id AS organization_id, t.*
+    FROM organizations o
+    CROSS JOIN LATERAL (
+        WITH RECURSIVE w AS (
+    SELECT s.* FROM (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = o.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) s
+    UNION ALL
+    SELECT n.* FROM w CROSS JOIN LATERAL (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = o.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) n
+)
+        SELECT * FROM w LIMIT 10000
+    ) t
+    LIMIT 10000
+) SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+FROM mutations x
+WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
+ORDER BY x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC
+OFFSET $5 - 1 LIMIT 1;
+
+-- operation_page_of_ids
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 ids, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 only_user, $12 limit
+SELECT m.stuck_at, m.user_id, m.id
+FROM (SELECT DISTINCT i.id FROM unnest($6::uuid[]) AS i (id)) k
+    CROSS JOIN LATERAL (
+        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.id
+        OFFSET 0
+    ) m
+WHERE (m.stuck_at, m.user_id, m.id) > ($2, $3, $4) AND m.stuck_at <= $5 AND m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
+        AND ($8::text IS NULL OR m.entity_type = $8)
+        AND ($9::text IS NULL OR m.error_code = $9)
+        AND ($10::int2 IS NULL OR m.error_status = $10)
+AND ($11::uuid IS NULL OR m.user_id = $11)
+ORDER BY m.stuck_at, m.user_id, m.id
+LIMIT $12;
+
+-- operation_page_of_group
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan, $10 statuses, $11 entity_type, $12 error_code, $13 error_status, $14 limit
+SELECT m.stuck_at, m.user_id, m.id
 FROM (
-    SELECT * FROM mutations y
-    WHERE y.organization_id = $5 AND y.user_id = $6 AND y.synced_at IS NULL
-    ORDER BY y.position
-    LIMIT $7
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+    ORDER BY x.stuck_at, x.user_id, x.id
+    LIMIT $9
 ) m
-WHERE m.status IN ('failed', 'conflict') AND m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND (m.stuck_at, m.user_id, m.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL
-    AND (cardinality($8::text[]) = 0
+WHERE m.status IN ('failed', 'conflict') AND (cardinality($10::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($10))
+        AND ($11::text IS NULL OR m.entity_type = $11)
+        AND ($12::text IS NULL OR m.error_code = $12)
+        AND ($13::int2 IS NULL OR m.error_status = $13)
+ORDER BY m.stuck_at, m.user_id, m.id
+LIMIT $14;
+
+-- operation_page_of_organization
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
+SELECT m.stuck_at, m.user_id, m.id
+FROM (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+    ORDER BY x.stuck_at, x.user_id, x.id
+    LIMIT $6
+) m
+WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
+        AND ($8::text IS NULL OR m.entity_type = $8)
+        AND ($9::text IS NULL OR m.error_code = $9)
+        AND ($10::int2 IS NULL OR m.error_status = $10)
+ORDER BY m.stuck_at, m.user_id, m.id
+LIMIT $11;
+
+-- operation_page_of_user
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 user, $7 scan, $8 statuses, $9 entity_type, $10 error_code, $11 error_status, $12 limit
+SELECT m.stuck_at, m.user_id, m.id
+FROM (
+        SELECT * FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $6 AND x.synced_at IS NULL
+        ORDER BY x.position
+        LIMIT $7
+    ) m
+WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND (m.stuck_at, m.user_id, m.id) > ($2, $3, $4) AND m.stuck_at <= $5 AND m.status IN ('failed', 'conflict') AND (cardinality($8::text[]) = 0
         OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($8))
         AND ($9::text IS NULL OR m.entity_type = $9)
         AND ($10::text IS NULL OR m.error_code = $10)
         AND ($11::int2 IS NULL OR m.error_status = $11)
-ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
+ORDER BY m.stuck_at, m.user_id, m.id
 LIMIT $12;
+
+-- operation_page_of_some_groups
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
+WITH RECURSIVE w AS (
+    SELECT s.* FROM (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) s
+    UNION ALL
+    SELECT n.* FROM w CROSS JOIN LATERAL (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) n
+), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000)
+SELECT m.stuck_at, m.user_id, m.id
+FROM (
+    SELECT * FROM (
+        SELECT r.*
+        FROM (
+            SELECT g.*
+            FROM g CROSS JOIN LATERAL (
+                SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+                FROM mutations x
+                WHERE x.organization_id = $1
+                    AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.entity_type = g.entity_type AND x.error_code = g.error_code
+            AND x.error_status = g.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+                    AND x.status IN ('failed', 'conflict')
+                ORDER BY x.stuck_at, x.user_id, x.id
+                LIMIT 1
+            ) x
+            WHERE (cardinality($7::text[]) = 0
+        OR CASE WHEN g.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
+        AND ($8::text IS NULL OR g.entity_type = $8)
+        AND ($9::text IS NULL OR g.error_code = $9)
+        AND ($10::int2 IS NULL OR g.error_status = $10) AND (SELECT count(*) FROM g) < 10000
+            ORDER BY x.stuck_at, x.user_id, x.id
+            LIMIT $11
+        ) f
+        CROSS JOIN LATERAL (
+            SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+                FROM mutations x
+                WHERE x.organization_id = $1
+                    AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.entity_type = f.entity_type AND x.error_code = f.error_code
+            AND x.error_status = f.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+                    AND x.status IN ('failed', 'conflict')
+                ORDER BY x.stuck_at, x.user_id, x.id
+                LIMIT $11
+        ) r
+        UNION ALL
+        SELECT m.stuck_at, m.organization_id, m.user_id, m.id
+        FROM (
+            SELECT x.stuck_at, x.organization_id, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
+            FROM mutations x
+            WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
+            ORDER BY x.stuck_at, x.user_id, x.id
+            LIMIT $6
+        ) m
+        WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
+        AND ($8::text IS NULL OR m.entity_type = $8)
+        AND ($9::text IS NULL OR m.error_code = $9)
+        AND ($10::int2 IS NULL OR m.error_status = $10)
+    ) x
+    ORDER BY x.stuck_at, x.user_id, x.id
+    LIMIT $11
+) p
+CROSS JOIN LATERAL (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = p.organization_id AND x.user_id = p.user_id AND x.id = p.id
+    OFFSET 0
+) m
+ORDER BY p.stuck_at, p.user_id, p.id;
+
+-- operation_edge_of_organization
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan
+ SELECT x.stuck_at, x.user_id, x.id
+FROM mutations x
+WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+ORDER BY x.stuck_at, x.user_id, x.id
+OFFSET $6 - 1 LIMIT 1;
+
+-- operation_edge_of_group
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan
+ SELECT x.stuck_at, x.user_id, x.id
+FROM mutations x
+WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+ORDER BY x.stuck_at, x.user_id, x.id
+OFFSET $9 - 1 LIMIT 1;
+
+-- operation_edge_of_some_groups
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan
+WITH RECURSIVE w AS (
+    SELECT s.* FROM (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) s
+    UNION ALL
+    SELECT n.* FROM w CROSS JOIN LATERAL (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) n
+), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000) SELECT x.stuck_at, x.user_id, x.id
+FROM mutations x
+WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0 AND (SELECT count(*) FROM g) >= 10000
+ORDER BY x.stuck_at, x.user_id, x.id
+OFFSET $6 - 1 LIMIT 1;
+
+-- operation_count_of_group
+-- $1 organization, $2 until, $3 group_type, $4 group_code, $5 group_status, $6 statuses, $7 entity_type, $8 error_code, $9 error_status
+ SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
+    count(*) > 10000 OR false AS is_cut
+FROM (
+    SELECT x.user_id FROM mutations x
+    WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND x.entity_type = $3 AND x.error_code = $4 AND x.error_status = $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        AND (cardinality($6::text[]) = 0
+        OR CASE WHEN x.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($6))
+        AND ($7::text IS NULL OR x.entity_type = $7)
+        AND ($8::text IS NULL OR x.error_code = $8)
+        AND ($9::int2 IS NULL OR x.error_status = $9)
+    ORDER BY x.stuck_at, x.user_id, x.id
+    LIMIT 10001
+) c;
+
+-- operation_count_of_ids
+-- $1 organization, $2 until, $3 ids, $4 statuses, $5 entity_type, $6 error_code, $7 error_status, $8 only_user
+ SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
+    count(*) > 10000 OR false AS is_cut
+FROM (
+    SELECT m.user_id FROM (SELECT DISTINCT i.id FROM unnest($3::uuid[]) AS i (id)) k
+    CROSS JOIN LATERAL (
+        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.id
+        OFFSET 0
+    ) m
+    WHERE m.stuck_at <= $2 AND m.status IN ('failed', 'conflict') AND (cardinality($4::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($4))
+        AND ($5::text IS NULL OR m.entity_type = $5)
+        AND ($6::text IS NULL OR m.error_code = $6)
+        AND ($7::int2 IS NULL OR m.error_status = $7)
+        AND ($8::uuid IS NULL OR m.user_id = $8)
+    LIMIT 10001
+) c;
+
+-- operation_count
+-- $1 organization, $2 until, $3 statuses, $4 entity_type, $5 error_code, $6 error_status
+ SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
+    count(*) > 10000 OR false AS is_cut
+FROM (
+    SELECT x.user_id FROM mutations x
+    WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+        AND (cardinality($3::text[]) = 0
+        OR CASE WHEN x.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($3))
+        AND ($4::text IS NULL OR x.entity_type = $4)
+        AND ($5::text IS NULL OR x.error_code = $5)
+        AND ($6::int2 IS NULL OR x.error_status = $6)
+    ORDER BY x.stuck_at, x.user_id, x.id
+    LIMIT 10001
+) c;
+
+-- operation_count_of_some_groups
+-- $1 organization, $2 until, $3 statuses, $4 entity_type, $5 error_code, $6 error_status
+WITH RECURSIVE w AS (
+    SELECT s.* FROM (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) s
+    UNION ALL
+    SELECT n.* FROM w CROSS JOIN LATERAL (
+        SELECT x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type, x.error_code, x.error_status) > (w.entity_type, w.error_code, w.error_status)
+        ORDER BY x.entity_type, x.error_code, x.error_status
+        LIMIT 1
+    ) n
+), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000) SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
+    count(*) > 10000 OR (SELECT count(*) FROM g) >= 10000 AS is_cut
+FROM (
+    SELECT r.user_id FROM g CROSS JOIN LATERAL (
+        SELECT x.user_id FROM mutations x
+        WHERE x.organization_id = $1 AND x.entity_type = g.entity_type AND x.error_code = g.error_code
+            AND x.error_status = g.error_status AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.stuck_at <= $2
+        ORDER BY x.stuck_at, x.user_id, x.id
+        LIMIT 10001
+    ) r
+    WHERE (cardinality($3::text[]) = 0
+        OR CASE WHEN g.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($3))
+        AND ($4::text IS NULL OR g.entity_type = $4)
+        AND ($5::text IS NULL OR g.error_code = $5)
+        AND ($6::int2 IS NULL OR g.error_status = $6)
+    LIMIT 10001
+) c;
+
+-- operation_count_of_user
+-- $1 organization, $2 until, $3 user, $4 statuses, $5 entity_type, $6 error_code, $7 error_status
+ SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
+    count(*) > 10000 OR false AS is_cut
+FROM (
+    SELECT m.user_id FROM (
+        SELECT * FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $3 AND x.synced_at IS NULL
+        ORDER BY x.position
+        OFFSET 0
+    ) m
+    WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND m.stuck_at <= $2 AND m.status IN ('failed', 'conflict') AND (cardinality($4::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($4))
+        AND ($5::text IS NULL OR m.entity_type = $5)
+        AND ($6::text IS NULL OR m.error_code = $6)
+        AND ($7::int2 IS NULL OR m.error_status = $7)
+    LIMIT 10001
+) c;
+
+-- operation_no_edge
+-- Where nothing is left behind a page.
+SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false;
 
 -- stuck_by_id
 -- $1 organization, $2 users, $3 ids
@@ -491,10 +804,7 @@ ORDER BY k.place;
 
 -- story_queued
 -- $1 organization, $2 user, $3 id
-SELECT m.changed_at, m.id, m.device_id, m.position, m.accepted_at, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts,
-    m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids,
-    m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method,
-    m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
+SELECT m.changed_at, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
 FROM mutations m WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3;
 
 -- story_attempts
@@ -628,13 +938,25 @@ SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, 
     m.next_retry_at, m.created_at, m.accepted_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END AS depends_on, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer,
-    m.error_code, m.error_status, m.changed_at
-FROM mutations m
-WHERE m.organization_id = $1 AND m.user_id = $2 AND m.synced_at IS NULL AND m.position > $3
-ORDER BY m.position
-LIMIT $4;
+    m.error_code, m.error_status, m.changed_at, m.has_more
+FROM (
+    SELECT p.*, row_number() OVER w AS place, sum(p.ids) OVER w AS ids_to,
+        row_number() OVER w < count(*) OVER () AS has_more
+    FROM (
+        SELECT x.*, cardinality(x.depends_on) AS ids
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.synced_at IS NULL
+            AND x.position > $3
+        ORDER BY x.position
+        LIMIT $4
+    ) p
+    WINDOW w AS (ORDER BY p.position)
+) m
+WHERE m.place = 1 OR m.ids_to <= 26886
+ORDER BY m.position;
 
 -- lanes_halted
+-- $1 organization, $2 user, $3 at, $4 limit
 SELECT l.organization_id, l.user_id, l.halted_by, l.ready_at, l.queued_count, l.queued_since
 FROM lanes l
 WHERE l.organization_id = $1 AND l.halted_by IS NOT NULL AND l.user_id > $2 AND $3::timestamptz IS NOT NULL
@@ -642,6 +964,7 @@ ORDER BY l.user_id
 LIMIT $4;
 
 -- lanes_halted_of_all
+-- $1 organization, $2 user, $3 at, $4 limit
 SELECT l.organization_id, l.user_id, l.halted_by, l.ready_at, l.queued_count, l.queued_since
 FROM lanes l
 WHERE l.halted_by IS NOT NULL AND (l.organization_id, l.user_id) > ($1, $2) AND $3::timestamptz IS NOT NULL
@@ -649,6 +972,7 @@ ORDER BY l.organization_id, l.user_id
 LIMIT $4;
 
 -- lanes_waiting
+-- $1 organization, $2 user, $3 at, $4 limit
 SELECT l.organization_id, l.user_id, l.halted_by, l.ready_at, l.queued_count, l.queued_since
 FROM lanes l
 WHERE l.organization_id = $1 AND l.lease_owner IS NULL AND l.ready_at >= $3 AND (l.ready_at, l.user_id) > ($3, $2)
@@ -656,6 +980,7 @@ ORDER BY l.ready_at, l.user_id
 LIMIT $4;
 
 -- lanes_waiting_of_all
+-- $1 organization, $2 user, $3 at, $4 limit
 SELECT l.organization_id, l.user_id, l.halted_by, l.ready_at, l.queued_count, l.queued_since
 FROM lanes l
 WHERE l.lease_owner IS NULL AND l.ready_at >= $3 AND (l.ready_at, l.organization_id, l.user_id) > ($3, $1, $2)

@@ -7,13 +7,17 @@ CROSS JOIN LATERAL (
     SELECT e.place + k.first - 2 AS place, y.local_id
     FROM unnest(($7::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
     -- not = ANY: planned while the table was small, that would always read all ids of the device
-    CROSS JOIN LATERAL (
-        SELECT z.local_id
-        FROM local_ids z
-        WHERE z.organization_id = $1 AND z.user_id = $2 AND z.device_id = $3
-            AND z.entity_type = k.entity_type AND z.server_id = e.server_id
-        OFFSET 0
-    ) y
+    CROSS JOIN LATERAL (SELECT s.* FROM (
+            SELECT z.* FROM local_ids z
+            WHERE z.organization_id = $1 AND z.server_id IS NOT NULL
+                AND (z.user_id, z.device_id, z.entity_type, z.server_id) >= ($2, $3, k.entity_type, e.server_id)
+            ORDER BY z.user_id, z.device_id, z.entity_type, z.server_id
+            LIMIT 1
+        ) s
+        WHERE s.user_id = $2 AND s.device_id = $3 AND s.entity_type = k.entity_type
+            AND s.server_id = e.server_id
+        OFFSET 0)
+        y
     OFFSET 0
 ) x;
 
@@ -110,6 +114,7 @@ FOR UPDATE OF p;
 
 -- pull_confirm
 -- Confirms a page's assignments.
+-- $1 organization, $2 user, $3 device, $4 page, $5 first, $6 last
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer)
 SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer
@@ -124,6 +129,7 @@ ON CONFLICT  DO NOTHING;
 
 -- pull_confirm_second
 -- Numbers of entities for which the device has another number as well.
+-- $1 organization, $2 user, $3 device, $4 page, $5 first, $6 last
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
 SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer

@@ -55,15 +55,21 @@ WHERE (SELECT x.device_id FROM devices x
 ) IS NULL;
 
 -- group_mutations_by_key
-SELECT m.push, m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+-- $1 push, $2 organization_id, $3 user_id, $4 key, $5 bytes, $6 all_bytes
+SELECT m.push, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status,
-    CASE WHEN (m.bytes <= 2048
+        ELSE m.depends_on END ELSE (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:32] END AS depends_on, m.resolution, m.response_status, CASE WHEN (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN m.response_body END AS response_body, CASE WHEN (m.bytes <= 2048
-    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN m.error END AS error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN m.error END AS error, m.fingerprint, m.fingerprint_places, m.synced_at, NOT (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) AND m.response_body IS NOT NULL AS lacks_response, NOT (m.bytes <= 2048
-    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) AND m.error IS NOT NULL AS lacks_error
+    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) AND m.error IS NOT NULL AS lacks_error, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) AND m.status = 'blocked' AND cardinality(CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END) > 32
+    AS lacks_blockers
 FROM (
     SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
         (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
@@ -71,7 +77,8 @@ FROM (
         SELECT k.push, y.*
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, key)
         CROSS JOIN LATERAL (
-            SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0))::int8 AS bytes FROM mutations x
+            SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0)
+    + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes FROM mutations x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.idempotency_key = k.key
             OFFSET 0
         ) y
@@ -80,15 +87,21 @@ FROM (
 ) m;
 
 -- group_mutations_by_id
-SELECT m.push, m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+-- $1 push, $2 organization_id, $3 user_id, $4 id, $5 bytes, $6 all_bytes
+SELECT m.push, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status,
-    CASE WHEN (m.bytes <= 2048
+        ELSE m.depends_on END ELSE (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:32] END AS depends_on, m.resolution, m.response_status, CASE WHEN (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN m.response_body END AS response_body, CASE WHEN (m.bytes <= 2048
-    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN m.error END AS error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN m.error END AS error, m.fingerprint, m.fingerprint_places, m.synced_at, NOT (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) AND m.response_body IS NOT NULL AS lacks_response, NOT (m.bytes <= 2048
-    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) AND m.error IS NOT NULL AS lacks_error
+    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) AND m.error IS NOT NULL AS lacks_error, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) AND m.status = 'blocked' AND cardinality(CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END) > 32
+    AS lacks_blockers
 FROM (
     SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
         (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
@@ -96,7 +109,8 @@ FROM (
         SELECT k.push, y.*
         FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, id)
         CROSS JOIN LATERAL (
-            SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0))::int8 AS bytes FROM mutations x
+            SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0)
+    + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes FROM mutations x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
             OFFSET 0
         ) y
@@ -131,6 +145,7 @@ CROSS JOIN LATERAL (
 
 -- group_open
 -- The latest open mutation on each entity that the group updates.
+-- $1 push, $2 organization_id, $3 user_id, $4 entity_type, $5 local_id, $6 server_id
 SELECT k.push, m.id, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.position
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[]) AS k (push, organization_id, user_id, entity_type, local_id, server_id)
 CROSS JOIN LATERAL (
@@ -158,6 +173,7 @@ CROSS JOIN LATERAL (
 
 -- group_open_own
 -- The same where some entities are named by a local id.
+-- $1 push, $2 organization_id, $3 user_id, $4 entity_type, $5 local_id, $6 server_id, $7 device_id, $8 local_number
 SELECT k.push, m.id, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.position
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[], $7::uuid[], $8::int8[]) AS k (push, organization_id, user_id, entity_type, local_id, server_id, device_id, local_number)
 CROSS JOIN LATERAL (
@@ -647,6 +663,7 @@ SET version = excluded.version, is_deleted = excluded.is_deleted, document = exc
     owner_id = excluded.owner_id;
 
 -- lanes_lock
+-- $1 organization_id, $2 user_id
 SELECT l.*
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
 CROSS JOIN LATERAL (
@@ -658,6 +675,7 @@ CROSS JOIN LATERAL (
 
 -- lanes_lock_of_one
 -- The same of lanes of one organization, on a cluster.
+-- $1 organization, $2 users
 SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
 FROM lanes x
 WHERE x.organization_id = $1 AND x.user_id = ANY ($2)
@@ -665,6 +683,7 @@ ORDER BY x.user_id
 FOR UPDATE;
 
 -- lanes_look
+-- $1 organization_id, $2 user_id
 SELECT l.*
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
 CROSS JOIN LATERAL (
@@ -675,6 +694,7 @@ CROSS JOIN LATERAL (
 ) l;
 
 -- lanes_look_of_one
+-- $1 organization, $2 users
 SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
 FROM lanes x
 WHERE x.organization_id = $1 AND x.user_id = ANY ($2)

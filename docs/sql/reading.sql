@@ -2,31 +2,25 @@
 -- $1 organization, $2 user, $3 ids
 SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
-    m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status,
-    m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at, false AS has_more
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, false AS has_more
 FROM mutations m
 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[]);
 
 -- mutations_list
--- Reads one mutation more than the page holds
+-- Reads one mutation more than the page holds.
 -- $1 organization, $2 user, $3 after, $4 statuses, $5 device, $6 entity_type, $7 limit, $8 bytes
 SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
-    m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status,
-    m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at, m.has_more
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, m.has_more
 FROM (
-    SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-        sum(p.bytes) OVER w > $8 AS has_more
+    SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
+        row_number() OVER w < count(*) OVER () AS has_more
     FROM (
-        SELECT x.*, coalesce(octet_length(x.payload::text), 0)
-            + coalesce(octet_length(x.response_body::text), 0)
-            + coalesce(octet_length(x.error::text), 0) AS bytes
+        SELECT x.*, 1024 + coalesce(octet_length(x.entity_type::text), 0) + coalesce(octet_length(x.endpoint::text), 0) + coalesce(octet_length(x.payload::text), 0) + coalesce(octet_length(x.headers::text), 0) + 39 * coalesce(cardinality(x.dependency_ids), 0) + coalesce(octet_length(x.etag::text), 0) + 39 * coalesce(cardinality(x.depends_on), 0) + coalesce(octet_length(x.response_body::text), 0) + coalesce(octet_length(x.error::text), 0) + coalesce(octet_length(x.last_error::text), 0) + coalesce(pg_column_size(x.fingerprint_places), 0) AS bytes
         FROM mutations x
         WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position > $3
             AND (cardinality($4::text[]) = 0 OR x.status = ANY ($4))
@@ -37,7 +31,7 @@ FROM (
     ) p
     WINDOW w AS (ORDER BY p.position)
 ) m
-WHERE m.bytes_before <= $8
+WHERE m.place = 1 OR m.bytes_to <= $8
 ORDER BY m.position;
 
 -- order_shape
@@ -58,18 +52,14 @@ OFFSET $4 - 1 LIMIT 1;
 -- $1 organization, $2 after_user, $3 after_position, $4 to_user, $5 to_position, $6 statuses, $7 device, $8 entity_type, $9 user, $10 limit, $11 bytes
 SELECT m.user_id, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
-    m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status,
-    m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at, m.has_more
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, m.has_more
 FROM (
-    SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-        sum(p.bytes) OVER w > $11 AS has_more
+    SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
+        row_number() OVER w < count(*) OVER () AS has_more
     FROM (
-        SELECT x.*, coalesce(octet_length(x.payload::text), 0)
-            + coalesce(octet_length(x.response_body::text), 0)
-            + coalesce(octet_length(x.error::text), 0) AS bytes
+        SELECT x.*, 1024 + coalesce(octet_length(x.entity_type::text), 0) + coalesce(octet_length(x.endpoint::text), 0) + coalesce(octet_length(x.payload::text), 0) + coalesce(octet_length(x.headers::text), 0) + 39 * coalesce(cardinality(x.dependency_ids), 0) + coalesce(octet_length(x.etag::text), 0) + 39 * coalesce(cardinality(x.depends_on), 0) + coalesce(octet_length(x.response_body::text), 0) + coalesce(octet_length(x.error::text), 0) + coalesce(octet_length(x.last_error::text), 0) + coalesce(pg_column_size(x.fingerprint_places), 0) AS bytes
         FROM mutations x
         WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3)
             AND (x.user_id, x.position) <= ($4, $5) AND x.position > 0
@@ -82,25 +72,31 @@ FROM (
     ) p
     WINDOW w AS (ORDER BY p.user_id, p.position)
 ) m
-WHERE m.bytes_before <= $11
+WHERE m.place = 1 OR m.bytes_to <= $11
 ORDER BY m.user_id, m.position;
 
 -- mutations_records
 -- Records, with the contents of as many as fit the bytes in `bytes`.
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 all_bytes
-SELECT m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+SELECT m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status,
-    CASE WHEN (m.bytes <= 2048
+        ELSE m.depends_on END ELSE (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:32] END AS depends_on, m.resolution, m.response_status, CASE WHEN (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN m.response_body END AS response_body, CASE WHEN (m.bytes <= 2048
-    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN m.error END AS error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN m.error END AS error, m.fingerprint, m.fingerprint_places, m.synced_at, NOT (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) AND m.response_body IS NOT NULL AS lacks_response, NOT (m.bytes <= 2048
-    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) AND m.error IS NOT NULL AS lacks_error
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) AND m.error IS NOT NULL AS lacks_error, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) AND m.status = 'blocked' AND cardinality(CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END) > 32
+    AS lacks_blockers
 FROM (
     SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
     FROM (
-        SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0))::int8 AS bytes FROM mutations x
+        SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0)
+    + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes FROM mutations x
         WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = ANY ($3::uuid[])
         OFFSET 0
     ) r
@@ -173,9 +169,9 @@ SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queue
         SELECT t.is_forwarded FROM entity_types t
         WHERE t.organization_id = $1 AND t.name = m.entity_type), false) AS is_forwarded,
     m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
-    m.next_retry_at, m.created_at, m.accepted_at, CASE WHEN cardinality(m.depends_on) > 32
+    m.next_retry_at, m.created_at, m.accepted_at, (CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on
+        ELSE m.depends_on END)[1:100] AS depends_on
 FROM lanes x
 LEFT JOIN LATERAL (
     SELECT * FROM (
@@ -223,9 +219,10 @@ GROUP BY o.device_id, o.status;
 -- Mutations by their places; for the one at `head` also its dependencies.
 -- $1 organization, $2 user, $3 positions, $4 head
 SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
-    m.next_retry_at, m.created_at, m.accepted_at, CASE WHEN m.position = $4 THEN CASE WHEN cardinality(m.depends_on) > 32
+    m.next_retry_at, m.created_at, m.accepted_at, CASE WHEN m.position = $4 THEN (CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END ELSE '{}' END AS depends_on
+        ELSE m.depends_on END)[1:100] ELSE '{}' END
+    AS depends_on
 FROM unnest($3::int8[]) AS k (position)
 CROSS JOIN LATERAL (
     SELECT * FROM mutations x

@@ -1,4 +1,5 @@
 -- retention_claim
+-- $1 owner, $2 now, $3 expires_at, $4 is_due, $5 latest_expiry, $6 latest_due
 UPDATE retention_runs AS r
 SET owner = $1, token = r.token + 1, expires_at = $3, started_at = $2
 -- a moment that is too far ahead was written by a clock that was wrong, or when runs were to be rarer
@@ -7,11 +8,13 @@ WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= $2 OR r.
 RETURNING r.token;
 
 -- retention_renew
+-- $1 owner, $2 token, $3 expires_at
 UPDATE retention_runs AS r SET expires_at = $3
 WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2;
 
 -- retention_release
 -- A run that was requested since then stays requested.
+-- $1 owner, $2 token, $3 finished_at, $4 report, $5 due_at
 UPDATE retention_runs AS r
 SET owner = NULL, expires_at = NULL, finished_at = coalesce($3, r.finished_at),
     last_report = coalesce($4, r.last_report),
@@ -19,20 +22,39 @@ SET owner = NULL, expires_at = NULL, finished_at = coalesce($3, r.finished_at),
 WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2;
 
 -- retention_ask
+-- $1 now
 UPDATE retention_runs AS r SET due_at = $1 WHERE r.name = 'retention';
 
 -- retention_opening
 -- For one transaction: how long to wait for a lane, and plans by index as of `Query.planByIndex`
+-- $1 lock_timeout
 SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_material', 'off', true),
     set_config('enable_bitmapscan', 'off', true);
 
+-- retention_rejections
+-- $1 organization, $2 after_age, $3 after_user, $4 after_id, $5 cutoff, $6 limit
+SELECT t.user_id AS user_id, t.idempotency_key AS id, t.rejected_at AS age, true AS is_due
+FROM rejections t
+WHERE t.organization_id = $1 AND  t.rejected_at >= $2
+    AND (t.rejected_at, t.user_id, t.idempotency_key) > ($2, $3, $4) AND t.rejected_at < $5
+ORDER BY t.rejected_at, t.user_id, t.idempotency_key
+LIMIT $6;
+
+-- retention_delete_rejections
+-- $1 organization_id, $2 user_id, $3 idempotency_key, $4 cutoff
+DELETE FROM rejections AS r
+USING unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, idempotency_key)
+WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
+    AND CASE WHEN r.rejected_at < $4 THEN true END;
+
 -- retention_debts
--- By organization: retention's places, and the age of the oldest row of each kind, each by one index look-up in one partition.
+-- $1 after, $2 limit, $3 now
 SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
-    payload.at AS payload, record.at AS record, trouble.at AS trouble, rejection.at AS rejection,
-    tombstone.at AS tombstone, delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping
+    payload.at AS payload, record.at AS record, trouble.at AS trouble, tombstone.at AS tombstone,
+    delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping,
+    ARRAY[coalesce((extract(epoch FROM aged_rejections.at) * 1000000)::int8, 9223372036854775807)]::int8[] AS aged
 FROM (
     SELECT x.id FROM organizations x
     WHERE $1::uuid IS NULL OR x.id > $1
@@ -66,11 +88,6 @@ LEFT JOIN LATERAL (
     ORDER BY x.accepted_at LIMIT 1
 ) trouble ON true
 LEFT JOIN LATERAL (
-    SELECT x.rejected_at AS at FROM rejections x
-    WHERE x.organization_id = o.id AND x.rejected_at IS NOT NULL
-    ORDER BY x.rejected_at LIMIT 1
-) rejection ON true
-LEFT JOIN LATERAL (
     SELECT x.updated_at AS at FROM entities x
     WHERE x.organization_id = o.id AND x.is_deleted
     ORDER BY x.updated_at LIMIT 1
@@ -86,6 +103,11 @@ LEFT JOIN LATERAL (
     ORDER BY x.occurred_at LIMIT 1
 ) undelivered ON true
 LEFT JOIN LATERAL (
+    SELECT x.rejected_at AS at FROM rejections x
+    WHERE x.organization_id = o.id AND x.rejected_at IS NOT NULL
+    ORDER BY x.rejected_at LIMIT 1
+) aged_rejections ON true
+LEFT JOIN LATERAL (
     SELECT coalesce(p.mappings_seen_at, x.resolved_at, x.created_at) AS at FROM id_mappings x
     WHERE x.organization_id = o.id
     ORDER BY x.user_id, x.client_id LIMIT 1
@@ -97,7 +119,8 @@ SELECT r.expires_at, r.due_at, r.started_at, r.finished_at, r.last_report
 FROM retention_runs r WHERE r.name = 'retention';
 
 -- retention_final_mutations
-SELECT t.user_id, t.id AS id, t.synced_at AS age, t.payload IS NOT NULL OR t.headers IS NOT NULL OR t.sent_payload IS NOT NULL AS is_due
+-- $1 organization, $2 after_age, $3 after_user, $4 after_id, $5 cutoff, $6 limit
+SELECT t.user_id AS user_id, t.id AS id, t.synced_at AS age, t.payload IS NOT NULL OR t.headers IS NOT NULL OR t.sent_payload IS NOT NULL AS is_due
 FROM mutations t
 WHERE t.organization_id = $1 AND  t.synced_at >= $2
     AND (t.synced_at, t.user_id, t.id) > ($2, $3, $4) AND t.synced_at < $5
@@ -112,6 +135,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, 
 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id;
 
 -- retention_note_shrunk
+-- $1 organization, $2 until, $3 user, $4 id
 INSERT INTO retention_places AS p (organization_id, shrunk_until, shrunk_user, shrunk_id)
 SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
 ON CONFLICT (organization_id) DO UPDATE
@@ -132,22 +156,6 @@ WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id =
         SELECT FROM mutations w
         WHERE w.organization_id = k.organization_id AND w.user_id = k.user_id AND w.blocked_on = k.id);
 
--- retention_rejections
-SELECT t.user_id, t.idempotency_key AS id, t.rejected_at AS age, true AS is_due
-FROM rejections t
-WHERE t.organization_id = $1 AND  t.rejected_at >= $2
-    AND (t.rejected_at, t.user_id, t.idempotency_key) > ($2, $3, $4) AND t.rejected_at < $5
-ORDER BY t.rejected_at, t.user_id, t.idempotency_key
-LIMIT $6;
-
--- retention_delete_rejections
--- An entry that arrived and was refused again since then stays.
--- $1 organization_id, $2 user_id, $3 idempotency_key, $4 cutoff
-DELETE FROM rejections AS r
-USING unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, idempotency_key)
-WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
-    AND CASE WHEN r.rejected_at < $4 THEN true END;
-
 -- retention_of_device_types
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT k.entity_type, k.id
@@ -161,6 +169,7 @@ ORDER BY k.entity_type, k.id;
 
 -- retention_devices
 -- A device with numbers is in the table: a push creates it, and so does a pull that assigns the first.
+-- $1 organization, $2 after_user, $3 after_device, $4 limit
 SELECT d.user_id, d.device_id
 FROM devices d
 WHERE d.organization_id = $1 AND (d.user_id, d.device_id) > ($2, $3)
@@ -189,9 +198,17 @@ CROSS JOIN LATERAL (
     ) t
 CROSS JOIN d
 CROSS JOIN LATERAL (
-    SELECT x.user_id, x.client_id FROM local_ids x
-    WHERE x.organization_id = k.organization_id AND x.user_id = d.user_id AND x.device_id = d.device_id
-        AND x.entity_type = k.entity_type AND x.server_id = k.id AND x.client_id IS NOT NULL
+    SELECT x.user_id, x.client_id FROM (SELECT s.* FROM (
+            SELECT z.* FROM local_ids z
+            WHERE z.organization_id = k.organization_id AND z.server_id IS NOT NULL
+                AND (z.user_id, z.device_id, z.entity_type, z.server_id) >= (d.user_id, d.device_id, k.entity_type, k.id)
+            ORDER BY z.user_id, z.device_id, z.entity_type, z.server_id
+            LIMIT 1
+        ) s
+        WHERE s.user_id = d.user_id AND s.device_id = d.device_id AND s.entity_type = k.entity_type
+            AND s.server_id = k.id
+        OFFSET 0) x
+    WHERE x.client_id IS NOT NULL
     UNION ALL
     SELECT y.user_id, y.client_id FROM local_ids y
     WHERE y.organization_id = k.organization_id AND y.user_id = d.user_id AND y.device_id = d.device_id
@@ -206,12 +223,16 @@ USING (
     SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id
     FROM unnest($4::uuid[], $5::uuid[]) AS v (user_id, device_id)
     CROSS JOIN unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
-    CROSS JOIN LATERAL (
-        SELECT * FROM local_ids z
-        WHERE z.organization_id = k.organization_id AND z.user_id = v.user_id AND z.device_id = v.device_id
-            AND z.entity_type = k.entity_type AND z.server_id = k.id
-        OFFSET 0
-    ) l
+    CROSS JOIN LATERAL (SELECT s.* FROM (
+            SELECT z.* FROM local_ids z
+            WHERE z.organization_id = k.organization_id AND z.server_id IS NOT NULL
+                AND (z.user_id, z.device_id, z.entity_type, z.server_id) >= (v.user_id, v.device_id, k.entity_type, k.id)
+            ORDER BY z.user_id, z.device_id, z.entity_type, z.server_id
+            LIMIT 1
+        ) s
+        WHERE s.user_id = v.user_id AND s.device_id = v.device_id AND s.entity_type = k.entity_type
+            AND s.server_id = k.id
+        OFFSET 0) l
 ) g
 WHERE d.organization_id = g.organization_id AND d.user_id = g.user_id AND d.device_id = g.device_id
     AND d.entity_type = g.entity_type AND d.local_id = g.local_id;
@@ -224,6 +245,7 @@ USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_t
 WHERE d.organization_id = k.organization_id AND d.entity_type = k.entity_type AND d.same_as = k.id;
 
 -- retention_deliveries
+-- $1 organization, $2 after_age, $3 after_endpoint, $4 after_id, $5 delivered_cutoff, $6 cutoff, $7 limit
 SELECT t.endpoint_id, t.id, t.occurred_at
 FROM (
     (
@@ -255,6 +277,7 @@ WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AN
     AND CASE WHEN d.status = 'delivered' OR d.occurred_at < $4 THEN true END;
 
 -- retention_tombstones
+-- $1 organization, $2 after_age, $3 after_type, $4 after_id, $5 cutoff, $6 limit
 SELECT e.entity_type, e.id, e.owner_id, e.client_id, e.feed_position, e.updated_at
 FROM entities e
 WHERE e.organization_id = $1 AND e.is_deleted AND e.updated_at >= $2
@@ -292,10 +315,12 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
 
 -- retention_raise_horizon
 -- The last lock of the transaction, as always.
+-- $1 organization, $2 position
 UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1;
 
 -- retention_mappings
 -- Whole client ids: a page ends behind all types of its last one.
+-- $1 organization, $2 after_user, $3 after_client, $4 cutoff, $5 limit
 SELECT i.user_id, i.client_id, i.entity_type, coalesce(i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < $4
         -- not EXISTS: that may be answered from a hash table of all entities
         AND (SELECT e.id FROM entities e
@@ -340,6 +365,7 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
             ) f) THEN true END;
 
 -- retention_note_mappings
+-- $1 organization, $2 user, $3 client, $4 seen_at
 INSERT INTO retention_places AS p (organization_id, mapping_user, mapping_client, mappings_seen_at)
 SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
 ON CONFLICT (organization_id) DO UPDATE
@@ -347,7 +373,8 @@ SET mapping_user = excluded.mapping_user, mapping_client = excluded.mapping_clie
     mappings_seen_at = coalesce(excluded.mappings_seen_at, p.mappings_seen_at);
 
 -- retention_troubled_mutations
-SELECT t.user_id, t.id AS id, t.accepted_at AS age, t.status IN ('failed', 'conflict') AND t.changed_at < $5 AS is_due
+-- $1 organization, $2 after_age, $3 after_user, $4 after_id, $5 cutoff, $6 limit
+SELECT t.user_id AS user_id, t.id AS id, t.accepted_at AS age, t.status IN ('failed', 'conflict') AND t.changed_at < $5 AS is_due
 FROM mutations t
 WHERE t.organization_id = $1 AND t.error IS NOT NULL AND t.synced_at IS NULL AND t.accepted_at >= $2
     AND (t.accepted_at, t.user_id, t.id) > ($2, $3, $4) AND t.accepted_at < $5
@@ -356,6 +383,7 @@ LIMIT $6;
 
 -- retention_still_old
 -- Those of some mutations of a lane that are still as old.
+-- $1 organization, $2 user, $3 ids, $4 cutoff
 SELECT m.id
 FROM unnest($3::uuid[]) AS k (id)
 CROSS JOIN LATERAL (

@@ -76,6 +76,7 @@ ORDER BY p.source, p.event_id
 LIMIT $4;
 
 -- seal_lock_parked_events
+-- $1 organizations, $2 sources, $3 event_ids
 SELECT p.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
 CROSS JOIN LATERAL (
@@ -86,6 +87,7 @@ CROSS JOIN LATERAL (
 
 -- seal_look_at_parked_events
 -- Reads the same without waiting for row locks.
+-- $1 organizations, $2 sources, $3 event_ids
 SELECT p.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
 CROSS JOIN LATERAL (
@@ -98,38 +100,16 @@ CROSS JOIN LATERAL (
 -- $1 organization, $2 source, $3 event_id, $4 document
 UPDATE parked_events SET document = $4 WHERE organization_id = $1 AND source = $2 AND event_id = $3;
 
--- seal_upstream
--- $1 organization
-SELECT credential, headers FROM upstreams WHERE organization_id = $1;
-
--- seal_write_upstream
--- $1 organization, $2 credential, $3 headers
-UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1;
-
--- seal_webhooks
--- $1 organization
-SELECT id, secret, previous_secret FROM webhook_endpoints WHERE organization_id = $1 ORDER BY id;
-
--- seal_write_webhook
--- $1 organization, $2 id, $3 secret, $4 previous_secret
-UPDATE webhook_endpoints SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND id = $2;
-
--- seal_sources
--- $1 organization
-SELECT name, secret, previous_secret FROM sources WHERE organization_id = $1 AND secret IS NOT NULL ORDER BY name;
-
--- seal_write_source
--- $1 organization, $2 name, $3 secret, $4 previous_secret
-UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND name = $2;
-
 -- seal_mutations
+-- $1 organization, $2 user, $3 first, $4 limit, $5 json_beginning, $6 text_beginning
 SELECT r.id AS id, coalesce(NOT starts_with(r.payload::text, $5), false) OR coalesce(NOT starts_with(r.headers::text, $5), false) OR coalesce(NOT starts_with(r.sent_payload::text, $5), false) OR coalesce(NOT starts_with(r.response_body::text, $5), false) OR coalesce(NOT starts_with(r.error::text, $5), false) OR coalesce(NOT starts_with(r.last_error::text, $6), false) AS is_due
 FROM mutations r
 WHERE r.organization_id = $1 AND r.user_id = $2 AND r.id >= $3
 ORDER BY r.id
 LIMIT $4;
 
--- seal_mutation
+-- seal_read_mutations
+-- $1 organization, $2 user, $3 ids
 SELECT r.id AS id, r.payload, r.headers, r.sent_payload, r.response_body, r.error, r.last_error
 FROM unnest($3::uuid[]) AS k (id)
 CROSS JOIN LATERAL (
@@ -138,18 +118,21 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) r;
 
--- seal_write_mutation
+-- seal_write_mutations
+-- $1 organization, $2 user, $3 id, $4 payload, $5 headers, $6 sent_payload, $7 response_body, $8 error, $9 last_error
 UPDATE mutations SET payload = $4, headers = $5, sent_payload = $6, response_body = $7, error = $8, last_error = $9
 WHERE organization_id = $1 AND user_id = $2 AND id = $3;
 
 -- seal_rejections
+-- $1 organization, $2 user, $3 first, $4 limit, $5 json_beginning
 SELECT r.idempotency_key AS id, coalesce(NOT starts_with(r.error::text, $5), false) AS is_due
 FROM rejections r
 WHERE r.organization_id = $1 AND r.user_id = $2 AND r.idempotency_key >= $3
 ORDER BY r.idempotency_key
 LIMIT $4;
 
--- seal_rejection
+-- seal_read_rejections
+-- $1 organization, $2 user, $3 ids
 SELECT r.idempotency_key AS id, r.error
 FROM unnest($3::uuid[]) AS k (id)
 CROSS JOIN LATERAL (
@@ -158,6 +141,37 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) r;
 
--- seal_write_rejection
+-- seal_write_rejections
+-- $1 organization, $2 user, $3 id, $4 error
 UPDATE rejections SET error = $4
 WHERE organization_id = $1 AND user_id = $2 AND idempotency_key = $3;
+
+-- seal_upstreams
+-- $1 organization
+SELECT credential, headers FROM upstreams
+WHERE organization_id = $1 AND (credential IS NOT NULL OR headers IS NOT NULL)
+;
+
+-- seal_write_upstreams
+-- $1 organization, $2 credential, $3 headers
+UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1;
+
+-- seal_sources
+-- $1 organization
+SELECT name, name::text AS row_key, secret, previous_secret FROM sources
+WHERE organization_id = $1 AND (secret IS NOT NULL OR previous_secret IS NOT NULL)
+ORDER BY name;
+
+-- seal_write_sources
+-- $1 organization, $2 row_key, $3 secret, $4 previous_secret
+UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND name::text = $2;
+
+-- seal_webhook_endpoints
+-- $1 organization
+SELECT id, id::text AS row_key, secret, previous_secret FROM webhook_endpoints
+WHERE organization_id = $1 AND (secret IS NOT NULL OR previous_secret IS NOT NULL)
+ORDER BY id;
+
+-- seal_write_webhook_endpoints
+-- $1 organization, $2 row_key, $3 secret, $4 previous_secret
+UPDATE webhook_endpoints SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND id::text = $2;

@@ -1,11 +1,9 @@
 -- settle_subjects
 -- $1 organization, $2 user, $3 ids
 SELECT m.id, m.endpoint, m.payload, m.is_outcome_unknown, m.reference_ids, m.reference_types,
-    m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status,
-    m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at
 FROM unnest($3::uuid[]) AS k (id)
 CROSS JOIN LATERAL (
         SELECT * FROM mutations x
@@ -18,11 +16,9 @@ ORDER BY m.position;
 -- The same without contents.
 -- $1 organization, $2 user, $3 ids
 SELECT m.id, m.endpoint, NULL::json AS payload, m.is_outcome_unknown, m.reference_ids, m.reference_types,
-    m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
-        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status,
-    NULL::json AS response_body, NULL::json AS error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, NULL::json AS response_body, NULL::json AS error, m.fingerprint, m.fingerprint_places, m.synced_at
 FROM unnest($3::uuid[]) AS k (id)
 CROSS JOIN LATERAL (
         SELECT * FROM mutations x

@@ -62,6 +62,7 @@ UPDATE sources AS s SET leased_until = $4, next_run_at = $4 WHERE s.organization
 
 -- sources_is_held
 -- Whether a worker still has its source: no operator has changed or disabled it, and its organization is served.
+-- $1 organization, $2 name, $3 token
 SELECT 1
 FROM sources s
 CROSS JOIN LATERAL (
