@@ -19,12 +19,14 @@ struct SealedSettings {
         let (name, key) = (table.name, table.key.first)
         hasKey = key != nil
         let names = columns.map { "\($0.name)" }
-        let keys = key.map { "\($0), \($0)::text AS row_key, " } ?? ""
+        // the key again before each column, whose place in the sealed text it may be
+        let list = key.map { key in "\(key)::text AS row_key, " + names.map { "\(key), \($0)" }.joined(separator: ", ")
+        }
         read = Statement(
             "seal_\(name)",
             ["organization"],
             """
-            SELECT \(keys)\(names.joined(separator: ", ")) FROM \(name)
+            SELECT \(list ?? names.joined(separator: ", ")) FROM \(name)
             WHERE organization_id = :organization AND (\(names.map { "\($0) IS NOT NULL" }.joined(separator: " OR ")))
             \(key.map { "ORDER BY \($0)" } ?? "")
             """
