@@ -87,6 +87,6 @@ final class DemoWebhook: Sendable {
         let problem = root?.value(at: "/results/0/error") ?? root
         guard let detail = problem?.value(at: "/detail")?.string else { return line }
         let pointer = problem?.value(at: "/errors/0/pointer")?.string ?? ""
-        return line + ": " + (pointer.isEmpty ? "" : ShownText.of(pointer) + ": ") + ShownText.of(detail)
+        return line + ": " + (pointer.isEmpty ? "" : TerminalText.of(pointer) + ": ") + TerminalText.of(detail)
     }
 }

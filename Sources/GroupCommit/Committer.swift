@@ -4,7 +4,7 @@ import SyncModel
 import Synchronization
 
 /// Commits one group after another on its own connection.
-package final class Committer<Work: GroupWork>: Sendable {
+package final class Committer<Work: GroupTransaction>: Sendable {
     /// Tries of one group at serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
     /// The smallest part of the usual time that half a group has: an eighth.
@@ -16,16 +16,16 @@ package final class Committer<Work: GroupWork>: Sendable {
     private let work: Work
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
-    private let routes: Routes?
+    private let routes: ShardRouting?
     /// A write of one row, which shows whether writes are possible.
     ///
     /// Empty where no probe is sent.
     private let probe: [Query]
     private let health = Mutex(WriteHealth())
     /// The group that is being committed.
-    private let inHand = Mutex(InHand())
+    private let inHand = Mutex(CurrentGroup())
 
-    private struct InHand {
+    private struct CurrentGroup {
         var jobs: [Work.Job] = []
         /// The lock or the time that its last try met.
         var setback: PostgresError?
@@ -37,7 +37,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         desk: Int,
         connection: CommitterConnection,
         metrics: CommitMetrics,
-        routes: Routes? = nil,
+        routes: ShardRouting? = nil,
         probe: [Query] = []
     ) {
         self.probe = probe
@@ -60,10 +60,10 @@ package final class Committer<Work: GroupWork>: Sendable {
             }
             let start = ContinuousClock.now
             let before = connection.traffic
-            inHand.withLock { $0 = InHand(jobs: group) }
+            inHand.withLock { $0 = CurrentGroup(jobs: group) }
             if let routes { connection.turn(to: queue.shard(at: desk).flatMap(routes.server)) }
             await commit(group, share: 1)
-            inHand.withLock { $0 = InHand() }
+            inHand.withLock { $0 = CurrentGroup() }
             took = .now - start
             metrics.group(
                 jobs: group.count,
@@ -129,7 +129,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     ///   desk for heavy ones.
     /// - Returns: nil when all its jobs have an answer; otherwise what took too long.
     private func tryAgain(_ group: [Work.Job], share: Int, takesHeavy: Bool = false) async -> PostgresError? {
-        var certainty = Certainty()
+        var certainty = RetryContext()
         certainty.takesHeavy = takesHeavy || desk == queue.desks
         var last: PostgresError?
         for attempt in 1...Self.attempts {
@@ -138,13 +138,13 @@ package final class Committer<Work: GroupWork>: Sendable {
             do {
                 try await tryOnce(group, certainty, share: share)
                 return nil
-            } catch Setback.readAgain {
+            } catch CommitFailure.readAgain {
                 metrics.retry(.readAgain)
                 certainty.looksUpAll = true
-            } catch Setback.stale {
+            } catch CommitFailure.stale {
                 metrics.retry(.staleTypes)
                 work.forget(group)
-            } catch Setback.contended(let error) {
+            } catch CommitFailure.contended(let error) {
                 metrics.retry(.contended)
                 // a job that waits for a lock may not make others wait
                 if error.isTooLong, share > 1 || queue.hasWork(at: desk) {
@@ -153,13 +153,13 @@ package final class Committer<Work: GroupWork>: Sendable {
                 }
                 last = error
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 1...10) * attempt))
-            } catch Setback.tooLong(let error) {
+            } catch CommitFailure.tooLong(let error) {
                 return error
-            } catch Setback.heavy(let lanes) {
+            } catch CommitFailure.heavy(let lanes) {
                 metrics.retry(.heavy)
                 await leave(lanes, of: group, share: share)
                 return nil
-            } catch Setback.refused(let error) {
+            } catch CommitFailure.refused(let error) {
                 await bisect(group, error, share: share)
                 return nil
             } catch SealError.unknownKey where !certainty.hasNewestKeys {
@@ -175,7 +175,7 @@ package final class Committer<Work: GroupWork>: Sendable {
             } catch let error as SealError {
                 await bisect(group, error, share: share)
                 return nil
-            } catch Setback.unavailable(let error) {
+            } catch CommitFailure.unavailable(let error) {
                 // usually a connection that was cut while idle, after a restart: one more try on a new one
                 // An unreplicated group is committed: another try would answer it as repeated, although a failover may
                 // lose it.
@@ -296,7 +296,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         }
     }
 
-    private func tryOnce(_ group: [Work.Job], _ certainty: Certainty, share: Int) async throws {
+    private func tryOnce(_ group: [Work.Job], _ certainty: RetryContext, share: Int) async throws {
         let connection = try await connected(share)
         let commits = connection.commits
         do {
@@ -316,7 +316,7 @@ package final class Committer<Work: GroupWork>: Sendable {
             return try await connection.open(share: share)
         } catch {
             health.withLock { $0.failed(error, at: .now) }
-            throw Setback.unavailable(error)
+            throw CommitFailure.unavailable(error)
         }
     }
 
@@ -326,7 +326,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     }
 
     /// Leaves the connection outside a transaction and returns how to continue.
-    private func setback(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> Setback {
+    private func setback(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> CommitFailure {
         // for other reasons of a repetition, no problem is reported to waiting jobs
         inHand.withLock { $0.setback = error.isRetryable || error.isTooLong ? error : nil }
         await leaveTransaction(connection)

@@ -35,7 +35,7 @@ package final class CommitterConnection: Sendable {
 
     /// - Parameters:
     ///   - isInPlace: whether the committer's thread drives it, which then is the committer's own.
-    ///   - onDetour: as of `Routes`.
+    ///   - onDetour: as of `ShardRouting`.
     package init(
         _ configuration: ConnectionConfiguration,
         isInPlace: Bool = false,

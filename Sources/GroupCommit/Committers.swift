@@ -10,7 +10,7 @@ package import SyncModel
 /// An organization always goes to the same committer, so two groups of one process never wait for each other. So do all
 /// organizations of a partition, for the first row that a statement writes to a partition costs more than the next ten.
 /// Heavy jobs go to a separate committer, on a separate thread, while nothing else of their organization is committed.
-package final class Committers<Work: GroupWork>: Service {
+package final class Committers<Work: GroupTransaction>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
     private let patience: Duration
@@ -56,10 +56,10 @@ package final class Committers<Work: GroupWork>: Service {
     /// - Parameter place: of its organization; a partition's or shard's jobs all go to one committer.
     package func submit<Value: Sendable>(
         at place: Placement,
-        _ job: (OnceReply<Value>) -> Work.Job
+        _ job: (JobCompletion<Value>) -> Work.Job
     ) async throws(Problem) -> Value {
         let result = await withCheckedContinuation { continuation in
-            let reply = OnceReply<Value>(continuation)
+            let reply = JobCompletion<Value>(continuation)
             submit(job(reply), at: place, reply)
         }
         return try result.get()
@@ -68,7 +68,7 @@ package final class Committers<Work: GroupWork>: Service {
     /// Has a job committed together with others.
     ///
     /// Does not wait for the answer to its reply.
-    package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: OnceReply<Value>) {
+    package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: JobCompletion<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too many writes are waiting")))
     }
@@ -85,7 +85,7 @@ package final class Committers<Work: GroupWork>: Service {
                     }
                     continue
                 }
-                group.addTask(executorPreference: HeavyWork.executor) { await committer.run() }
+                group.addTask(executorPreference: BackgroundExecutor.executor) { await committer.run() }
             }
             group.addTask {
                 // jobs that a stuck database keeps waiting get their answer in time
@@ -119,11 +119,11 @@ package final class Committers<Work: GroupWork>: Service {
 package struct CommitterDatabase: Sendable {
     package let connection: ConnectionConfiguration
     /// Where the database is one of several servers.
-    package let routes: Routes?
+    package let routes: ShardRouting?
     /// A write of one row, by which idle committers show that they can write; empty for none.
     package let probe: [Query]
 
-    package init(_ connection: ConnectionConfiguration, routes: Routes?, probe: [Query]) {
+    package init(_ connection: ConnectionConfiguration, routes: ShardRouting?, probe: [Query]) {
         self.connection = connection
         self.routes = routes
         self.probe = probe

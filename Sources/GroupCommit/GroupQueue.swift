@@ -2,13 +2,14 @@ import Foundation
 package import SyncModel
 import Synchronization
 
-/// The jobs that wait for the committers, each of which has a desk. Bounded and fair: ``GroupLine`` decides the order.
+/// The jobs that wait for the committers, each of which has a desk. Bounded and fair: ``FairGroupQueue`` decides the
+/// order.
 package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Jobs that may wait; beyond it the gateway is overloaded.
     static var capacity: Int { 4_096 }
 
     private struct State {
-        var line: GroupLine
+        var line: FairGroupQueue
         var jobs: [Int: Job] = [:]
         var lastTicket = 0
         /// Committers that wait for work, by desk.
@@ -16,17 +17,17 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         var isClosed = false
         /// Desks whose committer is to probe its connection.
         var probes: Set<Int> = []
-        var deskCount: DeskCount
+        var deskCount: ActiveWorkerCount
         /// The weights of the current groups, by desk.
         var weights: [Int: Int] = [:]
         /// Where that lies, by desk.
         var shards: [Int: Int] = [:]
 
-        mutating func jobs(of items: [GroupLine.Item]) -> [Job] {
+        mutating func jobs(of items: [FairGroupQueue.Item]) -> [Job] {
             items.compactMap { jobs.removeValue(forKey: $0.ticket) }
         }
 
-        mutating func giveUp(_ items: [GroupLine.Item]) -> [Job] {
+        mutating func giveUp(_ items: [FairGroupQueue.Item]) -> [Job] {
             deskCount.remove(items.reduce(0) { $0 + $1.weight })
             return jobs(of: items)
         }
@@ -39,8 +40,8 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// - Parameter hasHeavyDesk: whether there is one more, for heavy jobs; it has the highest number.
     package init(desks: Int, hasHeavyDesk: Bool, limits: GroupLimits = GroupLimits()) {
         self.desks = desks
-        let line = GroupLine(desks: desks, hasHeavyDesk: hasHeavyDesk, capacity: Self.capacity, limits: limits)
-        state = Mutex(State(line: line, deskCount: DeskCount(most: desks, limits: limits)))
+        let line = FairGroupQueue(desks: desks, hasHeavyDesk: hasHeavyDesk, capacity: Self.capacity, limits: limits)
+        state = Mutex(State(line: line, deskCount: ActiveWorkerCount(most: desks, limits: limits)))
     }
 
     package var count: Int { state.withLock { $0.line.count } }
@@ -60,7 +61,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
             let ticket = state.lastTicket + 1
-            let item = GroupLine.Item(
+            let item = FairGroupQueue.Item(
                 ticket: ticket,
                 lane: job.lane,
                 weight: job.weight,
@@ -85,7 +86,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         state.withLock { state in
             guard !state.isClosed else { return false }
             let ticket = state.lastTicket + 1
-            let item = GroupLine.Item(ticket: ticket, lane: job.lane, weight: job.weight, bytes: job.bytes)
+            let item = FairGroupQueue.Item(ticket: ticket, lane: job.lane, weight: job.weight, bytes: job.bytes)
             guard state.line.leave(item) else { return false }
             state.deskCount.add(item.weight)
             state.lastTicket = ticket

@@ -166,7 +166,7 @@ public final class Connection: Sendable {
     }
 
     private func perform(_ work: Job.Work, timeout: Duration?, heedsCancellation: Bool = true) async -> Job.Outcome {
-        let ticket = Ticket()
+        let ticket = CancellationToken()
         let limits = Limits(deadline: timeout.map { ContinuousClock.now + $0 }, ticket: ticket)
         return await withTaskCancellationHandler {
             if let driver { return driver.perform(work, limits) }

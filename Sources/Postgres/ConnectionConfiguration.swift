@@ -44,7 +44,7 @@ public struct ConnectionConfiguration: Sendable {
     /// Whether a text is a libpq connection URI or keyword string that can be tried.
     ///
     /// False for one whose password is not percent-encoded, so that a part of it would be taken for something else.
-    public static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
+    public static func isURI(_ text: String) -> Bool { LibPQConnection.password(in: text) != nil }
 
     /// - Parameter connectTimeout: positive.
     public init(

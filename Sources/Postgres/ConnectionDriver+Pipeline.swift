@@ -11,7 +11,7 @@ extension ConnectionDriver {
     /// `isAlive` is whether the connection can continue.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         guard let vigil else { return plainPipeline(queries, limits) }
-        let guarded = Guarded(queries, by: vigil)
+        let guarded = GuardedPipeline(queries, by: vigil)
         let (outcome, isAlive) = plainPipeline(guarded.queries, limits)
         return (guarded.outcome(outcome), isAlive)
     }
@@ -28,7 +28,7 @@ extension ConnectionDriver {
         guard handle.sync() else {
             return (.failure(PostgresError(.connectionLost, handle.message)), false)
         }
-        var collector = Collector(queries: queries, progress: PipelineProgress(steps))
+        var collector = PipelineResults(queries: queries, progress: PipelineProgress(steps))
         collector.error = unsent
         _ = handle.takeCommitWarning()
         let (end, interruption) = exchange(limits) { drain(into: &collector, of: sent) }
@@ -102,7 +102,7 @@ extension ConnectionDriver {
         PostgresError(.decoding, handle.message, statement: statement.name, statementIndex: index)
     }
 
-    private func drain(into collector: inout Collector, of queries: [Query]) -> Drained {
+    private func drain(into collector: inout PipelineResults, of queries: [Query]) -> Drained {
         while !handle.isBusy {
             let result = handle.nextResult()
             if result == nil, handle.hasFailed { return .broken }
@@ -115,7 +115,8 @@ extension ConnectionDriver {
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break
             }
-            // a notice is received before the result of its command, or, for an implicit transaction, after the last one
+            // a notice is received before the result of its command, or, for an implicit transaction, after the last
+            // one
             if handle.takeCommitWarning() { collector.warn() }
         }
         return handle.hasFailed ? .broken : .pending

@@ -10,7 +10,7 @@ final class ConnectionDriver {
         let types: [UInt32]
     }
 
-    let handle: Handle
+    let handle: LibPQConnection
     let mailbox: Mailbox
     var prepared: [String: Prepared] = [:]
     var pointers = ValuePointers()
@@ -19,13 +19,13 @@ final class ConnectionDriver {
     /// Turns queries into the server's words, where it is of another kind.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
     /// The statements around its transactions.
-    private(set) var vigil: Dialect.Vigil?
+    private(set) var vigil: Dialect.TransactionGuard?
     private let configuration: ConnectionConfiguration
 
     private init(_ configuration: ConnectionConfiguration, _ mailbox: Mailbox) throws(PostgresError) {
         self.configuration = configuration
         self.mailbox = mailbox
-        handle = try Handle(connecting: configuration)
+        handle = try LibPQConnection(connecting: configuration)
     }
 
     /// Connects, and applies the settings.
@@ -97,7 +97,7 @@ final class ConnectionDriver {
         let statement = Statement("postgres_settings", "SELECT set_config($1, $2, false)")
         let queries = settings.map { Query(statement, Parameters($0.0, $0.1)) } + questions
         let deadline = ContinuousClock.now + configuration.connectTimeout
-        let results = try pipeline(queries, Limits(deadline: deadline, ticket: Ticket())).outcome.get()
+        let results = try pipeline(queries, Limits(deadline: deadline, ticket: CancellationToken())).outcome.get()
         return Array(results.suffix(questions.count))
     }
 

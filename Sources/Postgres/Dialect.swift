@@ -18,14 +18,14 @@ public struct Dialect: Sendable {
     /// done.
     public var translation: @Sendable (Query) throws(PostgresError) -> Query
     /// The statements around a transaction there.
-    public var vigil: Vigil?
+    public var vigil: TransactionGuard?
     /// Called on the connection's thread with each answer. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
     /// Two statements around a transaction, for servers that may run it in two places.
     ///
     /// One follows `BEGIN`, and the other precedes `COMMIT`. Their results are not returned.
-    public struct Vigil: Sendable {
+    public struct TransactionGuard: Sendable {
         /// Records the present state.
         public var note: Statement
         /// Divides by zero where they have changed.
@@ -44,7 +44,7 @@ public struct Dialect: Sendable {
         identity: Statement,
         settings: [(String, String)],
         translation: @escaping @Sendable (Query) throws(PostgresError) -> Query,
-        vigil: Vigil? = nil,
+        vigil: TransactionGuard? = nil,
         onAnswer: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         self.question = question

@@ -1,7 +1,7 @@
 /// The limits that end a job early.
 struct Limits: Sendable {
     let deadline: ContinuousClock.Instant?
-    let ticket: Ticket
+    let ticket: CancellationToken
 
     /// The reason to stop the job, if there is one.
     func interruption(at now: ContinuousClock.Instant) -> PostgresError.Kind? {

@@ -6,7 +6,7 @@
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
-    private let patience: MigratorPatience
+    private let patience: MigratorTimeouts
 
     /// A migrator for these files.
     ///
@@ -15,7 +15,7 @@ public struct Migrator: Sendable {
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
-        patience: MigratorPatience = MigratorPatience()
+        patience: MigratorTimeouts = MigratorTimeouts()
     ) {
         self.patience = patience
         self.migrations = migrations.sorted { $0.name < $1.name }

@@ -6,12 +6,12 @@ import Synchronization
 /// sign of life before it is lent. None is lent inside a transaction. While the server can't be reached, attempts are
 /// made one at a time with back-off; callers wait out a short outage and are refused at once in a long one.
 public final class Pool: Sendable {
-    typealias State = PoolState<Connection, CheckedContinuation<Loan, Never>>
+    typealias State = PoolState<Connection, CheckedContinuation<Lease, Never>>
 
     /// A caller's answer: a connection, or an error.
     ///
     /// The connection comes with the time since which it was idle.
-    typealias Loan = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
+    typealias Lease = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
 
     struct Shell: Sendable {
         var state: State
@@ -110,7 +110,7 @@ extension Pool {
         }
     }
 
-    private func acquire() async -> Loan {
+    private func acquire() async -> Lease {
         let id = shell.withLock { shell in
             shell.lastID += 1
             return shell.lastID

@@ -19,7 +19,7 @@ extension ResultHandle {
     func error(statement: String?, index: Int?) -> PostgresError {
         guard let sqlState = field("C") else {
             let text = PQresultErrorMessage(pointer).map { String(cString: $0) } ?? ""
-            let message = Handle.oneLine(text)
+            let message = LibPQConnection.oneLine(text)
             return PostgresError(.connectionLost, message, statement: statement, statementIndex: index)
         }
         let message = field("M") ?? ""
@@ -29,9 +29,9 @@ extension ResultHandle {
 
     /// Whether a notice, received with a COMMIT, means that the commit was not replicated.
     ///
-    /// If a time-out or a cancel request ends the wait for a synchronous standby, PostgreSQL commits locally and sends a
-    /// warning with SQLSTATE 01000. Its text depends on the server's language, so only severity and SQLSTATE count. If the
-    /// session is ended instead, the connection is lost before the commit is answered.
+    /// If a time-out or a cancel request ends the wait for a synchronous standby, PostgreSQL commits locally and sends
+    /// a warning with SQLSTATE 01000. Its text depends on the server's language, so only severity and SQLSTATE count.
+    /// If the session is ended instead, the connection is lost before the commit is answered.
     static func isCommitWarning(_ notice: OpaquePointer) -> Bool {
         func has(_ code: Unicode.Scalar, _ value: String) -> Bool {
             PQresultErrorField(notice, Int32(code.value)).map { strcmp($0, value) == 0 } ?? false

@@ -20,8 +20,8 @@ struct OrganizationReport {
     /// - Parameters:
     ///   - census: organizations, those first that have waited longest, and one more than `limit` if there are others.
     ///   - halted: lanes that are halted in all organizations.
-    init(_ census: [LaneStore.OrganizationCensus], limit: Int, halted: Int, now: Timestamp) {
-        func seconds(_ row: LaneStore.OrganizationCensus) -> Double {
+    init(_ census: [LaneStore.OrganizationStats], limit: Int, halted: Int, now: Timestamp) {
+        func seconds(_ row: LaneStore.OrganizationStats) -> Double {
             let age = row.oldest.map { now.microseconds - $0.microseconds } ?? 0
             return Double(max(0, age)) / 1_000_000
         }

@@ -16,9 +16,9 @@ struct PortOwner: Sendable, Equatable {
     static func words(of port: Int) -> String? { of(port)?.words }
 
     var words: String {
-        if isDevelopment { return "another sluice dev (process \(process), in \(ShownText.of(developmentFolder)))" }
+        if isDevelopment { return "another sluice dev (process \(process), in \(TerminalText.of(developmentFolder)))" }
         if program == "sluice" { return "another Sluice gateway (process \(process))" }
-        return "another program (\(ShownText.of(program, upTo: 40)), process \(process))"
+        return "another program (\(TerminalText.of(program, upTo: 40)), process \(process))"
     }
 
     private var isDevelopment: Bool { program == "sluice" && arguments.first == "dev" }

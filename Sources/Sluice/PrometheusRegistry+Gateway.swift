@@ -73,7 +73,7 @@ extension PrometheusRegistry {
     ///
     /// - Parameter organizations: how many are named by their ids, if a setting allows that; the others together are
     ///   `other`. 0 shows none of them.
-    func addDispatchMetrics(of dispatcher: Dispatcher, _ census: LaneCensus, organizations: Int) {
+    func addDispatchMetrics(of dispatcher: Dispatcher, _ census: LaneStatsCollector, organizations: Int) {
         addGauge(
             "sluice_lanes",
             "Lanes of all replicas, by state: running, due, waiting (back-off, circuit), halted (action needed).",
@@ -186,7 +186,7 @@ extension PrometheusRegistry {
     }
 
     /// How well caching verified tokens works, and how fresh the verifying keys are.
-    func addTokenMetrics(of verifier: TokenVerifier, _ keeper: KeyKeeper) {
+    func addTokenMetrics(of verifier: TokenVerifier, _ keeper: JWKSRefresher) {
         addGauge("sluice_tokens_cached", "Cached verified tokens.") { Double(verifier.cachedTokens) }
         addGauge(
             "sluice_jwt_files_broken",

@@ -71,7 +71,7 @@ public final class SluiceClient: Sendable {
     let map: EntityMap
     let configuration: Configuration
     let hub = StatusHub()
-    let bell = Bell()
+    let bell = WakeSignal()
     let worker: SyncWorker
     let gateway: GatewayClient
     private let running = Locked(Running())
@@ -118,7 +118,7 @@ public final class SluiceClient: Sendable {
         self.gateway = GatewayClient(
             url: gateway,
             session: URLSession(configuration: configuration.session),
-            tokens: TokenKeeper(token),
+            tokens: TokenCache(token),
             idleTimeout: configuration.idleTimeout,
             totalTimeout: configuration.totalTimeout,
             check: { try await Account.check($0, database, device) }

@@ -8,7 +8,7 @@ struct DispatcherState {
     private(set) var awaiting = 0
     private(set) var heldBySlow = 0
     private var lastTurn: ContinuousClock.Instant?
-    private var crowd = LaneScheduler.Crowd()
+    private var crowd = LaneScheduler.Contention()
     /// How many lanes of each organization may run, as far as known.
     private var caps: [UUID: Int] = [:]
 

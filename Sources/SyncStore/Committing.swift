@@ -11,7 +11,7 @@ struct Committing {
     let notifier: ChangeNotifier
     let now: TimeSource
     let failure: StoreFailure
-    private let parkedBell = ParkedBell()
+    private let parkedBell = ParkedEntitySignal()
     private let heavyLanes = HeavyLanes()
 
     init(
@@ -32,7 +32,7 @@ struct Committing {
         self.failure = failure
     }
 
-    func pushes(_ stuckMutations: StuckMutations) -> PushCommit {
+    func pushes(_ stuckMutations: FailureSearcher) -> PushCommit {
         let work = PushWork(
             catalog: catalog,
             notifier: notifier,
@@ -52,7 +52,7 @@ struct Committing {
             ),
             catalog: catalog,
             stuckMutations: stuckMutations,
-            holds: HoldReader(pool: pool, now: now)
+            holds: LaneBlockerReader(pool: pool, now: now)
         )
     }
 

@@ -10,7 +10,7 @@ extension Store {
     package var masterKeys: MasterKeys? { configuration.masterKeys }
 
     /// Which listeners are served no more.
-    package var lastingCallers: LastingCallers { LastingCallers(pool: pool, cluster: cluster, failure: failure) }
+    package var lastingCallers: LongLivedSessions { LongLivedSessions(pool: pool, cluster: cluster, failure: failure) }
 
     /// Computes the results of pushes without committing them.
     package var previews: PushPreviewer {
@@ -71,5 +71,5 @@ extension Store {
     }
 
     /// Counts failed and conflicting mutations of organizations.
-    package var stuckCounts: StuckCounts { StuckCounts(pool: pool, cluster: cluster, failure: failure) }
+    package var stuckCounts: FailureCounts { FailureCounts(pool: pool, cluster: cluster, failure: failure) }
 }

@@ -28,12 +28,12 @@ package final class Store: Sendable {
     /// The cluster that the database is, if it is one.
     package let cluster: Cluster
     /// Run by processes that serve for long.
-    package let clusterCensus: ClusterCensus
+    package let clusterCensus: ClusterStatsCollector
     package let now: TimeSource
     package let failure: StoreFailure
     package let logger: Logger
     let configuration: StoreConfiguration
-    let stuckMutations: StuckMutations
+    let stuckMutations: FailureSearcher
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessPatience: Duration = .seconds(2)
@@ -59,9 +59,9 @@ package final class Store: Sendable {
         keyCheck = MasterKeyCheck(pool: pool, cluster: cluster, masterKeys: masterKeys)
         identities = Identities(pool: pool, now: now, failure: failure)
         catalog.whenReborn { [identities] in identities.invalidate() }
-        stuckMutations = StuckMutations(pool: pool, failure: failure)
+        stuckMutations = FailureSearcher(pool: pool, failure: failure)
         quotas = RequestQuotas(pool: pool, cluster: cluster, now: now, failure: failure)
-        clusterCensus = ClusterCensus(pooled, cluster: cluster, logger: logger)
+        clusterCensus = ClusterStatsCollector(pooled, cluster: cluster, logger: logger)
         var hinting = pooled
         hinting.uri = configuration.hintsURL ?? configuration.databaseURL
         hintsPool = configuration.hintsURL.map { _ in
@@ -194,7 +194,7 @@ package final class Store: Sendable {
     /// For every connection.
     ///
     /// No statement waits long for a lock, and no transaction stays open.
-    static func pooledSettings(with patience: DatabasePatience) -> [(String, String)] {
+    static func pooledSettings(with patience: DatabaseTimeouts) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [
             ("lock_timeout", milliseconds(patience.lock)),
@@ -206,7 +206,7 @@ package final class Store: Sendable {
     ///
     /// That is so independent of the tables' size at that moment. A plan that was made on small tables and kept would
     /// always hash-join all partitions.
-    static func hotSettings(with patience: DatabasePatience) -> [(String, String)] {
+    static func hotSettings(with patience: DatabaseTimeouts) -> [(String, String)] {
         pooledSettings(with: patience) + [
             ("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off"),
             ("enable_seqscan", "off"),
@@ -214,6 +214,6 @@ package final class Store: Sendable {
     }
 
     /// Both with the default patience.
-    static let pooledSettings = pooledSettings(with: DatabasePatience())
-    static let hotSettings = hotSettings(with: DatabasePatience())
+    static let pooledSettings = pooledSettings(with: DatabaseTimeouts())
+    static let hotSettings = hotSettings(with: DatabaseTimeouts())
 }

@@ -28,7 +28,7 @@ package struct StoreConfiguration: Sendable {
     /// A hint may be lost.
     package var lookInterval: Duration = .seconds(15)
     /// How long to wait for Postgres.
-    package var patience = DatabasePatience()
+    package var patience = DatabaseTimeouts()
     /// Devices that a user may have; every request of one more is refused.
     package var devicesPerUser = 1_000
     /// How long taken events and sent requests are remembered.

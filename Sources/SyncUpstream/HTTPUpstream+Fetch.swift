@@ -30,7 +30,7 @@ extension HTTPUpstream: UpstreamReader {
                 claim.stopWaiting()
             }
             var fetched = FetchedResponse(response, now: now())
-            fetched.room = HeldRoom(claim)
+            fetched.room = MemoryReservation(claim)
             return .response(fetched)
         } catch {
             // too long: the head determines the result

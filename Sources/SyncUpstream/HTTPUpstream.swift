@@ -21,7 +21,7 @@ package final class HTTPUpstream: Upstream {
     private let clients: [HTTPClient]
     let configuration: HTTPUpstreamConfiguration
     /// For the bodies of all answers.
-    package let room: AnswerRoom
+    package let room: ResponseMemoryBudget
     private let names: HostNames
     private let sign: Sign?
     let now: TimeSource
@@ -42,7 +42,7 @@ package final class HTTPUpstream: Upstream {
         logger: Logger
     ) {
         self.configuration = configuration
-        room = AnswerRoom(bytes: configuration.answerBytes)
+        room = ResponseMemoryBudget(bytes: configuration.answerBytes)
         self.names = names
         self.sign = sign
         self.now = now
@@ -93,9 +93,9 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    private func read(_ collected: CollectedResponse, _ claim: AnswerRoom.Claim) -> UpstreamResponse {
+    private func read(_ collected: CollectedResponse, _ claim: ResponseMemoryBudget.Claim) -> UpstreamResponse {
         var response = UpstreamResponse(collected, now: now(), maximumBytes: configuration.maximumBodyBytes)
-        response.room = HeldRoom(claim)
+        response.room = MemoryReservation(claim)
         return response
     }
 

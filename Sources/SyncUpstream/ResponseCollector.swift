@@ -18,10 +18,10 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
 
     private let maximumBytes: Int
     /// Nil where bodies are not counted.
-    private let claim: AnswerRoom.Claim?
+    private let claim: ResponseMemoryBudget.Claim?
     private let state = Mutex(State())
 
-    package init(maximumBytes: Int, claim: AnswerRoom.Claim? = nil) {
+    package init(maximumBytes: Int, claim: ResponseMemoryBudget.Claim? = nil) {
         self.maximumBytes = maximumBytes
         self.claim = claim
     }
@@ -58,7 +58,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             state.response = CollectedResponse(head: head, body: state.isCut ? nil : ByteBuffer())
             return state.isCut
         }
-        return goOn(unless: isTooLong, needing: length ?? min(AnswerRoom.firstPart, maximumBytes), task)
+        return goOn(unless: isTooLong, needing: length ?? min(ResponseMemoryBudget.firstPart, maximumBytes), task)
     }
 
     package func didReceiveBodyPart(task: HTTPClient.Task<Response>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
@@ -76,7 +76,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             return (state.isCut, hasLength ? 0 : length)
         }
         // a body of unknown length may be read to its limit, once it is not a short one
-        return goOn(unless: isTooLong, needing: length > AnswerRoom.firstPart / 2 ? maximumBytes : 0, task)
+        return goOn(unless: isTooLong, needing: length > ResponseMemoryBudget.firstPart / 2 ? maximumBytes : 0, task)
     }
 
     package func didFinishRequest(task: HTTPClient.Task<Response>) throws -> CollectedResponse {

@@ -8,7 +8,7 @@ package struct TokenClaims: Sendable, Hashable {
         /// A user's own id.
         case id(UUID)
         /// The issuer's name of the user; 1 to 255 bytes, without control characters.
-        case subject(ExactText)
+        case subject(ByteExactString)
     }
 
     /// The organization for which the bearer acts, as the issuer names it.
@@ -18,13 +18,13 @@ package struct TokenClaims: Sendable, Hashable {
         /// The issuer's names of the organizations that the bearer may act for.
         ///
         /// 1 to ``IdentityPlaces/maximumNames`` names of 1 to 255 bytes, each once.
-        case names([ExactText])
+        case names([ByteExactString])
     }
 
     /// The issuer as it is configured: ``TrustedIssuer/issuer``.
-    package let issuer: ExactText?
+    package let issuer: ByteExactString?
     /// The namespace of the names: see ``TrustedIssuer/namespace``.
-    package let namespace: ExactText
+    package let namespace: ByteExactString
     package let organization: Organization
     package let user: User
     /// What names of organizations may refer to; ids have been checked.

@@ -4,7 +4,7 @@ package import SyncModel
 
 extension TokenConfiguration {
     /// No token of the issuer can be for a user of this text.
-    package struct NobodysText: Error {}
+    package struct UnusableSubject: Error {}
 
     /// The user for a text in an issuer's tokens, so that operators can admit users.
     ///
@@ -12,11 +12,13 @@ extension TokenConfiguration {
     /// a subject, and also for several issuers of one name that do not agree.
     ///
     /// - Parameter issuer: as it is remembered.
-    package func user(called text: ExactText, by issuer: ExactText) throws(NobodysText) -> TokenClaims.User {
+    package func user(called text: ByteExactString, by issuer: ByteExactString) throws(UnusableSubject)
+        -> TokenClaims.User
+    {
         let forms = Set(issuers.filter { $0.rememberedAs == issuer }.map(\.places.userForm))
         guard !forms.isEmpty, !forms.contains(.mapped) else { return .subject(text) }
         if let id = UUID(parsing: text.string) { return .id(id) }
-        guard forms.contains(.either) else { throw NobodysText() }
+        guard forms.contains(.either) else { throw UnusableSubject() }
         return .subject(text)
     }
 }
@@ -24,9 +26,9 @@ extension TokenConfiguration {
 extension TokenVerifier {
     /// ``TokenConfiguration/user(called:by:)`` of the settings in force.
     package func user(
-        called text: ExactText,
-        by issuer: ExactText
-    ) throws(TokenConfiguration.NobodysText) -> TokenClaims.User {
+        called text: ByteExactString,
+        by issuer: ByteExactString
+    ) throws(TokenConfiguration.UnusableSubject) -> TokenClaims.User {
         try configuration.user(called: text, by: issuer)
     }
 }

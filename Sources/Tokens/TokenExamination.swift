@@ -61,7 +61,7 @@ package struct TokenExamination: Sendable {
 extension TokenVerifier {
     /// Reports the verdict on a token, by the steps that decide it.
     ///
-    /// Fetches the keys of its issuer for that; for verifiers without a ``KeyKeeper``.
+    /// Fetches the keys of its issuer for that; for verifiers without a ``JWKSRefresher``.
     package func examine(
         _ token: Substring,
         now: Timestamp,

@@ -5,7 +5,7 @@ import SyncModel
 struct TokenKey: Sendable {
     let algorithm: TokenAlgorithm
     /// The key's id, if its source gives it one.
-    let id: ExactText?
+    let id: ByteExactString?
 
     /// JWTKit's implementation, with the key in it. Held directly because a verification then is a plain function
     /// call; JWTKit's own key collection is an actor, falls back to a default key for an unknown id, and does not
@@ -22,17 +22,17 @@ struct TokenKey: Sendable {
 
     static func rsa(_ key: Insecure.RSA.PublicKey, id: String?) async throws -> TokenKey {
         let keys = await JWTKeyCollection().add(rsa: key, digestAlgorithm: .sha256)
-        return TokenKey(algorithm: .rs256, id: id.map { ExactText($0) }, implementation: try await keys.getKey())
+        return TokenKey(algorithm: .rs256, id: id.map { ByteExactString($0) }, implementation: try await keys.getKey())
     }
 
     static func ecdsa(_ key: ES256PublicKey, id: String?) async throws -> TokenKey {
         let keys = await JWTKeyCollection().add(ecdsa: key)
-        return TokenKey(algorithm: .es256, id: id.map { ExactText($0) }, implementation: try await keys.getKey())
+        return TokenKey(algorithm: .es256, id: id.map { ByteExactString($0) }, implementation: try await keys.getKey())
     }
 
     static func eddsa(_ key: EdDSA.PublicKey, id: String?) async throws -> TokenKey {
         let keys = await JWTKeyCollection().add(eddsa: key)
-        return TokenKey(algorithm: .eddsa, id: id.map { ExactText($0) }, implementation: try await keys.getKey())
+        return TokenKey(algorithm: .eddsa, id: id.map { ByteExactString($0) }, implementation: try await keys.getKey())
     }
 
     /// Whether the key made this signature. Bytes that cannot be a signature do not match.

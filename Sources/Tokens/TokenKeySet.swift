@@ -41,7 +41,7 @@ struct TokenKeySet: Sendable {
     /// algorithm, unless the token's id is another key's.
     func candidates(algorithm: String, id: String?) throws(TokenError) -> [TokenKey] {
         guard let algorithm = TokenAlgorithm(rawValue: algorithm) else { throw .algorithmNotAllowed }
-        let id = id.map { ExactText($0) }
+        let id = id.map { ByteExactString($0) }
         let named = id.map { id in keys.filter { $0.id == id } } ?? []
         let eligible = named.isEmpty ? keys.filter { id == nil || $0.id == nil } : named
         guard !eligible.isEmpty else { throw .unknownKey }
@@ -52,5 +52,5 @@ struct TokenKeySet: Sendable {
     }
 
     /// Whether a key has this id.
-    func knows(_ id: String) -> Bool { keys.contains { $0.id == ExactText(id) } }
+    func knows(_ id: String) -> Bool { keys.contains { $0.id == ByteExactString(id) } }
 }

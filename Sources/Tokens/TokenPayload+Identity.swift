@@ -35,7 +35,7 @@ extension TokenPayload {
     /// The names of an object's members, or of a list.
     ///
     /// They are never taken for ids: providers let customers choose them, and one could choose another's id.
-    private func keys(_ place: ClaimPlace) throws(TokenError) -> [ExactText] {
+    private func keys(_ place: ClaimPlace) throws(TokenError) -> [ByteExactString] {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         let names: [String?]
         if let members = value.members {
@@ -47,21 +47,21 @@ extension TokenPayload {
         }
         guard !names.isEmpty else { throw .missingClaim(place.description) }
         guard names.count <= IdentityPlaces.maximumNames else { throw malformedKeys(place) }
-        var seen: Set<ExactText> = []
-        var found: [ExactText] = []
+        var seen: Set<ByteExactString> = []
+        var found: [ByteExactString] = []
         for name in names {
             guard let name, ExternalName.isValid(name) else { throw malformedKeys(place) }
-            let text = ExactText(name)
+            let text = ByteExactString(name)
             if seen.insert(text).inserted { found.append(text) }
         }
         return found
     }
 
-    private func name(_ value: JSONValue, _ place: ClaimPlace) throws(TokenError) -> ExactText {
+    private func name(_ value: JSONValue, _ place: ClaimPlace) throws(TokenError) -> ByteExactString {
         guard let name = value.string, ExternalName.isValid(name) else {
             throw .malformedClaim(place.description, mustBe: Self.nameForm)
         }
-        return ExactText(name)
+        return ByteExactString(name)
     }
 
     private func malformedKeys(_ place: ClaimPlace) -> TokenError {

@@ -2,11 +2,11 @@ import SyncModel
 
 /// The conditions on a payload; signatures are checked elsewhere.
 struct TokenRules: Sendable {
-    let issuer: ExactText?
-    let audience: ExactText?
+    let issuer: ByteExactString?
+    let audience: ByteExactString?
     let audienceClaim: ClaimPlace
     let places: IdentityPlaces
-    let namespace: ExactText
+    let namespace: ByteExactString
     let organizations: TrustedIssuer.Organizations
     let leewaySeconds: Int64
 
@@ -32,12 +32,12 @@ struct TokenRules: Sendable {
         if let notBefore = try payload.seconds("nbf"), notBefore - leewaySeconds > now { throw .notYetValid }
         if let issuer {
             guard let found = try payload.text("iss") else { throw .missingClaim("iss") }
-            guard ExactText(found) == issuer else { throw .wrongIssuer }
+            guard ByteExactString(found) == issuer else { throw .wrongIssuer }
         }
         if let audience {
             let name = audienceClaim.description
             guard let found = try payload.texts(audienceClaim) else { throw .missingClaim(name) }
-            guard found.contains(where: { ExactText($0) == audience }) else { throw .wrongAudience(claim: name) }
+            guard found.contains(where: { ByteExactString($0) == audience }) else { throw .wrongAudience(claim: name) }
         }
         let organization = try payload.organization(places.organization, places.organizationForm)
         let user = try payload.user(places.user, places.userForm)

@@ -4,23 +4,23 @@ import Synchronization
 /// Keys that are fetched.
 extension TokenVerifier {
     /// The URLs that keys are fetched from.
-    var remotes: [RemoteKeys] { state.withLock { Array($0.remotes.values) } }
+    var remotes: [JWKSCache] { state.withLock { Array($0.remotes.values) } }
 
     /// Puts fetched keys in force.
-    func takeKeys(of remote: RemoteKeys) {
+    func takeKeys(of remote: JWKSCache) {
         state.withLock { state in
             state.table.takeKeys(of: remote)
             state.forget()
         }
     }
 
-    func count(_ outcome: RemoteKeysState.Outcome) {
+    func count(_ outcome: JWKSCacheState.Outcome) {
         state.withLock { $0.refreshes[outcome, default: 0] += 1 }
     }
 
     var configuration: TokenConfiguration { state.withLock { $0.configuration } }
 
-    /// Makes the ``KeyKeeper`` check for due fetches.
+    /// Makes the ``JWKSRefresher`` check for due fetches.
     func lookForWork() { wake.yield() }
 
     package struct KeyReport: Sendable {
@@ -51,7 +51,7 @@ extension TokenVerifier {
         report.empty = remotes.filter { $0.keys?.isEmpty == true }.map { KeySetURL.shown($0.url) }.sorted()
         report.isWithoutKeys = entries.allSatisfy(\.keys.keys.isEmpty)
         report.oldest = remotes.compactMap(\.freshAt).min()
-        report.refreshes = RemoteKeysState.Outcome.allCases.map { ($0.rawValue, refreshes[$0] ?? 0) }
+        report.refreshes = JWKSCacheState.Outcome.allCases.map { ($0.rawValue, refreshes[$0] ?? 0) }
         return report
     }
 }

@@ -16,12 +16,12 @@ package final class TokenVerifier: Sendable {
         var configuration: TokenConfiguration
         var table: IssuerTable
         /// By URL.
-        var remotes: [ExactText: RemoteKeys]
+        var remotes: [ByteExactString: JWKSCache]
         var cache: GenerationCache<TokenDigest, TokenClaims>
         /// Counts key changes, so that a verdict by an old key set is not cached.
         var epoch = 0
         /// Numbers of fetches by result.
-        var refreshes: [RemoteKeysState.Outcome: Int] = [:]
+        var refreshes: [JWKSCacheState.Outcome: Int] = [:]
 
         mutating func forget() {
             cache.removeAll()
@@ -32,10 +32,10 @@ package final class TokenVerifier: Sendable {
     /// Why a token is refused, and the issuer whose newer keys might change that.
     struct Refused: Error {
         let reason: TokenError
-        var remote: RemoteKeys?
+        var remote: JWKSCache?
     }
 
-    /// Wakes a ``KeyKeeper`` to check for due fetches.
+    /// Wakes a ``JWKSRefresher`` to check for due fetches.
     let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
     private let leewaySeconds: Int64
@@ -43,7 +43,7 @@ package final class TokenVerifier: Sendable {
 
     /// A verifier with the configured keys.
     ///
-    /// Published keys are fetched later: see ``KeyKeeper``.
+    /// Published keys are fetched later: see ``JWKSRefresher``.
     ///
     /// - Throws: ``TokenConfigurationError`` when no key is configured or one is unusable.
     package init(configuration: TokenConfiguration) async throws {
@@ -78,7 +78,7 @@ package final class TokenVerifier: Sendable {
     /// The claims of a token, verified now or before.
     ///
     /// A token that names an unknown key waits for its issuer's newer keys, for 3 seconds at most, and not always: see
-    /// ``RemoteKeysState``.
+    /// ``JWKSCacheState``.
     ///
     /// - Parameter token: the text after `Bearer ` in the header.
     package func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {
@@ -110,7 +110,11 @@ package final class TokenVerifier: Sendable {
     ///
     /// It must also still be remembered under the same name. This checks the settings alone: a request that outlasts
     /// the settings in force checks again.
-    package func stillSpeaks(for organization: UUID, _ issuer: ExactText?, rememberedAs namespace: ExactText) -> Bool {
+    package func stillSpeaks(
+        for organization: UUID,
+        _ issuer: ByteExactString?,
+        rememberedAs namespace: ByteExactString
+    ) -> Bool {
         guard let rules = state.withLock({ $0.table.issuer(named: issuer)?.rules }) else { return false }
         return rules.namespace == namespace && rules.organizations.covers(organization)
     }

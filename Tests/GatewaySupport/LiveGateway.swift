@@ -59,7 +59,7 @@ package final class LiveGateway: RunningGateway {
         retains: Bool = false,
         operates: Bool = false,
         delivers: WebhookSigningKey? = nil,
-        patience: DatabasePatience = patience(true),
+        patience: DatabaseTimeouts = patience(true),
         masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
@@ -106,7 +106,7 @@ package final class LiveGateway: RunningGateway {
         _ retains: Bool,
         _ operates: Bool,
         _ delivers: WebhookSigningKey?,
-        _ patience: DatabasePatience,
+        _ patience: DatabaseTimeouts,
         _ masterKeys: String?,
         _ configuration: HTTPConfiguration
     ) async throws {
@@ -134,10 +134,10 @@ package final class LiveGateway: RunningGateway {
         var configuration = configuration
         configuration.probes = upstream
         let reader = HTTPReader(version: "test", logger: logger)
-        let keeper = KeyKeeper(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
+        let keeper = JWKSRefresher(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
         var dispatch = DispatchConfiguration(now: { clock.now })
         dispatch.pollInterval = 0.05
-        var delivery = WebhookCourier.Configuration(now: { clock.now })
+        var delivery = WebhookDispatcher.Configuration(now: { clock.now })
         delivery.pollInterval = 0.05
         let sender = WebhookSender(
             policy: configuration.webhookAddresses,
@@ -145,7 +145,7 @@ package final class LiveGateway: RunningGateway {
             now: { clock.now },
             logger: logger
         )
-        let courier = WebhookCourier(
+        let courier = WebhookDispatcher(
             store: store.webhooks,
             post: .signing(by: delivers, with: sender) { clock.now },
             configuration: delivery,
@@ -222,8 +222,8 @@ package final class LiveGateway: RunningGateway {
     }
 
     /// The time-outs: long ones for a busy machine, or those of the service for tests of time-outs.
-    package static func patience(_ isLong: Bool) -> DatabasePatience {
-        isLong ? DatabasePatience(statement: .seconds(60)) : DatabasePatience()
+    package static func patience(_ isLong: Bool) -> DatabaseTimeouts {
+        isLong ? DatabaseTimeouts(statement: .seconds(60)) : DatabaseTimeouts()
     }
 
     package static func migratedDatabase(on cluster: TestCluster? = nil) async throws -> TestDatabase {

@@ -8,7 +8,7 @@ import Testing
 /// The pushes that `sluice dev --demo-upstream` prints.
 @Suite struct DemoTourTests {
     @Test func `the gateway accepts all pushes of the demo tour in order`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = #"{"base_url":"http://127.0.0.1:1"}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
         for push in [DemoTour.replay, DemoTour.retry, DemoTour.conflict] {

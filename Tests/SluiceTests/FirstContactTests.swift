@@ -11,8 +11,8 @@ import Testing
 
 /// Errors that a new user meets first, and their remedies.
 @Suite struct FirstContactTests {
-    private static func trouble(_ text: String) -> ConnectionTrouble {
-        ConnectionTrouble(PostgresError(ConnectFailure.read(text)))
+    private static func trouble(_ text: String) -> ConnectionFailure {
+        ConnectionFailure(PostgresError(ConnectFailure.read(text)))
     }
 
     private static let refuses = "the database refuses the connection: "
@@ -35,7 +35,7 @@ import Testing
     @Test func `every failure has a remedy`() {
         let words = Set(
             ConnectFailure.allCases.map { failure in
-                ConnectionTrouble(PostgresError(.init(message: "m", failure: failure, sqlState: nil))).cure
+                ConnectionFailure(PostgresError(.init(message: "m", failure: failure, sqlState: nil))).cure
             }
         )
         #expect(words.count == ConnectFailure.allCases.count)
@@ -86,12 +86,12 @@ import Testing
 
     @Test func `shows the value of an option without a token`() {
         let message = #"Error: The value 'alice' is invalid for '--user <uuid>': "alice" is not a UUID"#
-        #expect(ShownMessage.of(message, about: ["token", "--user", "alice"]) == message)
-        #expect(ShownMessage.of(message, about: ["token", "make", "--user=alice"]) == message)
+        #expect(TerminalMessage.of(message, about: ["token", "--user", "alice"]) == message)
+        #expect(TerminalMessage.of(message, about: ["token", "make", "--user=alice"]) == message)
         let secret = "eyJhbGciOiJIUzI1NiJ9"
         let long = "Error: The value '\(secret)' is invalid"
-        #expect(!ShownMessage.of(long, about: ["token", "--user", secret]).contains(secret))
-        #expect(!ShownMessage.of("Unexpected 'alice'", about: ["token", "explain", "alice"]).contains("alice"))
+        #expect(!TerminalMessage.of(long, about: ["token", "--user", secret]).contains(secret))
+        #expect(!TerminalMessage.of("Unexpected 'alice'", about: ["token", "explain", "alice"]).contains("alice"))
     }
 
     // MARK: - Files

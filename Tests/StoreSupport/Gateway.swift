@@ -43,7 +43,7 @@ package final class Gateway: Sendable {
         logger.logLevel = .error
         var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers)
         // a slow machine causes no time-out; real time-outs are tested on real processes
-        settings.patience = DatabasePatience(statement: .seconds(60))
+        settings.patience = DatabaseTimeouts(statement: .seconds(60))
         if let lookInterval { settings.lookInterval = lookInterval }
         settings.tables = Self.tables
         settings.participants = [WebhookParticipant()]

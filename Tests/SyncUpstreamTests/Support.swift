@@ -42,7 +42,7 @@ func withUpstream<Result>(
 func request(
     _ method: String = "POST",
     _ path: String = "/items",
-    headers: [ExactText: String] = [:],
+    headers: [ByteExactString: String] = [:],
     ifMatch: String? = nil,
     isUnconditional: Bool = false,
     body: String? = #"{"a":1}"#,

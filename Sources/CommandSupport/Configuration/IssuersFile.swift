@@ -42,7 +42,7 @@ struct IssuersFile {
             let place = "/issuers/\(index)"
             let found = problems.gather { () throws(ConfigurationError) -> TrustedIssuer in
                 let issuer = try issuer(element, at: place)
-                if issuer.issuer == own.map({ ExactText($0) }) {
+                if issuer.issuer == own.map({ ByteExactString($0) }) {
                     throw problem(place + "/issuer", "is already configured by \(Setting.jwtIssuer.variable)")
                 }
                 if let other = issuers.firstIndex(where: { $0?.issuer == issuer.issuer }) {
@@ -202,7 +202,10 @@ struct IssuersFile {
         at place: String,
         most: Int = maximumText
     ) throws(ConfigurationError) -> String? {
-        guard let member = value.members?.first(where: { ExactText($0.name.string) == ExactText(name) })?.value else {
+        guard
+            let member = value.members?.first(where: { ByteExactString($0.name.string) == ByteExactString(name) })?
+                .value
+        else {
             return nil
         }
         guard let text = member.string, (1...most).contains(text.utf8.count), !ExternalName.hasControls(text) else {
@@ -217,7 +220,7 @@ struct IssuersFile {
         at place: String
     ) throws(ConfigurationError) {
         for member in value.members.map(Array.init) ?? []
-        where !names.contains(where: { ExactText($0) == ExactText(member.name.string) }) {
+        where !names.contains(where: { ByteExactString($0) == ByteExactString(member.name.string) }) {
             let place = JSONPointer(place).appending(member: member.name.string).text
             let nearest = NearestName.of(member.name.string, among: names)
             throw problem(place, "is unknown" + (nearest.map { "; did you mean \($0)?" } ?? ""))
@@ -260,7 +263,7 @@ struct IssuersFile {
 
     private func problem(_ pointer: String, _ text: String) -> ConfigurationError {
         ConfigurationError(
-            "\(Setting.jwtIssuersFile.variable) names \(path), in which \(ShownText.of(pointer)) \(text)."
+            "\(Setting.jwtIssuersFile.variable) names \(path), in which \(TerminalText.of(pointer)) \(text)."
         )
     }
 }

@@ -127,7 +127,7 @@ extension Settings {
     package var committers: Int { number(.committers) }
     /// Committers of pushes and as many of lanes, one of heavy pushes, one of events and one of large batches of them.
     package var committerConnections: Int { 2 * committers + 3 }
-    package var databasePatience: DatabasePatience { DatabasePatience(statement: .seconds(decimal(.statementSeconds))) }
+    package var databasePatience: DatabaseTimeouts { DatabaseTimeouts(statement: .seconds(decimal(.statementSeconds))) }
 
     package var publicAddress: ListenAddress { address(.publicAddress) }
     package var operationsAddress: ListenAddress { address(.operationsAddress) }

@@ -83,7 +83,7 @@ struct SettingsReader {
     private static func refusal(of value: String, label: String, _ setting: Setting) -> String {
         if case .keySetURL = setting.form { return "\(label) must be \(setting.form.allowed)." }
         if setting.isSecret { return "\(label) must be \(setting.form.allowed)." }
-        return "\(label) is \"\(ShownText.of(value))\", but must be \(setting.form.allowed)."
+        return "\(label) is \"\(TerminalText.of(value))\", but must be \(setting.form.allowed)."
     }
 
     private static func shown(_ value: String?, _ setting: Setting) -> String {

@@ -14,7 +14,7 @@ package enum SchemaCheck {
         /// It is there, but unsuitable; trying later does not help.
         case unfit(String)
         /// No connection can be made now.
-        case unreachable(ConnectionTrouble)
+        case unreachable(ConnectionFailure)
 
         /// The state for operators, with the remedy if there is one.
         package var words: String {
@@ -45,7 +45,7 @@ package enum SchemaCheck {
         } catch let obstacle as SchemaObstacle {
             return .unfit(obstacle.words)
         } catch let error as PostgresError {
-            return error.isOfConnection ? .unreachable(ConnectionTrouble(error)) : .unfit(error.words)
+            return error.isOfConnection ? .unreachable(ConnectionFailure(error)) : .unfit(error.words)
         } catch {
             return .unfit(error.words)
         }

@@ -44,7 +44,7 @@ package struct AdministrationOptions: ParsableArguments {
     /// Runs an act on the database, without the settings; otherwise like the function with both.
     package func run<Value: Sendable>(
         _ act: CommandAct,
-        orElse nothing: NothingDone,
+        orElse nothing: CommandFailure,
         result: (Value) -> ActResult = { _ in .whole },
         told: (Value, inout AuditOutcome) -> Void = { _, _ in },
         _ body: (Administration) async throws(Problem) -> Value?
@@ -66,7 +66,7 @@ package struct AdministrationOptions: ParsableArguments {
     ///   - told: adds further results to the audit record.
     package func withStore<Value: Sendable>(
         _ act: CommandAct?,
-        orElse nothing: NothingDone,
+        orElse nothing: CommandFailure,
         result: (Value) -> ActResult = { _ in .whole },
         told: (Value, inout AuditOutcome) -> Void = { _, _ in },
         _ body: (Store, Settings) async throws(Problem) -> Value?
@@ -162,7 +162,7 @@ package struct AdministrationOptions: ParsableArguments {
         return organizations
     }
 
-    package static func unknown(_ id: UUID) -> any Error { NothingDone.noOrganization(id).failure() }
+    package static func unknown(_ id: UUID) -> any Error { CommandFailure.noOrganization(id).failure() }
 
     package static func body(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
         JSONWriter.object(members)

@@ -23,18 +23,18 @@ package struct IssuerOption: ParsableArguments {
     }
 
     /// Returns the selected issuer; warns if the settings have no issuer of that name, which may be a typing error.
-    package func resolve(_ options: ConfigurationOptions) async throws -> ExactText {
+    package func resolve(_ options: ConfigurationOptions) async throws -> ByteExactString {
         let settings = try await options.load()
         let known = (try? settings.tokenConfiguration().issuers.map(\.rememberedAs)) ?? []
         if let issuer {
-            if !known.isEmpty, !known.contains(ExactText(issuer)) {
-                let names = known.map { $0 == "" ? "the issuer without a name" : ShownText.of($0) }
+            if !known.isEmpty, !known.contains(ByteExactString(issuer)) {
+                let names = known.map { $0 == "" ? "the issuer without a name" : TerminalText.of($0) }
                 let list = names.prefix(5).joined(separator: ", ")
                 Terminal.complain(
-                    "the settings contain no issuer \(ShownText.of(issuer)), only \(list)"
+                    "the settings contain no issuer \(TerminalText.of(issuer)), only \(list)"
                 )
             }
-            return ExactText(issuer)
+            return ByteExactString(issuer)
         }
         if let only = known.first, Set(known).count == 1 { return only }
         let reason = known.isEmpty ? "the settings have no issuer" : "the settings have \(Set(known).count) issuers"
@@ -43,9 +43,9 @@ package struct IssuerOption: ParsableArguments {
 }
 
 /// Parses the name that an issuer gives a user.
-package func externalName(_ text: String) throws -> ExactText {
+package func externalName(_ text: String) throws -> ByteExactString {
     guard ExternalName.isValid(text) else {
         throw ValidationError("A name has 1 to \(ExternalName.maximumBytes) bytes without control characters.")
     }
-    return ExactText(text)
+    return ByteExactString(text)
 }

@@ -3,6 +3,6 @@ import SyncModel
 extension Problem {
     /// The errors, each with its place in the input, made safe for a terminal; empty if no place is known.
     package var shownErrors: [String] {
-        errors.map { ($0.pointer.isEmpty ? "" : ShownText.of($0.pointer) + ": ") + ShownText.of($0.detail) }
+        errors.map { ($0.pointer.isEmpty ? "" : TerminalText.of($0.pointer) + ": ") + TerminalText.of($0.detail) }
     }
 }

@@ -17,7 +17,7 @@ package enum Terminal {
 
     /// Prints a line on standard output immediately, without characters that control the terminal.
     package static func say(_ text: String, terminator: String = "\n") {
-        guard let code = put(ShownText.harmless(text) + terminator, to: STDOUT_FILENO) else { return }
+        guard let code = put(TerminalText.harmless(text) + terminator, to: STDOUT_FILENO) else { return }
         lostOutput.withLock { $0 = $0 ?? code }
     }
 
@@ -30,7 +30,7 @@ package enum Terminal {
 
     /// Prints a line on standard error immediately.
     package static func complain(_ text: String, from program: String = "sluice: ") {
-        put(program + ShownText.harmless(text) + "\n", to: STDERR_FILENO)
+        put(program + TerminalText.harmless(text) + "\n", to: STDERR_FILENO)
     }
 
     /// Something on standard error as it is, for a terminal there.

@@ -14,7 +14,7 @@ package struct IngestFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let replication: ReplicationWorker
     private let poller: Poller?
-    private let census: Census<[SourceKind: SourceStore.Census]>
+    private let census: Stats<[SourceKind: SourceStore.Stats]>
 
     package static let tables: [StoredTable] = [.serviceTokens, .sources]
 
@@ -42,7 +42,7 @@ package struct IngestFeature: GatewayFeature {
             Poller(store: gateway.store, upstream: reader, configuration: polling, logger: gateway.logger)
         }
         let sources = gateway.store.sources
-        census = Census { try await sources.census() }
+        census = Stats { try await sources.census() }
     }
 
     package var services: [any Service] { [replication] + (poller.map { [$0] } ?? []) + [census] }
@@ -154,7 +154,7 @@ package struct IngestFeature: GatewayFeature {
         registry.onScrape { registry in
             guard let found = census.findings else { return }
             for kind in SourceKind.allCases {
-                let one = found[kind] ?? SourceStore.Census()
+                let one = found[kind] ?? SourceStore.Stats()
                 for (state, count) in [("ok", one.ok), ("failing", one.failing), ("disabled", one.disabled)] {
                     registry.setGauge(name, [("kind", kind.rawValue), ("state", state)], to: Double(count))
                 }

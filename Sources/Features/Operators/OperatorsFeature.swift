@@ -10,7 +10,7 @@ package import Telemetry
 /// Operators: the console, the dashboard, failures and lanes, bulk operations, and the audit log.
 package struct OperatorsFeature: GatewayFeature {
     private let gateway: GatewayContext
-    private let desk: OperatorDesk
+    private let desk: OperatorStatusService
     private let operating: OperationService
 
     package static let tables = [StoredTable.operations]
@@ -19,7 +19,7 @@ package struct OperatorsFeature: GatewayFeature {
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway
-        desk = OperatorDesk(
+        desk = OperatorStatusService(
             store: gateway.store,
             registry: gateway.registry,
             configuration: gateway.configuration,
@@ -68,7 +68,7 @@ package struct OperatorsFeature: GatewayFeature {
         routes.look(at: user + "/explain", insight.explain)
         let mutation = user + "/mutations/{mutation}"
         // the endpoint itself audits who reads payloads
-        routes.look(at: mutation, StoryEndpoint(store: store).read)
+        routes.look(at: mutation, MutationHistoryEndpoint(store: store).read)
         let settle = OperatorSettleEndpoints(
             store: store,
             settling: SettleEndpoints(store: store, bodies: context.bodies, limits: gateway.configuration.limits)

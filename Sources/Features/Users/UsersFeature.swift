@@ -52,7 +52,7 @@ package struct UsersFeature: GatewayFeature {
             store: store,
             bodies: context.bodies,
             erasing: erasing,
-            userCalled: { subject throws(TokenConfiguration.NobodysText) in
+            userCalled: { subject throws(TokenConfiguration.UnusableSubject) in
                 try verifier?.user(called: subject.text, by: subject.issuer) ?? .subject(subject.text)
             },
             patience: http.joinPatience

@@ -12,8 +12,8 @@ package import Telemetry
 /// Webhooks: endpoints of an organization, and deliveries to them (Standard Webhooks).
 package struct WebhooksFeature: GatewayFeature {
     private let gateway: GatewayContext
-    private let courier: WebhookCourier
-    private let census: Census<WebhookStore.Census>
+    private let courier: WebhookDispatcher
+    private let census: Stats<WebhookStore.Stats>
 
     package static let tables: [StoredTable] = [.webhookDeliveries, .webhookEndpoints]
 
@@ -22,7 +22,7 @@ package struct WebhooksFeature: GatewayFeature {
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway
         let configuration = gateway.configuration
-        var settings = WebhookCourier.Configuration(now: configuration.now)
+        var settings = WebhookDispatcher.Configuration(now: configuration.now)
         settings.places = gateway.workers.webhooks
         settings.placesOfOrganization = max(1, gateway.workers.webhooks / 8)
         let sender = WebhookSender(
@@ -32,13 +32,13 @@ package struct WebhooksFeature: GatewayFeature {
             logger: gateway.logger
         )
         let store = gateway.store.webhooks
-        courier = WebhookCourier(
+        courier = WebhookDispatcher(
             store: store,
             post: .signing(by: gateway.workers.webhookSigningKey, with: sender, now: configuration.now),
             configuration: settings,
             logger: gateway.logger
         )
-        census = Census { try await store.census() }
+        census = Stats { try await store.census() }
     }
 
     package static var participants: [any CommitParticipant] { [WebhookParticipant()] }

@@ -2,7 +2,7 @@ import Glibc
 
 /// A stream's thread: connects, asks for the stream, and reads it to its end. Only that thread uses this object.
 final class ReplicationDriver {
-    private let handle: Handle
+    private let handle: LibPQConnection
     private let configuration: ConnectionConfiguration
     private let source: ReplicationStream.Source
     private let box: ReplicationBox
@@ -23,7 +23,7 @@ final class ReplicationDriver {
         self.source = source
         self.box = box
         // how values are written does not depend on the server's, the database's or the role's settings
-        handle = try Handle(
+        handle = try LibPQConnection(
             connecting: configuration,
             [
                 ("replication", "database"),

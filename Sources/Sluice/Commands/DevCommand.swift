@@ -163,14 +163,14 @@ struct DevCommand: AsyncParsableCommand {
         let verifier = try await settings.tokenVerifier()
         let token = try await DemoTenant.builtIn.token(settings)
         let upstreamToken = try await DemoTenant.forwarded.token(settings)
-        let troubledToken = try await DemoTrouble.tenant.token(settings)
+        let troubledToken = try await DemoFault.tenant.token(settings)
         let operatorToken = settings[.operatorToken] ?? ""
         let signer = try await settings.requestSigner()
-        let logger = Wiring.bootstrapLogging(settings)
-        let registry = Wiring.bootstrapMetrics()
+        let logger = GatewayAssembly.bootstrapLogging(settings)
+        let registry = GatewayAssembly.bootstrapMetrics()
         StartReport.log(settings, to: logger)
         do {
-            try await Wiring.run(
+            try await GatewayAssembly.run(
                 settings,
                 verifier: verifier,
                 signer: signer,
@@ -188,7 +188,7 @@ struct DevCommand: AsyncParsableCommand {
                 )
                 Terminal.say(text)
                 if let upstream {
-                    let trouble = DemoTrouble(gateway: address, upstream: upstream.address, token: troubledToken)
+                    let trouble = DemoFault(gateway: address, upstream: upstream.address, token: troubledToken)
                     Task {
                         if let serviceToken { await upstream.report(to: address, token: serviceToken) }
                         await trouble.make()

@@ -77,7 +77,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         _ explanation: TokenExplanation
     ) async -> [Diagnosis] {
         let store = settings.commandStore()
-        let inquiry = CallerInquiry(store: store, verifier: verifier, now: SystemClock.now, logger: .ofCommands())
+        let inquiry = AuthorizationDryRun(store: store, verifier: verifier, now: SystemClock.now, logger: .ofCommands())
         let (organization, verdict) = await inquiry.verdict(on: claims, chosen: self.organization)
         await store.close()
         return explanation.standing(of: claims, in: organization, chosen: self.organization, verdict)

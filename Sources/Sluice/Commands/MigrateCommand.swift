@@ -89,7 +89,7 @@ struct MigrateCommand: AsyncParsableCommand {
         } catch let obstacle as SchemaObstacle {
             throw Terminal.failure(obstacle.words + settings.databaseHint)
         } catch let error as PostgresError where error.isOfConnection {
-            throw Terminal.failure(ConnectionTrouble(error).words + settings.databaseHint, Terminal.unavailable)
+            throw Terminal.failure(ConnectionFailure(error).words + settings.databaseHint, Terminal.unavailable)
         } catch let error as PostgresError {
             throw Terminal.failure("the database returned an error: \(error.words)\(settings.databaseHint)")
         } catch let error as MigratorError {
@@ -97,8 +97,8 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Whether tables are spread over a cluster, for they are already, or are to be from now on; and whether this is one of
-    /// its servers that take no changes. Asked before anything is changed.
+    /// Whether tables are spread over a cluster, for they are already, or are to be from now on; and whether this is
+    /// one of its servers that take no changes. Asked before anything is changed.
     private func requireCluster(_ settings: Settings) async throws -> (isToBeSpread: Bool, isWorker: Bool) {
         let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
             try await Distribution.facts(on: $0)

@@ -41,15 +41,15 @@ struct ServeCommand: AsyncParsableCommand {
         let (verifier, signer) = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
             try await settings.keys()
         }
-        let logger = Wiring.bootstrapLogging(settings)
-        let registry = Wiring.bootstrapMetrics()
+        let logger = GatewayAssembly.bootstrapLogging(settings)
+        let registry = GatewayAssembly.bootstrapMetrics()
         Allocator.useFewArenas()
         StartReport.log(settings, to: logger)
         let arrival = try await requireSchema(settings, logger: logger)
         try requireAddress(settings.publicAddress, .publicAddress, logger: logger)
         try requireAddress(settings.operationsAddress, .operationsAddress, logger: logger)
         do {
-            try await Wiring.run(
+            try await GatewayAssembly.run(
                 settings,
                 verifier: verifier,
                 signer: signer,

@@ -76,7 +76,7 @@ struct SluiceCommand: AsyncParsableCommand {
             try Terminal.requireOutput()
         } catch {
             let message = fullMessage(for: error)
-            var shown = ShownMessage.of(message, about: arguments)
+            var shown = TerminalMessage.of(message, about: arguments)
             guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
             if let command = CommandSuggestion.of(arguments) { shown += "\nDid you mean: \(command)" }
             guard shown != message else { exit(withError: error) }

@@ -25,7 +25,7 @@ struct DatabaseExamination {
             return diagnoses + [schema, await role(), await masterKeys()] + cluster + (await upstreams())
                 + (await features())
         } catch let error as PostgresError where error.isOfConnection {
-            let trouble = ConnectionTrouble(error)
+            let trouble = ConnectionFailure(error)
             let cure = trouble.cure.prefix(1).uppercased() + trouble.cure.dropFirst()
             let advice = "\(cure). `sluice serve` starts without it and recovers."
             return [.failed("database", trouble.finding + settings.databaseHint, advice)]

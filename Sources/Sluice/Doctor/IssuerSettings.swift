@@ -13,7 +13,7 @@ struct IssuerSettings {
     }
 
     /// How the issuer is called in messages.
-    var name: String { issuer.issuer.map { ShownText.of($0) } ?? "the issuer without a name" }
+    var name: String { issuer.issuer.map { TerminalText.of($0) } ?? "the issuer without a name" }
 
     private func setting(_ own: Setting, _ member: String) -> String {
         isOwn ? own.variable : "its `\(member)` in \(Setting.jwtIssuersFile.variable)"

@@ -11,7 +11,7 @@ struct Enqueuing {
     /// The maximum number of levels of a payload that the gateway accepts.
     private static let depth = 64
     private let identities: Identities
-    private let rows: ShownRows
+    private let rows: Projection
 
     init(_ map: EntityMap, _ db: Database, sequence: Int64, now: Date) {
         self.map = map
@@ -19,7 +19,7 @@ struct Enqueuing {
         self.sequence = sequence
         self.now = now
         identities = Identities(map, db, now: now)
-        rows = ShownRows(map, identities, db)
+        rows = Projection(map, identities, db)
     }
 
     /// - Returns: the mutation's id; nil for an update that changes nothing.
@@ -122,7 +122,7 @@ struct Enqueuing {
 
     /// Whether the server or a write of this phone has deleted an entity that existed.
     private func wasDeleted(_ name: EntityName) throws -> Bool {
-        if try Base.of(name, db)?.isDeleted ?? false { return true }
+        if try ServerSnapshot.of(name, db)?.isDeleted ?? false { return true }
         return try identities.mapping(name)?.status == .resolved
     }
 

@@ -13,7 +13,7 @@ struct PushAnswer {
         self.db = db
         self.now = now
         let identities = Identities(map, db, now: now)
-        results = Results(map, identities, ShownRows(map, identities, db), db, now: now)
+        results = Results(map, identities, Projection(map, identities, db), db, now: now)
     }
 
     /// - Returns: false for a response that violates the contract; then nothing is written.

@@ -25,14 +25,14 @@ struct Settling {
     private let db: Database
     private let now: Date
     private let identities: Identities
-    private let rows: ShownRows
+    private let rows: Projection
 
     init(_ map: EntityMap, _ db: Database, now: Date) {
         self.map = map
         self.db = db
         self.now = now
         identities = Identities(map, db, now: now)
-        rows = ShownRows(map, identities, db)
+        rows = Projection(map, identities, db)
     }
 
     // MARK: - Retry
@@ -240,7 +240,7 @@ struct Settling {
         guard row.operation == RowOperation.update.rawValue, let entity = map[row.entityType], let key = row.key else {
             return nil
         }
-        let base = try Base.of(EntityName(row.entityType, key), db)
+        let base = try ServerSnapshot.of(EntityName(row.entityType, key), db)
         let error = try String.fetchOne(
             db,
             sql: "SELECT error FROM sluice_mutations WHERE id = ?",
@@ -290,7 +290,7 @@ struct Settling {
             // another device's write is not among the edits of this phone's row
             let before =
                 try sequence.map { try rows.document(entity, key, of: .before($0)) ?? [:] }
-                ?? Base.of(EntityName(type, key), db)?.document ?? [:]
+                ?? ServerSnapshot.of(EntityName(type, key), db)?.document ?? [:]
             document = entity.mapped(before).patch(to: document) ?? [:]
         }
         return try identities.toWire(document, entity).document

@@ -45,7 +45,7 @@ extension SluiceClient {
         guard let key = write.key else { return nil }
         let entity = try map.entity(write.entityType)
         let name = EntityName(entity.entityType, key)
-        let base = try Base.of(name, db)
+        let base = try ServerSnapshot.of(name, db)
         if let current = write.theirs, current["version"]?.int64 ?? .max > base?.version ?? 0 {
             // received with the refusal, and not pulled yet
             guard let document = current["document"], !document.isNull, current["deleted"]?.bool != true else {
@@ -68,7 +68,7 @@ extension SluiceClient {
     /// - Throws: the database's errors.
     @discardableResult
     public func writeHeldRows(in db: Database) throws -> [HeldRow] {
-        let rows = ShownRows(map, db, now: configuration.now())
+        let rows = Projection(map, db, now: configuration.now())
         try rows.refresh(HeldRow.fetchAll(db).map { EntityName($0.entityType, $0.key) })
         return try HeldRow.fetchAll(db)
     }

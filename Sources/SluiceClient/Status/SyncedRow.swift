@@ -57,7 +57,7 @@ public struct ServerState: Sendable, Hashable {
 extension SyncedRow {
     static func fetch(_ db: Database, _ name: EntityName) throws -> SyncedRow? {
         let mapping = try IDMapping.of(name.entityType, key: name.key, db)
-        let base = try Base.of(name, db)
+        let base = try ServerSnapshot.of(name, db)
         if mapping == nil, base == nil { return nil }
         let counts = try Row.fetchOne(
             db,
@@ -93,8 +93,8 @@ extension SyncedRow {
 /// An entity whose row the app's table does not take as it should be: a constraint keeps it out, or a member of its
 /// document does not fit the column. It is written as soon as it can be, and nothing else waits for it.
 ///
-/// The way out is to change what keeps it out: the app's table, the mapping of its columns, or the entity, by a write of
-/// any user. ``SluiceClient/writeHeldRows(in:)`` tries again at once; each pull does, too.
+/// The way out is to change what keeps it out: the app's table, the mapping of its columns, or the entity, by a write
+/// of any user. ``SluiceClient/writeHeldRows(in:)`` tries again at once; each pull does, too.
 public struct HeldRow: Sendable, Hashable, Identifiable {
     /// Identifies a row among those of all types.
     public struct ID: Sendable, Hashable {

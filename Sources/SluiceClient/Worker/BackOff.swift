@@ -5,7 +5,7 @@ struct BackOff: Sendable {
 
     private(set) var failures = 0
     /// The last failure.
-    private(set) var cause: Trouble?
+    private(set) var cause: TransientError?
     private var deadline = ContinuousClock.now
 
     /// How much of the pause is left; nil for nothing.
@@ -17,7 +17,7 @@ struct BackOff: Sendable {
     var isRequested: Bool { cause?.retryAfter != nil }
 
     /// - Parameter least: the shortest pause, in seconds.
-    mutating func fail(_ cause: Trouble? = nil, least: Double = 0) {
+    mutating func fail(_ cause: TransientError? = nil, least: Double = 0) {
         failures += 1
         self.cause = cause
         let seconds = Self.seconds(failures: failures, retryAfter: cause?.retryAfter, least: least)

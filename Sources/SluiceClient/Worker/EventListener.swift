@@ -13,7 +13,7 @@ struct EventListener: Sendable {
     private let map: EntityMap
     private let gateway: GatewayClient
     private let worker: SyncWorker
-    private let bell: Bell
+    private let bell: WakeSignal
     private let configuration: SluiceClient.Configuration
 
     init?(_ client: SluiceClient) {

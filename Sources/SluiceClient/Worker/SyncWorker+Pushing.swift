@@ -17,7 +17,7 @@ extension SyncWorker {
         case .refused(let problem): throw Stop.blocked(.refused(problem))
         case .ok(let answer):
             guard let accepted = answer.acceptedSequence else {
-                throw Stop.again(Trouble(text: "the answer to a registration has no accepted_sequence"))
+                throw Stop.again(TransientError(text: "the answer to a registration has no accepted_sequence"))
             }
             let numbers = answer.nextLocalIDs
             let (suspects, hasLost) = try await write { [map] db, now in
@@ -45,7 +45,7 @@ extension SyncWorker {
             db,
             sql: "SELECT DISTINCT entity_type, key FROM sluice_mutations WHERE status = 'queued' AND is_shown"
         )
-        try ShownRows(map, db, now: now).refresh(names.map { EntityName($0[0], $0[1]) })
+        try Projection(map, db, now: now).refresh(names.map { EntityName($0[0], $0[1]) })
     }
 
     /// Gives a row another number of the device, unless the gateway has the row under the one that it has.
@@ -66,7 +66,7 @@ extension SyncWorker {
                 result = MutationResult(answer)
                 // JSON of another server in between: it is unknown whether the decision was accepted
                 guard result?.id == intent.mutationID else {
-                    throw Stop.again(Trouble(text: "a malformed response to a decision"))
+                    throw Stop.again(TransientError(text: "a malformed response to a decision"))
                 }
             case .refused: result = nil
             }
@@ -86,7 +86,7 @@ extension SyncWorker {
     /// Pushes everything that waits.
     func push() async throws {
         while let batch = try await write({ [limits, map] db, now in
-            try PushBatch.next(limits, db, ShownRows(map, db, now: now))
+            try PushBatch.next(limits, db, Projection(map, db, now: now))
         }) {
             status.update { $0.phase = .pushing }
             try await send(batch)
@@ -114,7 +114,9 @@ extension SyncWorker {
             let moment = now.addingTimeInterval(-keep)
             return (true, try mayRenumber && push.renumber(answer, batch, writtenAfter: moment))
         }
-        guard isApplied else { throw Stop.again(Trouble(text: "an answer to a push that is not what it should be")) }
+        guard isApplied else {
+            throw Stop.again(TransientError(text: "an answer to a push that is not what it should be"))
+        }
         try await noteQueue(answer["held_by"])
         if isRenumbered {
             // the other phone may have used numbers of rows, too
@@ -159,7 +161,7 @@ extension SyncWorker {
             // time would recur often
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
-                throw Stop.again(Trouble(text: problem.description))
+                throw Stop.again(TransientError(text: problem.description))
             }
             try await write { [map] db, now in try Self.reopen(above: expected, map, db, now: now) }
         case "payload_too_large" where batch.rows.count > 1:

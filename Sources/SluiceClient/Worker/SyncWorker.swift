@@ -17,7 +17,7 @@ actor SyncWorker {
 
     /// Why a stage of a turn ended before its time.
     enum Stop: Error {
-        case again(Trouble)
+        case again(TransientError)
         case blocked(SyncStatus.Blocker)
         /// Another process holds the flight now.
         case lostFlight
@@ -32,8 +32,8 @@ actor SyncWorker {
     let gateway: GatewayClient
     let configuration: SluiceClient.Configuration
     let status: StatusHub
-    let bell: Bell
-    let flight: Flight
+    let bell: WakeSignal
+    let flight: SyncLease
     /// The device of the database when the client was created.
     ///
     /// After a sign-out the database has no device, or another user's.
@@ -78,7 +78,7 @@ actor SyncWorker {
         gateway: GatewayClient,
         configuration: SluiceClient.Configuration,
         status: StatusHub,
-        bell: Bell,
+        bell: WakeSignal,
         device: UUID
     ) {
         self.device = device
@@ -89,7 +89,7 @@ actor SyncWorker {
         self.status = status
         self.bell = bell
         limits = configuration.limits
-        flight = Flight(timeout: configuration.totalTimeout)
+        flight = SyncLease(timeout: configuration.totalTimeout)
     }
 
     // MARK: - Running
@@ -198,7 +198,7 @@ actor SyncWorker {
             return end(with: stop)
         } catch {
             // the app's database: suspended, locked by another process, full
-            return end(with: .again(Trouble(text: "\(error)")))
+            return end(with: .again(TransientError(text: "\(error)")))
         }
     }
 
@@ -221,7 +221,7 @@ actor SyncWorker {
             } catch is CancellationError {
                 return .zero
             } catch {
-                noteSetback(Trouble(text: "\(error)"))
+                noteSetback(TransientError(text: "\(error)"))
             }
         }
         if let cause = Stage.allCases.compactMap({ setbacks[$0]?.cause }).first {
@@ -238,11 +238,11 @@ actor SyncWorker {
         return nextTurn()
     }
 
-    private func noteSetback(_ trouble: Trouble) {
+    private func noteSetback(_ trouble: TransientError) {
         setbacks[stage, default: BackOff()].fail(trouble)
     }
 
-    private func show(_ trouble: Trouble) {
+    private func show(_ trouble: TransientError) {
         status.update { status in
             status.phase = trouble.isOffline ? .offline : .waiting
             status.lastError = trouble.text

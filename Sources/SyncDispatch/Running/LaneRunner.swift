@@ -40,7 +40,7 @@ struct LaneRunner: Sendable {
         while true {
             let hadItsTurn = count >= burst || count > 0 && started.duration(to: .now) >= turn
             let mustYield = hadItsTurn && isCrowded(lane.organization)
-            let result: LaneTurn
+            let result: LaneAction
             do throws(Problem) {
                 result = try await write(step, of: lane, releases: isDraining() || mustYield)
             } catch {
@@ -70,7 +70,7 @@ struct LaneRunner: Sendable {
     ///
     /// Otherwise the outcome of a request would have to be determined again, and a lane abandoned under its lease would
     /// be stopped until the lease ends.
-    private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneTurn {
+    private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneAction {
         var attempt = 1
         while true {
             let permit = circuits.ask(lane)
@@ -141,7 +141,7 @@ struct LaneRunner: Sendable {
             )
         }
         if case .response(let response) = answer { outcome.room = response.room }
-        outcome.attempt = AttemptNote(of: outcome, to: dispatch, answer, sentAt: sentAt, took: elapsed)
+        outcome.attempt = AttemptRecord(of: outcome, to: dispatch, answer, sentAt: sentAt, took: elapsed)
         note(outcome, of: dispatch, took: elapsed)
         return .settle(dispatch, outcome)
     }
@@ -203,7 +203,7 @@ struct LaneRunner: Sendable {
     }
 
     /// Notes that a mutation became final: its outcome is committed.
-    private func complete(_ step: LaneStep, _ turn: LaneTurn) {
+    private func complete(_ step: LaneStep, _ turn: LaneAction) {
         if case .lost = turn { return }
         guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
         metrics.completed(after: now().microseconds - dispatch.mutation.acceptedAt.microseconds)
@@ -272,7 +272,7 @@ extension Outcome.Kind {
     }
 }
 
-extension LaneTurn {
+extension LaneAction {
     /// Whether a request goes to an upstream.
     fileprivate var sends: Bool {
         if case .run(let dispatch) = self, case .upstream = dispatch.destination { true } else { false }

@@ -20,7 +20,7 @@ package struct Authenticator: Sendable {
         let (id, name) = try await self.organization(of: claims, headers)
         let organization = try await activeOrganization(id)
         let user = try await owner(of: user(of: claims, in: organization), in: organization)
-        let voucher = Caller.Voucher(claims, name: name)
+        let voucher = Caller.TokenContext(claims, name: name)
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
     }
 
@@ -36,7 +36,7 @@ package struct Authenticator: Sendable {
         if organization.settings.provisioning == .explicit {
             guard catalog.isUserAtHand(LaneKey(organization: organization.id, user: user)) else { return nil }
         }
-        let voucher = Caller.Voucher(claims, name: name)
+        let voucher = Caller.TokenContext(claims, name: name)
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
     }
 

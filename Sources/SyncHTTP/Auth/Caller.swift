@@ -6,10 +6,10 @@ package import Tokens
 /// The authenticated sender of a request.
 package struct Caller: Sendable {
     /// Whose word a caller's organization rests on: settings and operators may take it back while a request lasts.
-    package struct Voucher: Sendable {
+    package struct TokenContext: Sendable {
         /// As it is configured; nil: the one without a name.
-        package let issuer: ExactText?
-        package let namespace: ExactText
+        package let issuer: ByteExactString?
+        package let namespace: ByteExactString
         /// The issuer's name for the organization; nil if the token has its id.
         package let name: ExternalID?
 
@@ -25,9 +25,9 @@ package struct Caller: Sendable {
     /// When the token expires, in seconds since 1970.
     package let expiresAt: Int64
     /// Nil for a source of events, which has a token of this gateway's.
-    package var voucher: Voucher?
+    package var voucher: TokenContext?
 
-    package init(organization: Organization, user: UUID, expiresAt: Int64, voucher: Voucher? = nil) {
+    package init(organization: Organization, user: UUID, expiresAt: Int64, voucher: TokenContext? = nil) {
         self.organization = organization
         self.user = user
         self.expiresAt = expiresAt

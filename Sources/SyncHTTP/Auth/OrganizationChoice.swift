@@ -8,7 +8,7 @@ package import Tokens
 package enum OrganizationChoice: Equatable {
     case id(UUID)
     /// The issuer's name for it.
-    case name(ExactText)
+    case name(ByteExactString)
 
     /// - Parameter chosen: the header: a name from the token, percent-encoded if it is not ASCII or has a `%`, or the
     ///   organization's id if the token contains ids.
@@ -20,7 +20,7 @@ package enum OrganizationChoice: Equatable {
             self = .id(id)
         case .names(let names):
             if let chosen {
-                guard let name = ExactText(percentEncoded: chosen), names.contains(name) else {
+                guard let name = ByteExactString(percentEncoded: chosen), names.contains(name) else {
                     throw Problem.unknownOrganization
                 }
                 self = .name(name)

@@ -25,7 +25,7 @@ package struct QuotaGate: Sendable {
         _ caller: Caller,
         by endpoint: @Sendable (Exchange, Caller) async throws -> Answer
     ) async throws -> Answer {
-        var requests: QuotaStanding?
+        var requests: QuotaStatus?
         do {
             requests = try await quotas.admit(caller.organization)
             var answer = try await endpoint(exchange, caller)
@@ -41,7 +41,7 @@ package struct QuotaGate: Sendable {
         }
     }
 
-    private func note(_ standing: QuotaStanding, _ caller: Caller, _ exchange: Exchange) {
+    private func note(_ standing: QuotaStatus, _ caller: Caller, _ exchange: Exchange) {
         let isUsers = standing.quota.kind == .mutations
         (isUsers ? ofUsers : ofOrganizations).increment()
         logger.debug(

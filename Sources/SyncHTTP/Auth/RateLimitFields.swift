@@ -8,7 +8,7 @@ package struct RateLimitFields {
     private let policy: String
     private let standing: String
 
-    package init(_ settings: OrganizationSettings, _ standings: [QuotaStanding?]) {
+    package init(_ settings: OrganizationSettings, _ standings: [QuotaStatus?]) {
         policy = [settings.requestQuota, settings.mutationQuota].compactMap { $0.map(Self.item) }
             .joined(separator: ", ")
         standing = standings.compactMap { $0.map(Self.item) }.joined(separator: ", ")
@@ -26,7 +26,7 @@ package struct RateLimitFields {
     }
 
     /// `r` units are left; in `t` seconds the quota is full again.
-    private static func item(_ standing: QuotaStanding) -> String {
+    private static func item(_ standing: QuotaStatus) -> String {
         "\"\(standing.quota.kind.rawValue)\";r=\(standing.left);t=\(standing.seconds)"
     }
 }

@@ -26,7 +26,7 @@ struct PullEndpoint: Sendable {
         }
         let wait = min(.seconds(request.wait), longestWait)
         let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
-            try await OffEventLoop.run {
+            try await BlockingWork.run {
                 try await store.pulls.pull(
                     request,
                     device: device,

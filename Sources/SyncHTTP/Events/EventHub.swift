@@ -43,7 +43,7 @@ final class EventHub: Service {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
         /// In the order of arrival.
         var ofUser: [LaneKey: [EventSubscriber]] = [:]
-        var roll = ListenerRoll()
+        var roll = ListenerRegistry()
         var isClosed = false
     }
 
@@ -173,11 +173,11 @@ final class EventHub: Service {
     ///
     /// The check costs one statement for a thousand callers.
     private func check() async throws {
-        var callers: [LastingCaller: [EventSubscriber]] = [:]
+        var callers: [LongLivedSession: [EventSubscriber]] = [:]
         for subscriber in listening.withLock({ Array($0.subscribers.values) }) {
             if authenticator.isVouchedFor(subscriber.caller) {
                 let name = subscriber.caller.voucher?.name
-                callers[LastingCaller(lane: subscriber.lane, name: name), default: []].append(subscriber)
+                callers[LongLivedSession(lane: subscriber.lane, name: name), default: []].append(subscriber)
             } else {
                 subscriber.close(.refused)
             }
@@ -206,16 +206,19 @@ final class EventHub: Service {
     private func work(for subscriber: EventSubscriber) async {
         guard var work = subscriber.begin() else { return }
         do {
-            let isAllDone = try await EventTurn(store: store, authenticator: authenticator).take(&work, subscriber)
+            let isAllDone = try await EventStreamBatch(store: store, authenticator: authenticator).take(
+                &work,
+                subscriber
+            )
             subscriber.finish(left: isAllDone ? nil : work)
         } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
             // the work will still be there when the database is back; until then the client need not go
             if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
             work.keepsAlive = false
             subscriber.finish(left: work, isLater: true)
-        } catch is EventSubscriber.NoRoom {
+        } catch is EventSubscriber.BudgetExhausted {
             subscriber.finish(left: work, isLater: true)
-        } catch is NotServed {
+        } catch is AccessRevoked {
             subscriber.close(.refused)
         } catch {
             subscriber.close(.failed)

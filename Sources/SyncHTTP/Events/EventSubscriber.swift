@@ -10,7 +10,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     typealias InboundIn = ByteBuffer
 
     /// Other listeners hold all the room: nothing was written.
-    struct NoRoom: Error {}
+    struct BudgetExhausted: Error {}
 
     /// Shorter frames are always written: openings, hints, keep-alives.
     private static let shortBytes = 1_024
@@ -68,13 +68,13 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     /// Writes, and notes how far the listener has come. The bytes count as held until the system has taken them.
     ///
     /// - Parameter cursor: nil if these bytes do not advance it.
-    /// - Throws: ``NoRoom`` when other listeners hold too much; a listener that holds bytes itself is not written to
-    ///   at all.
-    func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(NoRoom) {
+    /// - Throws: ``BudgetExhausted`` when other listeners hold too much; a listener that holds bytes itself is not
+    ///   written to at all.
+    func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(BudgetExhausted) {
         if bytes.count < Self.shortBytes || budget.held == 0 {
             budget.count(bytes.count, for: lane)
         } else if !budget.offers(bytes.count, for: lane) {
-            throw NoRoom()
+            throw BudgetExhausted()
         }
         channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { [budget, lane] _ in
             budget.giveBack(bytes.count, of: lane)

@@ -6,7 +6,7 @@ struct SubscriberState {
     /// The complete pending work of a listener.
     struct Work {
         var cursor: EventCursor
-        var news: WakeNews
+        var news: PendingChanges
         /// Whether it is still unknown if the feed has changes after the cursor.
         var isFirst: Bool
         /// Whether to send a keep-alive.
@@ -24,7 +24,7 @@ struct SubscriberState {
     private(set) var isOver = false
     /// When the stream ends in any case.
     private let end: ContinuousClock.Instant
-    private var news = WakeNews()
+    private var news = PendingChanges()
     private var isFirst = true
     private var keepsAlive = false
     /// Whether it is in the line, or a worker serves it.
@@ -44,7 +44,7 @@ struct SubscriberState {
     /// Notes news, or another reason to work.
     ///
     /// - Returns: whether to put it in the line.
-    mutating func note(_ change: (inout WakeNews) -> Void) -> Bool {
+    mutating func note(_ change: (inout PendingChanges) -> Void) -> Bool {
         change(&news)
         return queues()
     }
@@ -62,7 +62,7 @@ struct SubscriberState {
             return nil
         }
         defer {
-            news = WakeNews()
+            news = PendingChanges()
             keepsAlive = false
             isFirst = false
         }

@@ -17,7 +17,7 @@ struct ChangesEndpoint: Sendable {
         let types = try query.entityTypes("entity_type")
         let wait = try query.wait(upTo: longestWait)
         let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
-            try await OffEventLoop.run {
+            try await BlockingWork.run {
                 try await store.changes.page(
                     since: since,
                     limit: limit,

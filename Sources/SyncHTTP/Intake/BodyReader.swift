@@ -52,7 +52,7 @@ package struct BodyReader: Sendable {
         let announced = try announcedLength(exchange.headers)
         if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
         let address = exchange.channel.remoteAddress?.ipAddress ?? ""
-        let origin = UnverifiedRoom.Origin(source: source, address: address)
+        let origin = UnverifiedBodyBudget.Origin(source: source, address: address)
         let arrival = exchange.budgets.unverified.begin(origin, on: exchange.channel)
         defer { arrival.end() }
         let body = try await collect(exchange.request.body, announced: announced) { part throws(Problem) in

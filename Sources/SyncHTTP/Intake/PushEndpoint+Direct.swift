@@ -14,7 +14,7 @@ extension PushEndpoint {
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         guard preferences.wait == nil, exchange.headers[.expect] == nil,
             (try? MediaType.requireJSON(exchange.headers)) != nil,
-            let room = PushRoom(exchange.body.count, of: exchange.user, bodies, gate)
+            let room = PushReservation(exchange.body.count, of: exchange.user, bodies, gate)
         else { return false }
         guard let push = try? PushRequest(body: exchange.body, limits: limits),
             exchange.hold.offers(WorkCost.answer(to: push))
@@ -66,14 +66,14 @@ extension PushEndpoint {
 }
 
 /// The room of a push that is answered directly, from its body until it is committed.
-private struct PushRoom: Sendable {
+private struct PushReservation: Sendable {
     private let bytes: Int
     private let user: LaneKey
     private let bodies: FairBudget
-    private let gate: FairGate
+    private let gate: AdmissionController
 
     /// Reserves room; nil if a part of it would require waiting, or would be refused.
-    package init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: FairGate) {
+    package init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: AdmissionController) {
         self.bytes = bytes
         self.user = user
         self.bodies = bodies.budget

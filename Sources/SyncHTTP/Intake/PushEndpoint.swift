@@ -11,10 +11,16 @@ package struct PushEndpoint: Sendable {
     package let limits: IntakeLimits
     package let longestWait: Duration
     /// Limits the bodies decoded at a time.
-    package let gate: FairGate
+    package let gate: AdmissionController
     private let metrics = PushMetrics()
 
-    package init(store: Store, bodies: BodyReader, gate: FairGate, limits: IntakeLimits, longestWait: Duration) {
+    package init(
+        store: Store,
+        bodies: BodyReader,
+        gate: AdmissionController,
+        limits: IntakeLimits,
+        longestWait: Duration
+    ) {
         self.store = store
         self.bodies = bodies
         self.gate = gate
@@ -50,8 +56,8 @@ package struct PushEndpoint: Sendable {
         do {
             let json = try await bodies.withBody(of: exchange) { body in
                 try await withPush(body, of: exchange) { push in
-                    try await exchange.hold.enter(AnswerHold.preview, isPage: true)
-                    return try await OffEventLoop.run(on: body.count) {
+                    try await exchange.hold.enter(ResponseMemoryLease.preview, isPage: true)
+                    return try await BlockingWork.run(on: body.count) {
                         try await store.previews.preview(
                             push,
                             organization: caller.organization,
@@ -75,7 +81,7 @@ package struct PushEndpoint: Sendable {
     ) async throws -> Value {
         let limits = limits
         return try await gate.admit(body.count, for: exchange.user) {
-            let push = try await OffEventLoop.read(body) { body throws(Problem) in
+            let push = try await BlockingWork.read(body) { body throws(Problem) in
                 try PushRequest(body: body, limits: limits)
             }
             return try await use(push)
@@ -170,7 +176,7 @@ extension PushAnswer {
     /// Returns the response with as much of its contents as there is room for; nil if there is too little without them.
     ///
     /// A client can read each mutation separately.
-    package func fittingAtOnce(_ hold: AnswerHold) -> PushAnswer? {
+    package func fittingAtOnce(_ hold: ResponseMemoryLease) -> PushAnswer? {
         if hold.offers(contentBytes == 0 ? leastBytes : estimatedBytes) { return self }
         let answer = withoutLarge
         return hold.offers(answer.leastBytes) ? answer : nil
@@ -180,14 +186,16 @@ extension PushAnswer {
     ///
     /// The push is accepted, so the response is sent even if room does not come in time. It is counted then, and the
     /// organization's next requests wait for it.
-    package func fitting(_ hold: AnswerHold) async -> PushAnswer {
+    package func fitting(_ hold: ResponseMemoryLease) async -> PushAnswer {
         if let answer = fittingAtOnce(hold) { return answer }
         try? await hold.extend(to: leastBytes)
         return withoutLarge
     }
 
     /// Whether it has contents, or more id mappings than a response without a reservation may have.
-    fileprivate var isLarge: Bool { contentBytes > 0 || mappings.count * AnswerHold.mapping > AnswerHold.small }
+    fileprivate var isLarge: Bool {
+        contentBytes > 0 || mappings.count * ResponseMemoryLease.mapping > ResponseMemoryLease.small
+    }
 
     private var withoutLarge: PushAnswer {
         var answer = withoutContents()

@@ -40,7 +40,7 @@ extension RequestReport {
         in body: [UInt8],
         called member: String,
         _ what: String
-    ) throws(Problem) -> (issuer: ExactText, name: ExactText) {
+    ) throws(Problem) -> (issuer: ByteExactString, name: ByteExactString) {
         var name = NameInParts()
         try read(body, of: "\(what): issuer, \(member)") { report, key, value in
             report.read(value, of: key, called: member, at: "", into: &name)
@@ -53,8 +53,8 @@ extension RequestReport {
     }
 
     private struct NameInParts {
-        var issuer: ExactText?
-        var name: ExactText?
+        var issuer: ByteExactString?
+        var name: ByteExactString?
     }
 
     /// The same of an object in a body; nil if anything is wrong.
@@ -63,7 +63,7 @@ extension RequestReport {
         called member: String,
         _ what: String,
         at pointer: String
-    ) -> (issuer: ExactText, name: ExactText)? {
+    ) -> (issuer: ByteExactString, name: ByteExactString)? {
         guard let members = value.members else {
             refuse(pointer, Rule.memberType, "\(what) must be an object with issuer and \(member)")
             return nil
@@ -98,20 +98,20 @@ extension RequestReport {
         _ name: NameInParts,
         called member: String,
         at pointer: String
-    ) -> (issuer: ExactText, name: ExactText)? {
+    ) -> (issuer: ByteExactString, name: ByteExactString)? {
         guard let issuer = name.issuer else { return missing("issuer", at: pointer) }
         guard let text = name.name else { return missing(member, at: pointer) }
         return (issuer, text)
     }
 
-    private mutating func issuer(_ value: JSONValue, at pointer: String) -> ExactText? {
-        let issuer = value.string.flatMap { ExternalName.isValidIssuer($0) ? ExactText($0) : nil }
+    private mutating func issuer(_ value: JSONValue, at pointer: String) -> ByteExactString? {
+        let issuer = value.string.flatMap { ExternalName.isValidIssuer($0) ? ByteExactString($0) : nil }
         let bounds = "up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
         return self.value(issuer, at: pointer + "/issuer", "issuer must be a text of \(bounds)")
     }
 
-    private mutating func name(_ value: JSONValue, _ member: String, at pointer: String) -> ExactText? {
-        let name = value.string.flatMap { ExternalName.isValid($0) ? ExactText($0) : nil }
+    private mutating func name(_ value: JSONValue, _ member: String, at pointer: String) -> ByteExactString? {
+        let name = value.string.flatMap { ExternalName.isValid($0) ? ByteExactString($0) : nil }
         let bounds = "1 to \(ExternalName.maximumBytes) bytes without control characters"
         return self.value(name, at: "\(pointer)/\(member)", "\(member) must be a text of \(bounds)")
     }

@@ -16,8 +16,8 @@ struct MappingEndpoint: Sendable {
         let since = try query.text("since")
         let statuses = try query.mappingStatuses("status")
         let limit = try query.limit(default: Self.defaultLimit)
-        try await exchange.hold.enter(AnswerHold.mapping * limit)
-        let page = try await OffEventLoop.run {
+        try await exchange.hold.enter(ResponseMemoryLease.mapping * limit)
+        let page = try await BlockingWork.run {
             try await store.mappings.list(
                 since: since,
                 statuses: statuses,
@@ -34,9 +34,9 @@ struct MappingEndpoint: Sendable {
         _ = try URLQuery(of: exchange)
         let limit = bodies.limit
         let lookup = try await bodies.withBody(of: exchange) { body in
-            try await OffEventLoop.read(body) { body throws(Problem) in try MappingLookup(body: body, limit: limit) }
+            try await BlockingWork.read(body) { body throws(Problem) in try MappingLookup(body: body, limit: limit) }
         }
-        try await exchange.hold.enter(AnswerHold.mapping * lookup.count)
+        try await exchange.hold.enter(ResponseMemoryLease.mapping * lookup.count)
         let lane = LaneKey(organization: caller.organization.id, user: caller.user)
         var mappings: [IDMapping] = []
         if !lookup.clientIDs.isEmpty {

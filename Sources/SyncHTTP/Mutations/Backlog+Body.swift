@@ -45,7 +45,7 @@ extension Backlog.Mutation: AnswerBody {
     }
 }
 
-extension LaneHold: AnswerBody {
+extension LaneBlocker: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("reason", reason.rawValue)
         writer.member("until", until?.rfc3339)

@@ -8,8 +8,8 @@ package struct BacklogEndpoint: Sendable {
 
     package func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        try await exchange.hold.enter(AnswerHold.backlog)
-        let json = try await OffEventLoop.run {
+        try await exchange.hold.enter(ResponseMemoryLease.backlog)
+        let json = try await BlockingWork.run {
             try await store.backlog.backlog(organization: caller.organization.id, user: caller.user).json()
         }
         return Answer(.ok, json: json)

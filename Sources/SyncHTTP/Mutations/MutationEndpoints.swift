@@ -17,7 +17,7 @@ package struct MutationEndpoints: Sendable {
                 organization: caller.organization,
                 user: caller.user,
                 wait: wait,
-                room: exchange.hold.room(for: AnswerHold.mutation)
+                room: exchange.hold.room(for: ResponseMemoryLease.mutation)
             )?.json()
         }
         guard let json else { throw Refusal.notFound }
@@ -28,7 +28,7 @@ package struct MutationEndpoints: Sendable {
     package func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let filter = try URLQuery(of: exchange, allowing: URLQuery.mutationFilter).mutationFilter()
         try await exchange.hold.enter()
-        let page = try await OffEventLoop.run {
+        let page = try await BlockingWork.run {
             try await store.mutations.list(filter, organization: caller.organization, user: caller.user).json()
         }
         return Answer(.ok, json: page)

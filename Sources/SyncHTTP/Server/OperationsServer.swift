@@ -37,7 +37,7 @@ package struct OperationsServer: Service {
         // operators share separate budgets
         budgets = Budgets(configuration)
         if let tokens = configuration.operatorTokens {
-            let door = OperatorDoor(tokens: tokens, ended: store.endedSessions, now: configuration.now)
+            let door = OperatorAuthenticator(tokens: tokens, ended: store.endedSessions, now: configuration.now)
             let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budgets.bodies)
             let context = OperatorContext(door: door, bodies: bodies)
             var administration = OperatorRoutes(

@@ -69,7 +69,7 @@ struct Responder: Sendable {
         on channel: any Channel,
         since started: NIODeadline
     ) async -> Reply {
-        let hold = AnswerHold(budgets.answers, pages: budgets.pages)
+        let hold = ResponseMemoryLease(budgets.answers, pages: budgets.pages)
         var (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
         crossOrigin?.mark(&answer, for: request.headers)
         if isForOperators { BrowserRules.mark(&answer, at: request.uri.path) }
@@ -96,7 +96,7 @@ struct Responder: Sendable {
         _ request: Request,
         requestID: String,
         channel: any Channel,
-        hold: AnswerHold
+        hold: ResponseMemoryLease
     ) async -> (Answer, Route?, failure: (any Error)?) {
         var matched: Route?
         do {

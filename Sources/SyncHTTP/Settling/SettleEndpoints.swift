@@ -94,10 +94,10 @@ package struct SettleEndpoints: Sendable {
     ) async throws -> Answer {
         let limits = limits
         return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
-            let request = try await OffEventLoop.read(body) { body throws(Problem) in try read(body, limits) }
+            let request = try await BlockingWork.read(body) { body throws(Problem) in try read(body, limits) }
             // the response contains the mutation: once it is settled, no lack of room may refuse it
-            try await exchange.hold.enter(AnswerHold.mutation)
-            let settled = try await OffEventLoop.run { try await settle(request) }
+            try await exchange.hold.enter(ResponseMemoryLease.mutation)
+            let settled = try await BlockingWork.run { try await settle(request) }
             guard let settled else { throw Refusal.notFound }
             counter?.increment(by: settled.count)
             return Answer(.ok, json: settled.json)

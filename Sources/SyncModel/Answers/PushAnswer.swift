@@ -41,13 +41,13 @@ public struct PushAnswer: Sendable {
     ///
     /// Nil where the lane is not held, where all queued mutations wait for other mutations, and where the gateway could
     /// not find out.
-    public var hold: LaneHold?
+    public var hold: LaneBlocker?
 
     /// Bytes of entities, of upstreams' bodies and of lists of blockers that the answer has room for.
     public var contentRoom = WorkBounds.answer
 
     /// The rest of the user's quota; nil where the user has no quota.
-    public var standing: QuotaStanding?
+    public var standing: QuotaStatus?
 
     /// Mutations that are not settled; a `wait` lasts as long as there are any.
     public var unsettled: [UUID] {

@@ -20,7 +20,7 @@ public struct PullRequest: Sendable {
     /// The number that the device would assign to its next new entity, by entity type.
     ///
     /// Nil if the device does not have this number, or has no number left.
-    public private(set) var nextLocalIDs: [ExactText: Int64?] = [:]
+    public private(set) var nextLocalIDs: [ByteExactString: Int64?] = [:]
 
     /// Reads a body, which may be empty.
     ///
@@ -70,11 +70,11 @@ public struct PullRequest: Sendable {
         return Int(number)
     }
 
-    private static func nextLocalIDs(_ value: JSONValue) throws(Problem) -> [ExactText: Int64?] {
+    private static func nextLocalIDs(_ value: JSONValue) throws(Problem) -> [ByteExactString: Int64?] {
         guard let members = value.members else {
             throw problem("next_local_ids", Rule.memberType, "next_local_ids must be an object of types and numbers")
         }
-        var counters: [ExactText: Int64?] = [:]
+        var counters: [ByteExactString: Int64?] = [:]
         for (name, value) in members {
             let type = name.string
             guard EntityType.isValidName(type) else {

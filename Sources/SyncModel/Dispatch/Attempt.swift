@@ -39,7 +39,7 @@ struct Attempt {
         var response = response
         // the state is still to come
         if response.status == 202 { response.etag = nil }
-        let testimony = Testimony(about: id, of: mutation, request, response, shown)
+        let testimony = UpstreamEvidence(about: id, of: mutation, request, response, shown)
         outcome.etag = testimony.etag
         outcome.demandedETag = request.ifMatch
         (outcome.entity, outcome.ground) = testimony.change
@@ -153,7 +153,7 @@ struct Attempt {
     ///
     /// As long as that is possible, no attempt is spent.
     private func held(_ response: UpstreamResponse) -> Outcome {
-        let hold = MutationHold.next(after: mutation.hold, now: now)
+        let hold = AuthBackoff.next(after: mutation.hold, now: now)
         var outcome = Outcome(.pending, .misconfigured, of: dispatch, isOpen: true)
         outcome.attemptCount = mutation.attemptCount
         outcome.hold = hold
@@ -194,7 +194,7 @@ struct Attempt {
     /// The lane waits, as in an organization without an upstream, and no attempt is spent.
     func unready(_ reason: String) -> Outcome {
         var outcome = unsent(.pending, "no request can be sent to the upstream: \(reason)")
-        outcome.nextRetryAt = now.adding(seconds: TurnPlanner.pauseWithoutUpstream)
+        outcome.nextRetryAt = now.adding(seconds: DispatchPlanner.pauseWithoutUpstream)
         return outcome
     }
 

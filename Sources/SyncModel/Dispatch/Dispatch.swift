@@ -35,7 +35,7 @@ public final class Dispatch: Sendable {
 
     init(
         of mutation: QueuedMutation,
-        _ surroundings: TurnPlanner.Surroundings,
+        _ surroundings: DispatchPlanner.LaneContext,
         serverID: ServerID?,
         to destination: Destination
     ) {

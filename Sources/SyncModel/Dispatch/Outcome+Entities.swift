@@ -146,8 +146,12 @@ extension Outcome {
         case .missing: return isPrivate || stored.lastWriter.isOwn(of: dispatch.lane.user)
         case .created: return stored.mayBeMade(by: dispatch.lane.user)
         case .adopted:
-            return Adoption(user: dispatch.lane.user, visibility: dispatch.type.visibility, isCreate: isCreate)
-                .isPossible(over: stored, isNewer: !isCreate && stored.version != dispatch.entityVersion)
+            return UpstreamStateAdoption(
+                user: dispatch.lane.user,
+                visibility: dispatch.type.visibility,
+                isCreate: isCreate
+            )
+            .isPossible(over: stored, isNewer: !isCreate && stored.version != dispatch.entityVersion)
         }
     }
 

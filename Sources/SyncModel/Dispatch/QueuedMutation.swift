@@ -41,7 +41,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// Set while the operator may be the cause of the upstream's last answers.
-    public var hold: MutationHold?
+    public var hold: AuthBackoff?
     /// The request that this revision sends to override a conflict.
     ///
     /// Nil for the client's own.

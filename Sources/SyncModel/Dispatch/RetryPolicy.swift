@@ -40,7 +40,7 @@ public struct RetryPolicy: Sendable, Hashable {
     /// When to retry a mutation if the operator may be the cause of its answers.
     ///
     /// As above, but by the number of such answers instead of attempts.
-    func nextTry(after hold: MutationHold, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
+    func nextTry(after hold: AuthBackoff, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
         RetryPolicy(base: base, cap: min(cap, Self.longestHold))
             .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)
     }

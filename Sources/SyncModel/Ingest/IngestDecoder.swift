@@ -10,7 +10,7 @@ package struct IngestDecoder {
     private let form: Form
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
-    private var seen: Set<ExactText> = []
+    private var seen: Set<ByteExactString> = []
 
     private var eventID: String?
     private var entityType: String?

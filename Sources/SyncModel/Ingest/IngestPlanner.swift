@@ -26,7 +26,7 @@ public struct IngestPlanner: Sendable {
     public struct Context: Sendable {
         public let organization: Organization
         /// The registered entity types, by name.
-        public let types: [ExactText: EntityType]
+        public let types: [ByteExactString: EntityType]
         /// The time of the transaction.
         public let now: Timestamp
         /// The current identity of a user.
@@ -34,7 +34,7 @@ public struct IngestPlanner: Sendable {
 
         public init(
             organization: Organization,
-            types: [ExactText: EntityType],
+            types: [ByteExactString: EntityType],
             now: Timestamp,
             owner: @escaping @Sendable (UUID) -> Owner = { .user($0) }
         ) {
@@ -70,7 +70,7 @@ public struct IngestPlanner: Sendable {
     /// - Returns: a plan with a verdict for each of the batch's first events.
     public func plan(
         _ request: IngestRequest,
-        seen: [ExactText: IngestResult],
+        seen: [ByteExactString: IngestResult],
         budget: Int = .max,
         _ state: inout IngestState
     ) -> IngestPlan {
@@ -155,7 +155,7 @@ public struct IngestPlanner: Sendable {
     ) -> IngestVerdict {
         let event = received.event
         do throws(Problem) {
-            let judgement = try IngestJudgement(event, context, pointer: pointer)
+            let judgement = try IngestEventPlanner(event, context, pointer: pointer)
             let verdict = try judgement.verdict(receivedAt: received.receivedAt, isBehind: isBehind, &state)
             let type = judgement.type
             if verdict.result == .applied, !type.isInUse,

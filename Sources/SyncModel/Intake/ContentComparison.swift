@@ -17,7 +17,7 @@ struct ContentComparison {
         let isKnown: (LocalID) -> Bool
     }
 
-    private let first: FirstTry
+    private let first: FirstAttempt
     private let given: Mutation
     private let knowledge: Knowledge
     /// Types of the ids in the given payload's relations, by offset.
@@ -27,7 +27,7 @@ struct ContentComparison {
     /// - Parameters:
     ///   - device: the device that pushed the second try.
     ///   - type: of the entity; nil for one whose payloads contain no device ids.
-    init(_ first: FirstTry, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
+    init(_ first: FirstAttempt, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
         self.device = device

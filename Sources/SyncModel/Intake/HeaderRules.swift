@@ -17,7 +17,7 @@ enum HeaderRules {
         guard let members = headers.members else {
             return report("", Rule.memberType, "headers must be an object of strings")
         }
-        var names: Set<ExactText> = []
+        var names: Set<ByteExactString> = []
         var count = 0
         for (name, value) in members {
             count += 1

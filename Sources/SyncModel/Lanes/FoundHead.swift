@@ -7,7 +7,7 @@ public enum FoundHead {
     /// A mutation, its type, resolved mappings of its client ids, and its entity.
     ///
     /// The entity is as stored: without the changes that the transaction has yet to write.
-    case mutation(QueuedMutation, EntityType, [UUID: [TurnPlanner.ResolvedID]], EntityState?)
+    case mutation(QueuedMutation, EntityType, [UUID: [DispatchPlanner.ResolvedID]], EntityState?)
     /// The mutation cannot be opened here.
     ///
     /// The outcome of the previous request is written all the same.

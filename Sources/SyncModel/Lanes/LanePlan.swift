@@ -55,7 +55,7 @@ public final class LanePlan {
     public var head = FoundHead.none
     /// An inconsistency in the lane that was corrected.
     public private(set) var note: String?
-    public private(set) var turn = LaneTurn.lost
+    public private(set) var turn = LaneAction.lost
 
     /// Begins a step.
     ///
@@ -68,7 +68,7 @@ public final class LanePlan {
         lane: LaneState,
         organization: Organization?,
         isClosed: Bool = false,
-        by planner: TurnPlanner,
+        by planner: DispatchPlanner,
         now: Timestamp
     ) {
         self.request = request
@@ -163,7 +163,7 @@ public final class LanePlan {
     ///     not written yet, so ``head`` shows them as they were before.
     ///   - waiting: entities of which edits made elsewhere wait for the outcome of a request.
     public func choose(
-        by planner: TurnPlanner,
+        by planner: DispatchPlanner,
         _ entities: [UUID: EntityTable],
         waiting: Set<EntityKey> = [],
         now: Timestamp
@@ -188,11 +188,11 @@ public final class LanePlan {
     }
 
     private func next(
-        _ planner: TurnPlanner,
+        _ planner: DispatchPlanner,
         _ entities: [UUID: EntityTable],
         _ waiting: Set<EntityKey>,
         _ now: Timestamp
-    ) -> LaneTurn {
+    ) -> LaneAction {
         let blockers = leavesWaiters ? unfinished + [unblocking].compactMap { $0 } : unfinished
         if !blockers.isEmpty || lane.isSearched { return goOn(unblocking: blockers) }
         if lane.haltedBy != nil { return release(at: nil) }
@@ -206,7 +206,7 @@ public final class LanePlan {
                 return release(at: now.adding(seconds: Self.pause))
             }
             if isClosed { return release(at: now.adding(seconds: Self.closedPause)) }
-            var surroundings = TurnPlanner.Surroundings(
+            var surroundings = DispatchPlanner.LaneContext(
                 lane: request.lane,
                 token: lane.leaseToken,
                 leasedUntil: lane.readyAt ?? now,
@@ -224,7 +224,7 @@ public final class LanePlan {
     /// Whether a mutation before that position was released after the poll of the lane.
     private func isPassed(_ position: Int64) -> Bool { lowestReleased.map { $0 < position } ?? false }
 
-    private func turn(of head: QueuedMutation, _ decision: TurnPlanner.Decision, _ now: Timestamp) -> LaneTurn {
+    private func turn(of head: QueuedMutation, _ decision: DispatchPlanner.Decision, _ now: Timestamp) -> LaneAction {
         switch decision {
         case .hold(let until): return release(at: until)
         case .fail(let outcome): return decide(head, outcome, version: nil)
@@ -239,17 +239,17 @@ public final class LanePlan {
     /// Ends a turn without running the mutation.
     ///
     /// It never can run, or is in conflict with the feed.
-    private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneTurn {
+    private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneAction {
         outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
         finish(outcomes[0])
         return goOn(unblocking: unfinished)
     }
 
-    private func goOn(unblocking blockers: [UUID] = []) -> LaneTurn {
+    private func goOn(unblocking blockers: [UUID] = []) -> LaneAction {
         .goOn(token: lane.leaseToken, unblocking: blockers)
     }
 
-    private func release(at moment: Timestamp?) -> LaneTurn {
+    private func release(at moment: Timestamp?) -> LaneAction {
         lane.release(at: moment)
         return .released(readyAt: moment)
     }

@@ -142,7 +142,7 @@ enum BuiltInStore {
         guard let members = (try? JSONTree(parsing: members, limits: .widest))?.root.members,
             let stored = (try? JSONTree(parsing: document ?? Array("{}".utf8), limits: .widest))?.root.members
         else { return nil }
-        let names = Set<ExactText>(members.map { $0.name.string })
+        let names = Set<ByteExactString>(members.map { $0.name.string })
         let result = JSONWriter.object(capacity: (document?.count ?? 0) + 256) { writer in
             for (name, value) in stored where !names.contains(name.string) {
                 writer.name(name.string)

@@ -58,7 +58,7 @@ public struct EntityState: Sendable {
     }
 
     /// The basis of the `base_version` check.
-    var run: VersionRun { VersionRun(version: version, base: runBase, lastWriter: lastWriter) }
+    var run: VersionHistory { VersionHistory(version: version, base: runBase, lastWriter: lastWriter) }
 
     /// Whether a writer that saw `baseVersion` may write.
     func accepts(baseVersion: Int64?, from writer: Writer) -> Bool {

@@ -17,7 +17,7 @@ public struct PreviewPlanner {
     /// The lease is arbitrary.
     ///
     /// It only bounds the time of a request, which a preview does not show.
-    let turns = TurnPlanner(leaseSeconds: 120)
+    let turns = DispatchPlanner(leaseSeconds: 120)
 
     /// Plans a push without executing it.
     ///
@@ -57,7 +57,7 @@ public struct PreviewPlanner {
 
     /// - Throws: `payload_too_large` where the requests and conflicts have more bytes than a preview may hold.
     private func preview() throws(PushRefusal) -> PushPreview {
-        var turns: [UUID: Turn] = [:]
+        var turns: [UUID: PreviewStep] = [:]
         var room = WorkBounds.preview
         var conflicting: Set<EntityKey> = []
         let indices = Dictionary(

@@ -7,7 +7,7 @@ public struct PushPlan: Sendable {
     /// By index in the request, of accepted entries.
     public var warnings: [Int: PushWarning] = [:]
     /// The device's stray UUIDs afterwards; nil: unchanged.
-    public var strayIDs: StrayIDs?
+    public var strayIDs: UnresolvedIDHistory?
     /// In running order.
     public var mutations: [NewMutation] = []
     /// New mappings, pending ones included, one row each; those of device ids as well.
@@ -31,7 +31,7 @@ public struct PushPlan: Sendable {
     /// Nil when this push uses nothing of a quota.
     public var allowance: TokenBucket?
     /// The remaining quota; nil if there is no quota.
-    public var standing: QuotaStanding?
+    public var standing: QuotaStatus?
 
     public func changesAnything(from snapshot: PushSnapshot) -> Bool {
         !mutations.isEmpty || !rejections.isEmpty || acceptedSequence != snapshot.watermark

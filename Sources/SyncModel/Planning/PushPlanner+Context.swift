@@ -4,7 +4,7 @@ extension PushPlanner {
     public struct Context: Sendable {
         public var organization: Organization
         /// The registered entity types, by name.
-        public var types: [ExactText: EntityType]
+        public var types: [ByteExactString: EntityType]
         /// The owner of the lane, from the verified token.
         public var user: UUID
         /// All or nothing (`Prefer: handling=strict`).
@@ -26,7 +26,7 @@ extension PushPlanner {
 
         public init(
             organization: Organization,
-            types: [ExactText: EntityType],
+            types: [ByteExactString: EntityType],
             user: UUID,
             isStrict: Bool,
             now: Timestamp,

@@ -15,7 +15,7 @@ public enum DocumentBounds {
 extension PushPlanner {
     /// Refuses work that is too large for its place, before anything is merged.
     static func weigh(
-        _ accepted: [JudgedMutation],
+        _ accepted: [ValidatedMutation],
         _ entities: EntityTable,
         _ context: Context,
         by writer: Writer
@@ -55,7 +55,7 @@ extension PushPlanner {
     }
 }
 
-extension JudgedMutation {
+extension ValidatedMutation {
     /// Of an entity that was there before the push.
     fileprivate var serverID: ServerID? {
         if let id = mutation.entity.serverID { return id }

@@ -2,7 +2,7 @@ import Foundation
 
 /// The results of the whole push, once its entries have run.
 extension PushPlanner {
-    mutating func finish(_ judge: PushJudge) -> PushPlan {
+    mutating func finish(_ judge: PushValidator) -> PushPlan {
         plan.rejections = Array(judge.rejections.values)
         // a worker polls a lane with queued mutations anyway, or waits for its back-off
         if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }

@@ -51,7 +51,7 @@ public struct PushPlanner {
             problem.expected = snapshot.watermark
             throw .problem(problem)
         }
-        let judge = PushJudge(
+        let judge = PushValidator(
             push,
             snapshot: snapshot,
             upstream: context.organization.upstream,
@@ -67,7 +67,7 @@ public struct PushPlanner {
             // a seemingly new entry may be a repetition, and those are answered
             throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe
         }
-        let allowance: (bucket: TokenBucket, standing: QuotaStanding)?
+        let allowance: (bucket: TokenBucket, standing: QuotaStatus)?
         do throws(PushRefusal) {
             allowance = try MutationAllowance.spend(judge.newCount, snapshot.allowance, context)
         } catch {
@@ -86,7 +86,8 @@ public struct PushPlanner {
         plan.standing = allowance?.standing
         // repetitions are answered, and change nothing
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
-        // an unknown device is stored with the first entry of it that is: otherwise refused pushes make devices for free
+        // an unknown device is stored with the first entry of it that is: otherwise refused pushes make devices for
+        // free
         let isAllRefused = plan.rejections.isEmpty && plan.verdicts.allSatisfy { $0.record == nil }
         if !snapshot.isDeviceKnown, isAllRefused { plan.acceptedSequence = snapshot.watermark }
         return plan
@@ -105,7 +106,7 @@ public struct PushPlanner {
 
     // MARK: - One accepted mutation
 
-    private mutating func run(_ accepted: JudgedMutation) {
+    private mutating func run(_ accepted: ValidatedMutation) {
         let mutation = accepted.mutation
         let unmet = unmetDependencies(of: accepted)
         var result = BuiltInStore.Result(
@@ -148,7 +149,7 @@ public struct PushPlanner {
     }
 
     /// Dependencies that have not succeeded yet.
-    private func unmetDependencies(of accepted: JudgedMutation) -> [UUID] {
+    private func unmetDependencies(of accepted: ValidatedMutation) -> [UUID] {
         var unmet = accepted.stored
         for entry in accepted.entries {
             guard let record = records[entry], !record.satisfiesDependants, !unmet.contains(record.id) else { continue }
@@ -158,12 +159,12 @@ public struct PushPlanner {
     }
 
     /// The server id of the entity's own client id; nil while it is unknown.
-    private func serverID(of accepted: JudgedMutation) -> ServerID? {
+    private func serverID(of accepted: ValidatedMutation) -> ServerID? {
         accepted.mutation.entity.clientID.flatMap { Self.serverID(of: accepted.references[$0]?.target, createdIDs) }
     }
 
     /// The server id that a client id leads to; nil while it is unknown.
-    private static func serverID(of target: JudgedMutation.Target?, _ createdIDs: [ServerID?]) -> ServerID? {
+    private static func serverID(of target: ValidatedMutation.Target?, _ createdIDs: [ServerID?]) -> ServerID? {
         switch target {
         case .server(let id): id
         case .entry(let entry): createdIDs[entry]
@@ -171,7 +172,7 @@ public struct PushPlanner {
         }
     }
 
-    private mutating func apply(_ accepted: JudgedMutation, serverID: ServerID?) -> BuiltInStore.Result {
+    private mutating func apply(_ accepted: ValidatedMutation, serverID: ServerID?) -> BuiltInStore.Result {
         let mutation = accepted.mutation
         let id = serverID ?? ServerID(context.makeID())
         let write = BuiltInStore.Write(
@@ -195,7 +196,7 @@ public struct PushPlanner {
     }
 
     /// The payload with server ids in place of client ids.
-    private func payload(of accepted: JudgedMutation, ownID: ServerID) -> [UInt8] {
+    private func payload(of accepted: ValidatedMutation, ownID: ServerID) -> [UInt8] {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
         let mutation = accepted.mutation
         let related = snapshot.localIDs.references(of: accepted.index)
@@ -209,7 +210,7 @@ public struct PushPlanner {
         return resolver.payload(payload, related, unresolved: { _ in nil }) ?? Array(payload.raw)
     }
 
-    private mutating func addMapping(for accepted: JudgedMutation, _ record: MutationRecord) {
+    private mutating func addMapping(for accepted: ValidatedMutation, _ record: MutationRecord) {
         let mutation = accepted.mutation
         guard accepted.type.idSpace.isServerGiven, let created = mutation.created, let name = mutation.entity.client
         else {
@@ -228,7 +229,7 @@ public struct PushPlanner {
     }
 
     /// Records the device ids that the mutation uses and did not make.
-    private mutating func noteLocalIDs(of accepted: JudgedMutation, _ record: MutationRecord) {
+    private mutating func noteLocalIDs(of accepted: ValidatedMutation, _ record: MutationRecord) {
         let localIDs = snapshot.localIDs.named
         guard !localIDs.isEmpty else { return }
         for (clientID, reference) in accepted.references {

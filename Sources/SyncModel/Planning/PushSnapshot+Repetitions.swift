@@ -33,7 +33,7 @@ extension PushSnapshot {
             guard let mutation = entry.said, let known = knownByKey[mutation.idempotencyKey] else {
                 continue
             }
-            let first = FirstTry(known)
+            let first = FirstAttempt(known)
             guard !first.isWritten(as: mutation), first.canBe(mutation) else { continue }
             let more = missing(besides: ids, first, mutation, type: localIDs.type(of: entry.index))
             guard ids.count + more.count <= ComparedIDs.limit else {
@@ -48,7 +48,7 @@ extension PushSnapshot {
 
     private func missing(
         besides known: ComparedIDs,
-        _ first: FirstTry,
+        _ first: FirstAttempt,
         _ given: Mutation,
         type: EntityType?
     ) -> ComparedIDs {
@@ -68,7 +68,7 @@ extension PushSnapshot {
         }
         if let own = first.entity.localID { add(own) }
         guard differences == nil, let type, let places = first.fingerprint.layout?.places else { return ids }
-        let types = Set<ExactText>(type.relations.lazy.filter { $0.idSpace == .device }.map(\.entityType))
+        let types = Set<ByteExactString>(type.relations.lazy.filter { $0.idSpace == .device }.map(\.entityType))
         for number in places.lazy.compactMap(\.number) {
             for type in types where ids.count <= ComparedIDs.limit {
                 add(LocalID(entityType: type.string, number: number))
@@ -77,7 +77,7 @@ extension PushSnapshot {
         return ids
     }
 
-    func isRepetition(_ mutation: Mutation, at index: Int, by device: UUID, of first: FirstTry) -> Bool {
+    func isRepetition(_ mutation: Mutation, at index: Int, by device: UUID, of first: FirstAttempt) -> Bool {
         if first.isWritten(as: mutation) { return first.id == mutation.id }
         let knowledge = ContentComparison.Knowledge(
             serverIDs: { id in (mappings[id] ?? []).compactMap(\.serverID) + (comparedIDs[id] ?? []) },
@@ -87,7 +87,7 @@ extension PushSnapshot {
     }
 }
 
-extension FirstTry {
+extension FirstAttempt {
     /// Whether a second try is identical, ids included.
     func isWritten(as mutation: Mutation) -> Bool {
         fingerprint.digest == mutation.fingerprint.digest && fingerprint.identifiers == mutation.fingerprint.identifiers

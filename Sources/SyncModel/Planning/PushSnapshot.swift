@@ -17,7 +17,7 @@ public struct PushSnapshot: Sendable {
     /// Whether enough was read to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
     /// UUIDs that the device's recent mutations named, and that matched no client id.
-    public var strayIDs = StrayIDs()
+    public var strayIDs = UnresolvedIDHistory()
     /// Whether everything that the push names was looked up.
     ///
     /// If not, rows that are absent below may exist. That is enough to accept an entry, since unique indexes catch an

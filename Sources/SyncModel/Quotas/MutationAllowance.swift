@@ -11,7 +11,7 @@ enum MutationAllowance {
         _ count: Int,
         _ used: TokenBucket?,
         _ context: PushPlanner.Context
-    ) throws(PushRefusal) -> (bucket: TokenBucket, standing: QuotaStanding)? {
+    ) throws(PushRefusal) -> (bucket: TokenBucket, standing: QuotaStatus)? {
         guard let quota = context.organization.settings.mutationQuota else { return nil }
         var bucket = used ?? TokenBucket(fullAt: context.now)
         guard count > 0 else { return (bucket, bucket.standing(of: quota, at: context.now)) }
@@ -24,7 +24,7 @@ enum MutationAllowance {
         }
     }
 
-    private static func refusal(_ count: Int, _ standing: QuotaStanding, _ milliseconds: Int64) -> Problem {
+    private static func refusal(_ count: Int, _ standing: QuotaStatus, _ milliseconds: Int64) -> Problem {
         let limit = standing.quota.limit
         let much = count == 1 ? "one new mutation" : "\(count) new mutations"
         let most = "a user may push \(limit) per day, and \(standing.left) are left"

@@ -4,8 +4,8 @@
 public struct RequestPortion: Sendable {
     /// The answer to a request.
     public enum Answer: Sendable, Hashable {
-        case admitted(QuotaStanding)
-        case refused(QuotaStanding)
+        case admitted(QuotaStatus)
+        case refused(QuotaStatus)
         /// The bucket has to be asked first.
         case unknown
     }
@@ -82,7 +82,7 @@ public struct RequestPortion: Sendable {
         emptyUntil = Timestamp(microseconds: 0)
     }
 
-    private var standing: QuotaStanding {
-        QuotaStanding(quota: quota, left: Swift.min(quota.limit, held + leftBehind), seconds: 1)
+    private var standing: QuotaStatus {
+        QuotaStatus(quota: quota, left: Swift.min(quota.limit, held + leftBehind), seconds: 1)
     }
 }

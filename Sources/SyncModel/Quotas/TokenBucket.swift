@@ -65,11 +65,11 @@ public struct TokenBucket: Sendable, Hashable {
         Self.milliseconds(for: missing - (Self.capacity(of: quota) - quota.kind.window), quota)
     }
 
-    public func standing(of quota: Quota, at now: Timestamp) -> QuotaStanding {
+    public func standing(of quota: Quota, at now: Timestamp) -> QuotaStatus {
         var bucket = self
         bucket.refill(quota, at: now)
         let seconds = (Self.milliseconds(for: bucket.missing, quota) + 999) / 1_000
-        return QuotaStanding(quota: quota, left: bucket.left(of: quota), seconds: seconds)
+        return QuotaStatus(quota: quota, left: bucket.left(of: quota), seconds: seconds)
     }
 
     private mutating func refill(_ quota: Quota, at now: Timestamp) {

@@ -11,7 +11,7 @@ public struct MasterKeys: Sendable {
     /// With nil, sealed values are opened, organizations with a data key continue to use it, and others stay as they
     /// are.
     public let wrapping: MasterKey?
-    private let keys: [ExactText: MasterKey]
+    private let keys: [ByteExactString: MasterKey]
 
     /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` means no wrapping key.
     ///
@@ -36,7 +36,7 @@ public struct MasterKeys: Sendable {
         }
         guard let first = list.first else { throw MasterKeyError(description: "it contains no key") }
         wrapping = wraps ? first : nil
-        keys = Dictionary(list.map { (ExactText($0.label), $0) }) { first, _ in first }
+        keys = Dictionary(list.map { (ByteExactString($0.label), $0) }) { first, _ in first }
     }
 
     /// The ``MasterKey/label`` of each.

@@ -124,7 +124,7 @@ public struct Seal: Sendable {
     }
 
     /// Types whose documents are sealed with their owners' keys.
-    public var privateTypes: Set<ExactText> { usesUserKeys ? users?.privateTypes ?? [] : [] }
+    public var privateTypes: Set<ByteExactString> { usesUserKeys ? users?.privateTypes ?? [] : [] }
 
     /// The users whose keys are to be fetched or made before sealing values for them.
     public func lacking(_ users: some Sequence<LaneKey>) -> [LaneKey] {
@@ -142,8 +142,8 @@ public struct Seal: Sendable {
 
     // MARK: - Values of json columns
 
-    /// - Parameter owner: the user that a document is sealed for, see ``user(ofType:owner:)``; the users of other rows are
-    ///   part of their places.
+    /// - Parameter owner: the user that a document is sealed for, see ``user(ofType:owner:)``; the users of other rows
+    ///   are part of their places.
     /// - Throws: ``SealError/locked(_:)``; ``SealError/noUserKeys(_:)``.
     public func seal(
         json plain: [UInt8]?,

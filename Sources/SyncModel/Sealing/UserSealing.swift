@@ -11,9 +11,9 @@ public struct UserSealing: Sendable {
     /// Existing ones are opened in any case.
     let seals: Bool
     /// Types whose documents only their owners see.
-    let privateTypes: Set<ExactText>
+    let privateTypes: Set<ByteExactString>
 
-    public init(_ ring: UserKeyRing, seals: Bool = false, privateTypes: Set<ExactText> = []) {
+    public init(_ ring: UserKeyRing, seals: Bool = false, privateTypes: Set<ByteExactString> = []) {
         self.ring = ring
         self.seals = seals
         self.privateTypes = privateTypes

@@ -193,7 +193,7 @@ public struct RestartPlanner {
             let detail = "\(name) does not exist: the mutation that created it was discarded"
             throw Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.dependencies, detail)
         }
-        guard Set<ExactText>(usable.map(\.entityType)).count == 1 else {
+        guard Set<ByteExactString>(usable.map(\.entityType)).count == 1 else {
             throw .ambiguous("client id \(id.lowercased)", usable.map(\.entityType), at: pointer(to: id))
         }
         return mapping.status == .resolved ? nil : mapping.mutationID

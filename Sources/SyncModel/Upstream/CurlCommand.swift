@@ -6,7 +6,7 @@ import JSONText
 public struct CurlCommand: Sendable {
     public let text: String
 
-    public init(_ story: RequestStory) {
+    public init(_ story: ReplayPreview) {
         let request = story.request
         var words = ["curl", "-X", request.method, Self.quoted(story.baseURL + request.path)]
         for header in request.headers { words += ["-H", Self.quoted("\(header.name): \(header.value)")] }

@@ -5,10 +5,10 @@ import JSONText
 /// The sender and the preview use these rules.
 extension UpstreamRequest {
     /// Headers that make a request fail when the entity is not in the expected state.
-    private static let conditions: Set<ExactText> = ["if-match", "if-none-match", "if-unmodified-since"]
+    private static let conditions: Set<ByteExactString> = ["if-match", "if-none-match", "if-unmodified-since"]
 
     /// The gateway decompresses nothing, and waits for no `100 Continue`.
-    private static let never: Set<ExactText> = ["accept-encoding", "expect"]
+    private static let never: Set<ByteExactString> = ["accept-encoding", "expect"]
 
     /// The form of a header's name in which some servers treat names as the same.
     ///
@@ -27,7 +27,7 @@ extension UpstreamRequest {
     }
 
     /// The mutation's headers that are sent.
-    public var carriedHeaders: [ExactText: String] {
+    public var carriedHeaders: [ByteExactString: String] {
         headers.filter { name, value in
             carries(name.string, value) && !(isUnconditional && Self.conditions.contains(name.string.lowercased()))
         }

@@ -11,7 +11,7 @@ public struct UpstreamRequest: Sendable, Hashable {
     /// Path and query below the base URL; begins with one slash.
     @Exact public var path: String
     /// The mutation's own headers, names in lower case.
-    @Exact public var headers: [ExactText: String]
+    @Exact public var headers: [ByteExactString: String]
     /// `If-Match`, which takes precedence over one among the mutation's headers.
     ///
     /// Nil leaves those as they are.
@@ -33,7 +33,7 @@ public struct UpstreamRequest: Sendable, Hashable {
         user: UUID,
         method: String,
         path: String,
-        headers: [ExactText: String] = [:],
+        headers: [ByteExactString: String] = [:],
         body: [UInt8]? = nil,
         idempotencyKey: UUID,
         timeout: Duration

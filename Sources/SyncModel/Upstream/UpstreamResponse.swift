@@ -25,7 +25,7 @@ public struct UpstreamResponse: Sendable {
     /// For a status other than a success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
     /// The room that the body takes, held until the outcome is written.
-    public var room: HeldRoom?
+    public var room: MemoryReservation?
 
     public init(
         status: Int,

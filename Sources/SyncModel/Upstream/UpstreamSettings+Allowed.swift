@@ -3,7 +3,7 @@ extension UpstreamSettings {
     /// Headers that mutations of every organization may carry, in lower case.
     ///
     /// Preferences for the answer, the content's language, and preconditions of the request.
-    static let alwaysAllowedHeaders: Set<ExactText> = [
+    static let alwaysAllowedHeaders: Set<ByteExactString> = [
         "accept", "accept-language", "content-language", "if-match", "if-none-match", "if-unmodified-since", "prefer",
     ]
 

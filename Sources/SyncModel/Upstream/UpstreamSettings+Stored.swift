@@ -35,9 +35,9 @@ extension UpstreamCredential {
 }
 
 extension UpstreamSettings {
-    public static func headers(stored value: JSONValue) -> [ExactText: String] {
+    public static func headers(stored value: JSONValue) -> [ByteExactString: String] {
         guard let members = value.members else { return [:] }
-        var headers: [ExactText: String] = [:]
+        var headers: [ByteExactString: String] = [:]
         for (name, value) in members { headers[name.string] = value.string }
         return headers
     }

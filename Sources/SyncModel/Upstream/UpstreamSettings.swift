@@ -25,7 +25,7 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// Headers of every request, by name in lower case.
     ///
     /// They take precedence over a mutation's own.
-    @Exact public var headers: [ExactText: String]
+    @Exact public var headers: [ByteExactString: String]
 
     /// Headers that mutations may carry besides those of every organization.
     ///
@@ -44,7 +44,7 @@ public struct UpstreamSettings: Sendable, Hashable {
         timeoutSeconds: Int = 30,
         maximumConcurrency: Int = 16,
         idPointer: String = "/id",
-        headers: [ExactText: String] = [:],
+        headers: [ByteExactString: String] = [:],
         allowedHeaders: [String] = [],
         eraseEndpoint: String? = nil
     ) {

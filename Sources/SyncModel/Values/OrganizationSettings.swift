@@ -6,9 +6,9 @@ public struct OrganizationSettings: Sendable, Hashable {
     /// Whether entity types must be declared.
     public var entityTypes: EntityTypePolicy = .open
     /// What a lane does when a mutation fails.
-    public var onFailure: LaneReaction = .continue
+    public var onFailure: FailurePolicy = .continue
     /// What a lane does when a mutation conflicts.
-    public var onConflict: LaneReaction = .halt
+    public var onConflict: FailurePolicy = .halt
     /// Strategy of mutations that name none.
     public var conflictResolution: ConflictResolution = .manual
     /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.

@@ -23,7 +23,7 @@ public struct Problem: Error, Sendable, Hashable {
     /// Seconds after which to retry; becomes the `Retry-After` header.
     public var retryAfter: Int?
     /// `rate_limited`: the state of the exhausted quota, for the `RateLimit` header.
-    public var standing: QuotaStanding?
+    public var standing: QuotaStatus?
 
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
         self.code = code

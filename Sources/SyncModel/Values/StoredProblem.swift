@@ -13,14 +13,14 @@ public struct StoredProblem: Sendable, Hashable {
     public init(_ json: [UInt8]) {
         let root = Self.root(json)
         code = root?["code"]?.string
-        detail = root.flatMap { WithheldWords(of: $0).detail }
+        detail = root.flatMap { RedactedProblem(of: $0).detail }
     }
 
     /// A stored problem without what its user and the upstream wrote.
     ///
     /// Nil where it cannot be read.
     static func withheld(_ json: [UInt8]) -> [UInt8]? {
-        root(json).flatMap { WithheldWords(of: $0).json }
+        root(json).flatMap { RedactedProblem(of: $0).json }
     }
 
     /// The entity of a conflict nests deeper in a problem than in a request.

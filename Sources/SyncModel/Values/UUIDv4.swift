@@ -2,7 +2,7 @@ public import Foundation
 
 /// Makes random UUIDs (RFC 9562, version 4). Foundation opens and closes the system's source for each.
 public final class UUIDv4Generator: Sendable {
-    private let random = RandomReserve()
+    private let random = RandomBytePool()
 
     public init() {}
 

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// 48 bits of milliseconds, then 74 random bits.
 public final class UUIDv7Generator: Sendable {
-    private let random = RandomReserve()
+    private let random = RandomBytePool()
 
     public init() {}
 

@@ -5,7 +5,7 @@ public import Foundation
 /// The gateway gives them to users whom others identify by a text. The version distinguishes them from ids that others
 /// made.
 public final class UUIDv8Generator: Sendable {
-    private let random = RandomReserve()
+    private let random = RandomBytePool()
 
     public init() {}
 

@@ -58,8 +58,8 @@ extension Administration {
         let taken = try results[added.count + 2].read { row in
             (
                 name: ExternalID(
-                    issuer: ExactText(try row.string("issuer")),
-                    id: ExactText(try row.string("external_id"))
+                    issuer: ByteExactString(try row.string("issuer")),
+                    id: ByteExactString(try row.string("external_id"))
                 ),
                 organization: try row.uuid("organization_id")
             )

@@ -11,8 +11,8 @@ extension Administration {
             (
                 user: try row.uuid("user_id"),
                 subject: Subject(
-                    issuer: ExactText(try row.string("issuer")),
-                    text: ExactText(try row.string("subject"))
+                    issuer: ByteExactString(try row.string("issuer")),
+                    text: ByteExactString(try row.string("subject"))
                 )
             )
         }

@@ -37,7 +37,7 @@ package struct OrganizationRow: Sendable {
         updatedAt = try row.moment("updated_at")
         let issuers = try row.strings("issuers")
         externalIDs = zip(issuers, try row.strings("external_ids")).map { issuer, id in
-            ExternalID(issuer: ExactText(issuer), id: ExactText(id))
+            ExternalID(issuer: ByteExactString(issuer), id: ByteExactString(id))
         }
     }
 }

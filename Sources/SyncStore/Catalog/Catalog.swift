@@ -28,7 +28,7 @@ package final class Catalog: Sendable {
         /// Nil when there is no such organization. That is cached, too, so that a stranger's token costs no query each
         /// time.
         package var organization: Organization?
-        var types: [ExactText: EntityType]
+        var types: [ByteExactString: EntityType]
         /// Where its rows are.
         var place: Placement
         /// Seals and opens the organization's stored values.
@@ -398,8 +398,8 @@ package final class Catalog: Sendable {
     /// Where tables are not partitioned, spreads organizations by their ids.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
-    private static func types(_ rows: [RowReader]) throws -> [ExactText: EntityType] {
-        var types: [ExactText: EntityType] = [:]
+    private static func types(_ rows: [RowReader]) throws -> [ByteExactString: EntityType] {
+        var types: [ByteExactString: EntityType] = [:]
         for var row in rows {
             let type = try EntityTypeRow.read(&row)
             types[type.name] = type

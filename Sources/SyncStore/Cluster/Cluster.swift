@@ -8,7 +8,7 @@ import Synchronization
 /// moved to a cluster, or be reachable later than the gateway.
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
-    private let translations = Translations()
+    private let translations = RewriteCache()
     /// Its servers.
     package let servers = ClusterServers()
 
@@ -45,8 +45,8 @@ package final class Cluster: Sendable {
         """
     )
 
-    /// A plan for any organization cannot know the server: it is made for each. To a server that hangs its neighbours would
-    /// connect for 30 seconds, in which no statement of theirs can be cancelled.
+    /// A plan for any organization cannot know the server: it is made for each. To a server that hangs its neighbours
+    /// would connect for 30 seconds, in which no statement of theirs can be cancelled.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
     /// Detects that a shard moved while a transaction ran.
@@ -55,7 +55,7 @@ package final class Cluster: Sendable {
     /// statement does not see a row yet. It changes no row and reports no error (Citus 13.2, where the copy is on the
     /// server that the session is connected to). So a transaction is repeated if any shard has another place than when
     /// it began.
-    static let vigil = Dialect.Vigil(
+    static let vigil = Dialect.TransactionGuard(
         note: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
         check: Statement(
             "cluster_same_places",
@@ -71,7 +71,7 @@ package final class Cluster: Sendable {
         """
 
     /// The text of a statement there.
-    package static func text(of statement: Statement) -> String { ClusterText(statement).ofRows }
+    package static func text(of statement: Statement) -> String { CitusSQLRewriter(statement).ofRows }
 
     /// Divides rows of several organizations, for statements outside groups.
     ///

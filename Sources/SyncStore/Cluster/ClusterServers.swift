@@ -3,7 +3,7 @@ import Logging
 import Postgres
 import Synchronization
 
-/// The known state of a cluster's servers, some seconds old (``ClusterCensus``).
+/// The known state of a cluster's servers, some seconds old (``ClusterStatsCollector``).
 ///
 /// It only gives hints that save work and waiting. A group that is committed over a connection to the server that has
 /// its shard is planned and executed in one place. Through another server, its values are converted to text and back. A
@@ -80,7 +80,7 @@ package final class ClusterServers: Sendable {
 
     /// Refuses statements that ask all servers while one of them is unavailable.
     func requireAll(for statement: Statement) throws(PostgresError) {
-        guard let server = silent.first, ClusterText.ofAllServers[statement.name] != nil else { return }
+        guard let server = silent.first, CitusSQLRewriter.ofAllServers[statement.name] != nil else { return }
         let message = "\(server) does not respond, but the statement requires all servers"
         throw PostgresError(.unavailable, message, statement: statement.name)
     }
@@ -138,8 +138,8 @@ package final class ClusterServers: Sendable {
     }
 
     /// The way of groups, with a log line for each server that it does not lead to.
-    func routes(_ logger: Logger) -> Routes {
-        Routes(to: address(of:)) { server, error in
+    func routes(_ logger: Logger) -> ShardRouting {
+        ShardRouting(to: address(of:)) { server, error in
             logger.warning(
                 "commits through another server",
                 metadata: ["server": "\(server)", "error": "\(error.message)"]

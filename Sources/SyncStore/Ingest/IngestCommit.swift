@@ -22,7 +22,7 @@ package final class IngestCommit: Service {
     private let committers: Committers<IngestWork>
     private let catalog: Catalog
     private let pool: Pool
-    private let bell: ParkedBell
+    private let bell: ParkedEntitySignal
     private let pruning: IngestPruning
     private let heavyLanes: HeavyLanes
     private let now: TimeSource
@@ -35,7 +35,7 @@ package final class IngestCommit: Service {
         committers: Committers<IngestWork>,
         catalog: Catalog,
         pool: Pool,
-        bell: ParkedBell,
+        bell: ParkedEntitySignal,
         pruning: IngestPruning,
         heavyLanes: HeavyLanes,
         now: @escaping TimeSource,
@@ -119,11 +119,11 @@ package final class IngestCommit: Service {
         _ events: [String],
         from source: String,
         of organization: UUID
-    ) async throws(Problem) -> [ExactText: IngestResult] {
+    ) async throws(Problem) -> [ByteExactString: IngestResult] {
         let names = events.map { EventName(organization: organization, source: source, eventID: $0) }
         do {
             let rows = try await pool.runByIndex(EventName.columns.query(IngestStatements.seen, names))
-            var known: [ExactText: IngestResult] = [:]
+            var known: [ByteExactString: IngestResult] = [:]
             for var row in rows {
                 row.skip("organization_id")
                 row.skip("source")
@@ -280,7 +280,7 @@ package final class IngestCommit: Service {
         let problem: Problem
         do throws(Problem) {
             let place = try await catalog.entry(organization).place
-            let answer = try await committers.submit(at: place) { (reply: OnceReply<IngestAnswer>) in
+            let answer = try await committers.submit(at: place) { (reply: JobCompletion<IngestAnswer>) in
                 IngestJob(organization: organization, task: .release(entities, limit: limit), reply: reply)
             }
             return answer.verdicts.contains { $0.result != .parked }

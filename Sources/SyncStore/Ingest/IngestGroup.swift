@@ -21,7 +21,7 @@ struct IngestGroup {
 
     private var held: Set<UUID> = []
     /// Outcomes of events that were taken before, by source.
-    private var seen: [Origin: [ExactText: IngestResult]] = [:]
+    private var seen: [Origin: [ByteExactString: IngestResult]] = [:]
     private var states: [UUID: IngestState] = [:]
     /// Erased users among the owners that events name.
     private var erased: Set<LaneKey> = []

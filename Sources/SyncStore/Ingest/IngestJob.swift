@@ -16,7 +16,7 @@ struct IngestJob: GroupJob {
     /// Whether its work is known to be more than ``IngestBounds/light``.
     var isHeavy = false
     let enqueuedAt = ContinuousClock.now
-    let reply: OnceReply<IngestAnswer>
+    let reply: JobCompletion<IngestAnswer>
 
     /// A source's batches are taken in sequence.
     var lane: LaneKey {

@@ -8,7 +8,7 @@ import SyncModel
 /// Commits groups of events from elsewhere.
 ///
 /// One group is two round trips: lock the entities and read their known state; decide; write everything and commit.
-struct IngestWork: GroupWork {
+struct IngestWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let metrics: IngestMetrics
@@ -17,7 +17,7 @@ struct IngestWork: GroupWork {
     let now: TimeSource
     let failure: StoreFailure
 
-    func commit(_ group: [IngestJob], on connection: Connection, _ certainty: Certainty) async throws {
+    func commit(_ group: [IngestJob], on connection: Connection, _ certainty: RetryContext) async throws {
         let moment = now()
         var entries: [UUID: Catalog.Entry] = [:]
         var seals: [UUID: Seal] = [:]
@@ -39,7 +39,7 @@ struct IngestWork: GroupWork {
         steps.decide()
         if !steps.heavy.isEmpty {
             heavyLanes.insert(steps.heavy)
-            throw Setback.heavy(steps.heavy)
+            throw CommitFailure.heavy(steps.heavy)
         }
         heavyLanes.remove(steps.light)
         let writes = try steps.writeQueries

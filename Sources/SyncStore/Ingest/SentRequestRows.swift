@@ -11,7 +11,7 @@ struct SentRequestRow {
 
     init(_ dispatch: Dispatch) {
         organization = dispatch.lane.organization
-        key = TurnPlanner.idempotencyKey(of: dispatch.mutation, in: dispatch.lane)
+        key = DispatchPlanner.idempotencyKey(of: dispatch.mutation, in: dispatch.lane)
         entityType = dispatch.mutation.entity.type
         entityID = dispatch.serverID?.text
     }
@@ -86,7 +86,7 @@ struct RequestOutcomes {
     /// - Parameter entity: the entity as the outcome left it in the feed.
     mutating func add(_ lane: LaneKey, _ result: LaneOutcome, entity: EntityState?) {
         guard result.from == .inFlight else { return }
-        let key = TurnPlanner.idempotencyKey(of: result.mutation, in: lane)
+        let key = DispatchPlanner.idempotencyKey(of: result.mutation, in: lane)
         let outcome = result.outcome
         switch outcome.echo {
         case .expected:

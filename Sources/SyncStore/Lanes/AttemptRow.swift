@@ -8,7 +8,7 @@ struct AttemptRow {
 
     private let lane: LaneKey
     private let result: LaneOutcome
-    private let note: AttemptNote
+    private let note: AttemptRecord
 
     /// Nil where there is no attempt to record, as usual.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {

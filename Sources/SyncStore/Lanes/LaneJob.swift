@@ -5,7 +5,7 @@ import SyncModel
 struct LaneJob: GroupJob {
     let request: LaneRequest
     let enqueuedAt = ContinuousClock.now
-    let reply: OnceReply<LaneTurn>
+    let reply: JobCompletion<LaneAction>
 
     var lane: LaneKey { request.lane }
     var weight: Int { 1 }

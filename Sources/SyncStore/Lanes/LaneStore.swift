@@ -42,7 +42,7 @@ package final class LaneStore: Service {
         worker: UUID,
         heldUntil: Timestamp? = nil,
         releases: Bool = false
-    ) async throws(Problem) -> LaneTurn {
+    ) async throws(Problem) -> LaneAction {
         try await committers.submit(at: catalog.entry(lane.organization).place) { reply in
             let request = LaneRequest(
                 lane: lane,
@@ -113,7 +113,7 @@ package final class LaneStore: Service {
     // MARK: - Census
 
     /// The number of lanes by state, over all organizations.
-    package struct Census: Sendable, Hashable {
+    package struct Stats: Sendable, Hashable {
         /// A worker holds a lease on it.
         package var running = 0
         /// It may be claimed now.
@@ -127,10 +127,10 @@ package final class LaneStore: Service {
     }
 
     /// Counts lanes that have something to run, or are halted.
-    package func census(at now: Timestamp) async throws(Problem) -> Census {
+    package func census(at now: Timestamp) async throws(Problem) -> Stats {
         do {
             let rows = try await pool.run([Self.censusStatement(now: now)])[0]
-            var census = Census()
+            var census = Stats()
             for var row in rows {
                 census.running = Int(try row.int64("running"))
                 census.due = Int(try row.int64("due"))
@@ -159,7 +159,7 @@ package final class LaneStore: Service {
     )
 
     /// The state of one organization's lanes.
-    package struct OrganizationCensus: Sendable, Hashable {
+    package struct OrganizationStats: Sendable, Hashable {
         package var organization: UUID
         /// Lanes that wait for a person's decision.
         package var halted: Int
@@ -172,11 +172,11 @@ package final class LaneStore: Service {
     /// Those come first whose oldest pending mutation has waited longest, then those with the most halted lanes.
     ///
     /// - Parameter limit: organizations at most.
-    package func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
+    package func census(organizations limit: Int) async throws(Problem) -> [OrganizationStats] {
         do {
             let rows = try await pool.run([Self.organizationsStatement(limit: Int64(limit))])[0]
             return try rows.read { row in
-                OrganizationCensus(
+                OrganizationStats(
                     organization: try row.uuid("organization_id"),
                     halted: Int(try row.int64("halted")),
                     oldest: try row.optionalMoment("oldest")

@@ -9,18 +9,18 @@ import SyncModel
 ///
 /// One group is three round trips: lock lanes and entities; write the outcomes of requests, release their waiters and
 /// read the next heads; mark these as in flight and commit.
-struct LaneWork: GroupWork {
+struct LaneWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let leaseSeconds: Double
     /// Rings where events from elsewhere may have waited for an outcome.
-    let parkedBell: ParkedBell
+    let parkedBell: ParkedEntitySignal
     let participants: [any CommitParticipant]
     let now: TimeSource
     let failure: StoreFailure
     let ids = UUIDv7Generator()
 
-    func commit(_ group: [LaneJob], on connection: Connection, _ certainty: Certainty) async throws {
+    func commit(_ group: [LaneJob], on connection: Connection, _ certainty: RetryContext) async throws {
         let moment = now()
         var entries: [UUID: Catalog.Entry] = [:]
         for id in Set(group.map(\.lane.organization)) { entries[id] = try await catalog.entry(id) }
@@ -56,7 +56,7 @@ struct LaneWork: GroupWork {
     private func run(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
-        _ certainty: Certainty,
+        _ certainty: RetryContext,
         _ moment: Timestamp,
         on connection: Connection
     ) async throws {
@@ -76,7 +76,7 @@ struct LaneWork: GroupWork {
         steps.settle()
         let settling = try steps.settleQueries
         if !settling.isEmpty { try steps.readNext(await connection.run(settling)) }
-        if steps.isStale { throw Setback.stale }
+        if steps.isStale { throw CommitFailure.stale }
         steps.choose()
         _ = try await connection.run(try steps.finalQueries)
         for reason in steps.sealed {

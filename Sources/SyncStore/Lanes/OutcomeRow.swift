@@ -9,7 +9,7 @@ final class OutcomeRow: Sendable {
     /// In stored form.
     private let responseBody, error, sentPayload: [UInt8]?
     private let lastError: String?
-    private let stuck: StuckMark?
+    private let stuck: FailureClass?
 
     init(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) throws(SealError) {
         self.lane = lane
@@ -21,7 +21,7 @@ final class OutcomeRow: Sendable {
         error = try seal.seal(json: outcome.error, .error, of: id)
         sentPayload = try seal.seal(json: outcome.override?.payload, .sentPayload, of: id)
         lastError = try seal.seal(text: outcome.lastError, .lastError, of: id)
-        stuck = StuckMark(
+        stuck = FailureClass(
             of: outcome.status,
             error: outcome.error,
             responseStatus: outcome.responseStatus ?? outcome.lastErrorCode

@@ -52,9 +52,9 @@ package enum QueuedColumns {
         return mutation
     }
 
-    private static func hold(_ row: inout RowReader) throws -> MutationHold? {
+    private static func hold(_ row: inout RowReader) throws -> AuthBackoff? {
         let count = try row.int16("hold_count")
-        return try row.optionalMoment("held_since").map { MutationHold(count: count, since: $0) }
+        return try row.optionalMoment("held_since").map { AuthBackoff(count: count, since: $0) }
     }
 
     private static func sent(

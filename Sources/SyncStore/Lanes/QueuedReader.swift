@@ -42,15 +42,15 @@ struct QueuedReader {
     }
 
     /// Reads four parallel arrays: client ids, types, server ids, and their kinds.
-    private static func mappings(_ row: inout RowReader) throws -> [UUID: [TurnPlanner.ResolvedID]] {
+    private static func mappings(_ row: inout RowReader) throws -> [UUID: [DispatchPlanner.ResolvedID]] {
         let clients = try row.optionalUUIDs("client_ids") ?? []
         let types = try row.optionalStrings("entity_types") ?? []
         let ids = try row.optionalStrings("server_ids") ?? []
         let areIntegers = try row.optionalBools("are_integers") ?? []
-        var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
+        var mappings: [UUID: [DispatchPlanner.ResolvedID]] = [:]
         for (place, client) in clients.enumerated() {
             let id = ServerID(text: ids[place], isInteger: areIntegers[place])
-            mappings[client, default: []].append(TurnPlanner.ResolvedID(entityType: types[place], serverID: id))
+            mappings[client, default: []].append(DispatchPlanner.ResolvedID(entityType: types[place], serverID: id))
         }
         return mappings
     }

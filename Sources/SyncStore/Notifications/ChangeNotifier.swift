@@ -36,7 +36,7 @@ package final class ChangeNotifier: Service {
     let calmInterval: Duration
     let state = Mutex(State())
     /// Notifies the operators' views of changes.
-    package let operatorNews = OperatorNews()
+    package let operatorNews = OperatorChanges()
     /// Feeds that have news to read; each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
     /// Whether to poll everything that is watched at once.

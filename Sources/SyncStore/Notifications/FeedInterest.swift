@@ -7,9 +7,9 @@ package struct FeedInterest: Sendable, Hashable {
     /// The reader: entities of `visibility: "user"` exist for their owner only.
     package var user: UUID
     /// Empty for all.
-    package var entityTypes: Set<ExactText>
+    package var entityTypes: Set<ByteExactString>
 
-    package init(organization: UUID, user: UUID, entityTypes: Set<ExactText> = []) {
+    package init(organization: UUID, user: UUID, entityTypes: Set<ByteExactString> = []) {
         self.organization = organization
         self.user = user
         self.entityTypes = entityTypes

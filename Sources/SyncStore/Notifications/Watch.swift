@@ -3,7 +3,7 @@ import Synchronization
 /// Lets one reader wait until something that it watches is changed.
 package final class Watch: ChangeObserver {
     private struct State {
-        var news = WakeNews()
+        var news = PendingChanges()
         /// The time limit of the current call has passed.
         var isLate = false
         var reader: CheckedContinuation<Void, Never>?
@@ -15,7 +15,7 @@ package final class Watch: ChangeObserver {
 
     /// Waits for news, for at most `limit` or until the task is cancelled. Returns at once when there are some since
     /// the last call. One caller at a time.
-    package func news(within limit: Duration) async -> WakeNews {
+    package func news(within limit: Duration) async -> PendingChanges {
         if limit > .zero {
             let timer = Task {
                 do { try await Task.sleep(for: limit) } catch { return }
@@ -26,7 +26,7 @@ package final class Watch: ChangeObserver {
         }
         return state.withLock { state in
             defer {
-                state.news = WakeNews()
+                state.news = PendingChanges()
                 state.isLate = false
             }
             return state.news

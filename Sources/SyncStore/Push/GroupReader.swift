@@ -153,7 +153,7 @@ struct GroupReader {
                         guard let push = pushOfLane[lane], group[push].device == device else { continue }
                         snapshot.pushes[push].watermark = try row.int64("accepted_sequence")
                         snapshot.pushes[push].deviceSeenAt = try row.moment("last_seen_at")
-                        snapshot.pushes[push].strayIDs = StrayIDs(stored: try row.optionalBytes("stray_ids"))
+                        snapshot.pushes[push].strayIDs = UnresolvedIDHistory(stored: try row.optionalBytes("stray_ids"))
                     }
                 }
             )

@@ -103,7 +103,7 @@ struct GroupWriter {
 
     private mutating func addMutations() throws(SealError) {
         let isAsItStands = seals.arePlain
-        var (dependencies, references, blockers) = (JaggedArray(), JaggedArray(), JaggedArray())
+        var (dependencies, references, blockers) = (FlattenedLists(), FlattenedLists(), FlattenedLists())
         var referenceTypes: [String] = []
         var rows: [MutationRow] = []
         for change in changes {
@@ -138,13 +138,13 @@ struct GroupWriter {
 
     /// Usually no mutation fails or conflicts at once.
     private mutating func addParticipants() {
-        var outcomes: [StuckOutcome] = []
+        var outcomes: [FailedOutcome] = []
         for change in changes {
             let (lane, state) = (group[change.index].lane, change.plan.lane)
             let stuck = change.plan.mutations.filter(\.record.status.isForAPerson)
             // in the user's order, which may differ from the request's
             for new in stuck.sorted(by: { $0.record.position < $1.record.position }) {
-                outcomes.append(StuckOutcome(lane: lane, state: state, origin: .push(new)))
+                outcomes.append(FailedOutcome(lane: lane, state: state, origin: .push(new)))
             }
         }
         queries += participants.queries(for: outcomes, at: now)

@@ -8,8 +8,8 @@ package import SyncModel
 package final class PushCommit: Service {
     private let committers: Committers<PushWork>
     private let catalog: Catalog
-    private let stuckMutations: StuckMutations
-    private let holds: HoldReader
+    private let stuckMutations: FailureSearcher
+    private let holds: LaneBlockerReader
 
     /// Why its committers cannot write; nil while they can.
     var trouble: PostgresError? { committers.trouble }
@@ -17,8 +17,8 @@ package final class PushCommit: Service {
     init(
         committers: Committers<PushWork>,
         catalog: Catalog,
-        stuckMutations: StuckMutations,
-        holds: HoldReader
+        stuckMutations: FailureSearcher,
+        holds: LaneBlockerReader
     ) {
         self.committers = committers
         self.catalog = catalog
@@ -67,7 +67,7 @@ package final class PushCommit: Service {
         _ receiver: @escaping @Sendable (Result<PushAnswer, Problem>) -> Void
     ) -> Bool {
         guard let place = catalog.entryAtHand(organization.id)?.place else { return false }
-        let reply = OnceReply(to: receiver)
+        let reply = JobCompletion(to: receiver)
         let job = PushJob(
             push: push,
             organization: organization,

@@ -10,7 +10,7 @@ struct PushJob: GroupJob {
     let isStrict: Bool
     let traceparent: String?
     let enqueuedAt = ContinuousClock.now
-    let reply: OnceReply<PushAnswer>
+    let reply: JobCompletion<PushAnswer>
 
     var lane: LaneKey { LaneKey(organization: organization.id, user: user) }
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }

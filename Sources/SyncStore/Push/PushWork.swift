@@ -6,7 +6,7 @@ import SyncModel
 /// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide;
 /// write everything and commit. Pushes with an entry that would be refused have a further one, which looks up every
 /// name in them: a refusal never rests on mere memory.
-struct PushWork: GroupWork {
+struct PushWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let now: TimeSource
@@ -33,7 +33,7 @@ struct PushWork: GroupWork {
         self.failure = failure
     }
 
-    func commit(_ group: [PushJob], on connection: Connection, _ certainty: Certainty) async throws {
+    func commit(_ group: [PushJob], on connection: Connection, _ certainty: RetryContext) async throws {
         let moment = now()
         let sealing = try await seals(of: group, certainty)
         var batch = try await batch(group, moment, isAmongOthers: !certainty.takesHeavy)
@@ -70,10 +70,10 @@ struct PushWork: GroupWork {
             try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
             plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
         }
-        if plan.lacksRemembered || !plan.incomplete.isEmpty { throw Setback.readAgain }
+        if plan.lacksRemembered || !plan.incomplete.isEmpty { throw CommitFailure.readAgain }
         let unread = plan.heavy.isEmpty ? plan.crowded : plan.heavy
         if !unread.isEmpty {
-            if !certainty.takesHeavy { throw Setback.heavy(Set(unread.map { group[$0].lane })) }
+            if !certainty.takesHeavy { throw CommitFailure.heavy(Set(unread.map { group[$0].lane })) }
             return try await commitOneByOne(group, on: connection, certainty)
         }
         let writer = try GroupWriter(
@@ -96,7 +96,7 @@ struct PushWork: GroupWork {
     private func commitOneByOne(
         _ group: [PushJob],
         on connection: Connection,
-        _ certainty: Certainty
+        _ certainty: RetryContext
     ) async throws {
         _ = try await connection.run([.rollback])
         guard group.count > 1 else {
@@ -125,7 +125,7 @@ struct PushWork: GroupWork {
         for job in group { catalog.invalidate(job.organization.id) }
     }
 
-    private func seals(of group: [PushJob], _ certainty: Certainty) async throws -> SealTable {
+    private func seals(of group: [PushJob], _ certainty: RetryContext) async throws -> SealTable {
         var seals: [UUID: Seal] = [:]
         for id in Set(group.map(\.organization.id)) {
             let seal = try await catalog.seal(of: id)

@@ -7,7 +7,7 @@ import SyncModel
 /// It has two round trips: lock and read, then write and commit.
 struct RequestDraw {
     /// The requests that one organization asks for.
-    struct Wish {
+    struct Demand {
         let organization: UUID
         let quota: Quota
         let wanted: Int64
@@ -23,7 +23,7 @@ struct RequestDraw {
 
     /// - Parameter wishes: each organization once.
     /// - Returns: grants by organization; organizations that are no longer active are missing.
-    func draw(_ wishes: [Wish], at now: Timestamp) async throws -> [UUID: Grant] {
+    func draw(_ wishes: [Demand], at now: Timestamp) async throws -> [UUID: Grant] {
         let sorted = wishes.sorted { $0.organization < $1.organization }
         let quotas = Dictionary(uniqueKeysWithValues: sorted.map { ($0.organization, $0) })
         return try await pool.withConnection { connection in

@@ -189,9 +189,9 @@ package struct LaneHead {
     /// - Parameters:
     ///   - state: the lane at another time; nil for the lane as it was read.
     ///   - other: the head, where no mutation halts the lane or runs next.
-    package func hold(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp) -> LaneHold? {
+    package func hold(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp) -> LaneBlocker? {
         guard let lane = state ?? lane, let head = head ?? other else { return nil }
-        return LaneHold(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
+        return LaneBlocker(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
     }
 }
 

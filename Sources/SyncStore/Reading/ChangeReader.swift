@@ -23,7 +23,7 @@ package struct ChangeReader: Sendable {
         organization: Organization,
         user: UUID,
         wait: Duration = .zero,
-        room: PageRoom = .unbounded
+        room: PagePermit = .unbounded
     ) async throws(Problem) -> FeedPage {
         let request = FeedRequest(organization: organization.id, user: user, entityTypes: entityTypes, limit: limit)
         let cursor = try request.cursor(since)

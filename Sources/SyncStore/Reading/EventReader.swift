@@ -69,8 +69,8 @@ package struct EventReader: Sendable {
     /// Only changes count that the listener may see and has asked for. Nil if there is no such change.
     package func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
-            let rows = try await pool.run([FeedNews.query(interest.organization, after: cursor.feed)])[0]
-            return try FeedNews(rows)?.newest(for: interest)
+            let rows = try await pool.run([PendingFeedChanges.query(interest.organization, after: cursor.feed)])[0]
+            return try PendingFeedChanges(rows)?.newest(for: interest)
         } catch {
             throw failure.problem(error, doing: "read a feed")
         }

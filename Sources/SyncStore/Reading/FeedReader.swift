@@ -62,7 +62,7 @@ struct FeedReader: Sendable {
         after cursor: FeedCursor?,
         of interest: FeedInterest,
         wait: Duration,
-        room: PageRoom,
+        room: PagePermit,
         _ look: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> FeedPage
     ) async throws(Problem) -> FeedPage {
         try await room.enter()

@@ -30,7 +30,7 @@ extension MutationReader {
                 try await pause(watch, until: deadline)
             }
             if readsHold {
-                answer.hold = await HoldReader(pool: pool, now: now).hold(of: lane)
+                answer.hold = await LaneBlockerReader(pool: pool, now: now).hold(of: lane)
             }
             return try await withMappings(answer, lane)
         }

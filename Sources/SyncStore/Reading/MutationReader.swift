@@ -14,7 +14,7 @@ package struct MutationReader: Sendable {
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
-    let stuckMutations: StuckMutations
+    let stuckMutations: FailureSearcher
     let notifier: ChangeNotifier
     let failure: StoreFailure
 
@@ -28,7 +28,7 @@ package struct MutationReader: Sendable {
         organization: Organization,
         user: UUID,
         wait: Duration,
-        room: PageRoom = .unbounded
+        room: PagePermit = .unbounded
     ) async throws(Problem) -> MutationDetail? {
         let deadline = ContinuousClock.now + wait
         let lane = LaneKey(organization: organization.id, user: user)

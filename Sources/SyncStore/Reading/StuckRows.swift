@@ -89,7 +89,7 @@ package enum StuckRows {
     package static let filter = ["statuses", "entity_type", "error_code", "error_status"]
 }
 
-extension StuckFilter {
+extension FailureFilter {
     /// Whether it leaves some groups out.
     ///
     /// Matches may then be far from the next in time.
@@ -100,7 +100,7 @@ extension StuckFilter {
 
 extension Parameters {
     /// The parameters of ``StuckRows/match(_:)``.
-    package mutating func add(groupsOf filter: StuckFilter) {
+    package mutating func add(groupsOf filter: FailureFilter) {
         add(filter.statuses.map(\.rawValue))
         add(filter.entityType)
         add(filter.errorCode)

@@ -9,14 +9,14 @@ final class MutationRow {
     private let new: NewMutation
     private let changePosition: Int64
     private let traceparent: String?
-    var dependencies = JaggedArray.Bounds()
-    var blockers = JaggedArray.Bounds()
-    var references = JaggedArray.Bounds()
+    var dependencies = FlattenedLists.Bounds()
+    var blockers = FlattenedLists.Bounds()
+    var references = FlattenedLists.Bounds()
     // members that may be sealed
     private var payload, headers: ArraySlice<UInt8>?
     private var error: [UInt8]?
     private var lastError: String?
-    private let stuck: StuckMark?
+    private let stuck: FailureClass?
 
     init(_ lane: LaneKey, _ new: NewMutation, changePosition: Int64, traceparent: String?) {
         self.lane = lane
@@ -27,7 +27,7 @@ final class MutationRow {
         headers = new.mutation.headers?.raw
         error = new.record.error
         lastError = new.record.lastError
-        stuck = StuckMark(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
+        stuck = FailureClass(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
     }
 
     /// Columns with values for a mutation that takes effect at once.

@@ -28,7 +28,7 @@ package enum UpstreamSettingsRow {
         return settings
     }
 
-    private static func headers(_ stored: [UInt8], _ seal: Seal) throws -> [ExactText: String] {
+    private static func headers(_ stored: [UInt8], _ seal: Seal) throws -> [ByteExactString: String] {
         let opened = try seal.open(json: stored, as: .upstream(.headers)) ?? []
         return UpstreamSettings.headers(stored: try JSONTree(parsing: opened).root)
     }

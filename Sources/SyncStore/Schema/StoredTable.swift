@@ -127,12 +127,13 @@ extension StoredTable {
     package enum Erase: Sendable {
         /// Deletes the user's rows in batches, under the lane's lock.
         case delete
-        /// Deletes them in the same way, and keeps hashes of an id and of a fingerprint, so that repeats are recognized.
+        /// Deletes them in the same way, and keeps hashes of an id and of a fingerprint, so that repeats are
+        /// recognized.
         case deleteKeeping(hashOf: String, fingerprint: String? = nil)
         /// Runs this statement in batches, under the lane's lock.
         ///
-        /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows, or a row
-        ///   of hashes (`hash`, `known_hash`) for each if `keep` stores them.
+        /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows, or a
+        ///   row of hashes (`hash`, `known_hash`) for each if `keep` stores them.
         case batches(Statement, keep: Statement? = nil)
         /// Runs this statement in the same way, before all tables without it: it reads their rows.
         case first(Statement)
@@ -140,7 +141,7 @@ extension StoredTable {
         case withLane
         /// Deletes the rows that a walk over the table finds. Parameters: `organization`, the two columns of the key as
         /// texts (`first_keys`, `second_keys`), `users`.
-        case walk(NamingWalk, delete: Statement)
+        case walk(NamingScan, delete: Statement)
         /// Runs these statements in the erasure's last transaction. Parameters: `organization`, `users`.
         case last([Statement])
         /// Is a step of the erasure itself.

@@ -7,7 +7,7 @@ final class MasterKeyCheck: Sendable {
     /// How long a result is valid: a look reads every organization's data key.
     private static let interval: Duration = .seconds(60)
 
-    private struct Look {
+    private struct Inspection {
         let at: ContinuousClock.Instant
         let missing: [String]
         let anyKnown: Bool
@@ -16,7 +16,7 @@ final class MasterKeyCheck: Sendable {
     private let pool: Pool
     private let cluster: Cluster
     private let masterKeys: MasterKeys?
-    private let last = Mutex<Look?>(nil)
+    private let last = Mutex<Inspection?>(nil)
 
     init(pool: Pool, cluster: Cluster, masterKeys: MasterKeys?) {
         self.pool = pool
@@ -47,11 +47,11 @@ final class MasterKeyCheck: Sendable {
                 || !cluster.servers.silent.isEmpty)
         {
             // one server of a cluster is unavailable, or hangs: the organizations of the others are served
-            let seen = Look(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
+            let seen = Inspection(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
             last.withLock { $0 = seen }
             return (seen.missing, seen.anyKnown)
         }
-        last.withLock { $0 = Look(at: .now, missing: found.missing, anyKnown: found.isAnyKnown) }
+        last.withLock { $0 = Inspection(at: .now, missing: found.missing, anyKnown: found.isAnyKnown) }
         return (found.missing, found.isAnyKnown)
     }
 

@@ -4,14 +4,14 @@ import SyncModel
 /// A mutation whose dependencies changed.
 final class ReleaseRow: Sendable {
     private let release: MutationRelease
-    let blockers: JaggedArray.Bounds
+    let blockers: FlattenedLists.Bounds
     /// The problem, where the mutation fails by it.
     private let problem: Problem?
     /// In stored form.
     private let error: [UInt8]?
     private let lastError: String?
 
-    init(_ release: MutationRelease, blockers: JaggedArray.Bounds, _ seal: LaneSeal) throws(SealError) {
+    init(_ release: MutationRelease, blockers: FlattenedLists.Bounds, _ seal: LaneSeal) throws(SealError) {
         self.release = release
         self.blockers = blockers
         problem = release.status == .failed && release.node.status != .failed ? release.problem : nil

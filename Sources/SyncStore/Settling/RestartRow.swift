@@ -4,14 +4,14 @@ import SyncModel
 /// A mutation that runs again. Classes: they are read column by column, and never copied.
 final class RestartRow: Sendable {
     private let restart: MutationRestart
-    let blockers, references: JaggedArray.Bounds
+    let blockers, references: FlattenedLists.Bounds
     /// In stored form.
     private let payload, sentPayload: [UInt8]?
 
     init(
         _ restart: MutationRestart,
-        blockers: JaggedArray.Bounds,
-        references: JaggedArray.Bounds,
+        blockers: FlattenedLists.Bounds,
+        references: FlattenedLists.Bounds,
         _ seal: LaneSeal
     ) throws(SealError) {
         self.restart = restart

@@ -17,7 +17,7 @@ package struct SettleReader {
     ///   - hasContents: whether to read payloads, answers and errors.
     package func begin(
         _ ids: [UUID],
-        _ screen: (any SettlementScreen)?,
+        _ screen: (any SettlementGuard)?,
         hasContents: Bool = true,
         type: (String) -> EntityType
     ) async throws -> (lane: LaneState, subjects: [SettleSubject])? {

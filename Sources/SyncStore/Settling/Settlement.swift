@@ -21,7 +21,7 @@ package struct Settlement: Sendable {
     /// For all statements of a write together; the server's own time-out is for each.
     package let writeTimeout: Duration
     /// For an operation: selects the found mutations that are still meant.
-    package var screen: (any SettlementScreen)?
+    package var screen: (any SettlementGuard)?
 
     /// Makes a failed or conflicting mutation pending again.
     ///

@@ -44,7 +44,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
     package let places: Places
     let pace: WorkerPace
     private let logger: Logger
-    let bell = Doorbell()
+    let bell = CoalescedSignal()
     /// Whether an item waits for a place.
     private let isFull = Atomic(false)
     private let isDraining = Atomic(false)

@@ -6,11 +6,11 @@ struct IssuerEntry: Sendable {
     /// Keys that the operator configured.
     let given: [TokenKey]
     /// Keys that the issuer publishes; nil where it publishes none.
-    let remote: RemoteKeys?
+    let remote: JWKSCache?
     /// The keys of both kinds.
     private(set) var keys: TokenKeySet
 
-    init(_ issuer: TrustedIssuer, rules: TokenRules, given: [TokenKey], remote: RemoteKeys?) {
+    init(_ issuer: TrustedIssuer, rules: TokenRules, given: [TokenKey], remote: JWKSCache?) {
         self.issuer = issuer
         self.rules = rules
         self.given = given

@@ -6,7 +6,7 @@ import SyncModel
 /// key verifies a token that names another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
-    private let byName: [ExactText: Int]
+    private let byName: [ByteExactString: Int]
     /// The issuer for tokens that name none of the others.
     private let fallback: Int?
 
@@ -16,7 +16,7 @@ struct IssuerTable: Sendable {
             throw TokenConfigurationError("No JWT key is configured: set a secret or a file of public keys.")
         }
         self.entries = entries
-        var byName: [ExactText: Int] = [:]
+        var byName: [ByteExactString: Int] = [:]
         var fallback: Int?
         for (index, entry) in entries.enumerated() {
             if let name = entry.rules.issuer {
@@ -42,42 +42,42 @@ struct IssuerTable: Sendable {
         if entries.count == 1 { return (entries[0], nil) }
         let payload = try TokenPayload(text.payload)
         let name = try payload.text("iss")
-        if let index = name.flatMap({ byName[ExactText($0)] }) ?? fallback { return (entries[index], payload) }
+        if let index = name.flatMap({ byName[ByteExactString($0)] }) ?? fallback { return (entries[index], payload) }
         throw name == nil ? .missingClaim("iss") : .wrongIssuer
     }
 
     /// The issuer of a name; with nil, the one without.
-    func issuer(named name: ExactText?) -> IssuerEntry? {
+    func issuer(named name: ByteExactString?) -> IssuerEntry? {
         (name.map { byName[$0] } ?? fallback).map { entries[$0] }
     }
 
-    mutating func takeKeys(of remote: RemoteKeys) {
+    mutating func takeKeys(of remote: JWKSCache) {
         for index in entries.indices where entries[index].remote === remote { entries[index].takeRemoteKeys() }
     }
 
     /// The issuers of a configuration, with their configured keys.
     ///
-    /// Published keys come from ``RemoteKeys`` by URL, and known ones are kept.
+    /// Published keys come from ``JWKSCache`` by URL, and known ones are kept.
     ///
     /// - Throws: ``TokenConfigurationError``.
     static func table(
         _ configuration: TokenConfiguration,
-        known: [ExactText: RemoteKeys],
+        known: [ByteExactString: JWKSCache],
         wake: AsyncStream<Void>.Continuation
-    ) async throws -> (IssuerTable, [ExactText: RemoteKeys]) {
+    ) async throws -> (IssuerTable, [ByteExactString: JWKSCache]) {
         var entries: [IssuerEntry] = []
-        var remotes: [ExactText: RemoteKeys] = [:]
+        var remotes: [ByteExactString: JWKSCache] = [:]
         for issuer in configuration.issuers {
             let given = try await TokenKeySet.keys(secret: issuer.secret, sources: issuer.keys)
             guard !given.isEmpty || issuer.jwksURL != nil else {
                 throw TokenConfigurationError("The JWT issuer \(issuer.issuer?.string ?? "without a name") has no key.")
             }
-            var remote: RemoteKeys?
+            var remote: JWKSCache?
             if let url = issuer.jwksURL {
                 if let problem = KeySetURL.problem(url) {
                     throw TokenConfigurationError("The URL of a key set \(problem).")
                 }
-                remote = remotes[url] ?? known[url] ?? RemoteKeys(url: url) { wake.yield() }
+                remote = remotes[url] ?? known[url] ?? JWKSCache(url: url) { wake.yield() }
                 remotes[url] = remote
             }
             let rules = try TokenRules(issuer, leewaySeconds: configuration.leewaySeconds)

@@ -23,9 +23,9 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// The `iss` of its tokens.
     ///
     /// With nil, it issues the tokens without one and those whose `iss` is no other issuer's.
-    package var issuer: ExactText?
+    package var issuer: ByteExactString?
     /// The required value or element of `aud`; nil accepts any value, or its absence.
-    package var audience: ExactText?
+    package var audience: ByteExactString?
     /// The claim that must be, or contain, the audience.
     package var audienceClaim = ClaimPlace(named: "aud")
     /// The places of user and organization.
@@ -34,7 +34,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     ///
     /// Nil, as a rule: its own name. Two issuers with the same namespace name the same users, as a provider's two
     /// domains do.
-    package var namespace: ExactText?
+    package var namespace: ByteExactString?
     package var organizations: Organizations
     /// The secret of its HS256 tokens, at least 16 bytes; nil: HS256 is not used.
     package var secret: [UInt8]?
@@ -46,7 +46,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// The name under which its users and organizations' names are remembered.
     ///
     /// Empty for the issuer without a name.
-    package var rememberedAs: ExactText { namespace ?? issuer ?? "" }
+    package var rememberedAs: ByteExactString { namespace ?? issuer ?? "" }
 
     /// Whether any key could verify its tokens.
     var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
@@ -62,10 +62,10 @@ package struct TrustedIssuer: Sendable, Equatable {
         keys: [TokenKeySource] = [],
         jwksURL: String? = nil
     ) {
-        self.issuer = issuer.map { ExactText($0) }
-        self.audience = audience.map { ExactText($0) }
+        self.issuer = issuer.map { ByteExactString($0) }
+        self.audience = audience.map { ByteExactString($0) }
         self.places = places
-        self.namespace = namespace.map { ExactText($0) }
+        self.namespace = namespace.map { ByteExactString($0) }
         self.organizations = organizations
         self.secret = secret
         self.keys = keys

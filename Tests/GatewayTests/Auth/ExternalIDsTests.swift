@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test func `names invalid external ids by pointer and changes nothing`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (long, longIssuer) = (String(repeating: "é", count: 128), String(repeating: "x", count: 1_001))
         let many = Self.body((0...100).map { ("i", "n\($0)") })
         let cases: [(String, [String])] = [
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test func `the command adds, removes and lists external ids`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (mine, other) = (scene.ada.organization.lowercased, scene.eve.organization.lowercased)
         var environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
         func run(_ words: String...) async throws -> (status: Int32, output: String, complaint: String) {

@@ -11,20 +11,21 @@ import Tokens
 /// The keys that an identity provider publishes: their discovery, rotation, and an unreachable provider.
 @Suite(.timeLimit(.minutes(10))) struct FetchedKeysTests {
     /// A gateway with a provider and two tenants. Ada and Bob belong to the `first`.
-    private static func scene(_ provider: KeyProvider) async throws -> Scene {
+    private static func scene(_ provider: KeyProvider) async throws -> TwoTenantFixture {
         var tokens = LiveGateway.tokens
         tokens.own.jwksURL = provider.url
-        return try await Scene(tokens: tokens)
+        return try await TwoTenantFixture(tokens: tokens)
     }
 
-    private static func status(_ scene: Scene, _ key: IdentityKey, user: UUID = UUID()) async throws -> Reply {
+    private static func status(_ scene: TwoTenantFixture, _ key: IdentityKey, user: UUID = UUID()) async throws -> Reply
+    {
         let expires = scene.gateway.clock.now.seconds + 1_000_000
         let token = try key.token(organization: scene.ada.organization, user: user, expires: expires)
         return try await send(.GET, scene.gateway.address + "/v1/changes", token: token)
     }
 
     /// Polls until the keys are cached, because the gateway fetches them asynchronously.
-    private static func expectAccepted(_ scene: Scene, _ key: IdentityKey) async throws {
+    private static func expectAccepted(_ scene: TwoTenantFixture, _ key: IdentityKey) async throws {
         try await waitUntil("the keys are cached") {
             let reply = try await status(scene, key)
             #expect([200, 401, 503].contains(reply.status))

@@ -13,7 +13,7 @@ import Tokens
     private static let (north, south) = ("https://north.example", "https://south.example")
 
     /// Ada's and Bob's organization is the north's, Eve's the south's. The ids are fixed before the gateway starts.
-    private struct Stage {
+    private struct Fixture {
         let northKey = IdentityKey("k")
         let southKey = IdentityKey("k")
         let southSecret = Array("the secret of the east, of some length".utf8)
@@ -74,7 +74,7 @@ import Tokens
     }
 
     @Test func `the key, the issuer and the organization must belong together`() async throws {
-        let stage = try await Stage()
+        let stage = try await Fixture()
         let nobodys = UUID()
         var unknown: [String] = []
         for (key, owner) in [(stage.northKey, Self.north), (stage.southKey, Self.south)] {
@@ -105,7 +105,7 @@ import Tokens
     }
 
     @Test func `a secret is valid only for its issuer and a public key is not a secret`() async throws {
-        let stage = try await Stage()
+        let stage = try await Fixture()
         for tenant in [stage.tenants.north, stage.tenants.south] {
             for issuer in [Self.north, Self.south, nil] {
                 for secret in [
@@ -131,7 +131,7 @@ import Tokens
     }
 
     @Test func `another issuer's outage does not affect the first`() async throws {
-        let stage = try await Stage()
+        let stage = try await Fixture()
         try await stage.provider.end()
         stage.gateway.clock.advance(seconds: 599)
         let north = try stage.token(stage.northKey, Self.north, stage.tenants.north)

@@ -33,7 +33,7 @@ import Tokens
             _ claim: String,
             _ other: String
         ) -> Expected {
-            Expected(.subject(ExactText(text)), organizations, claim, other)
+            Expected(.subject(ByteExactString(text)), organizations, claim, other)
         }
 
         static func id(_ text: String, _ organizations: [String], _ claim: String, _ other: String) -> Expected {
@@ -102,7 +102,7 @@ import Tokens
         let token = try recipe.token(key, at: now.seconds)
         let claims = try verifier.verify(token[...], now: now)
         #expect(claims.user == expected.user)
-        #expect(claims.organization == .names(expected.organizations.map { ExactText($0) }))
+        #expect(claims.organization == .names(expected.organizations.map { ByteExactString($0) }))
         #expect(claims.namespace.string == recipe.settings["SLUICE_JWT_ISSUER"])
         // of another issuer, for another audience, without a user
         let issuer = try #require(recipe.settings["SLUICE_JWT_ISSUER"])

@@ -16,7 +16,7 @@ import Tokens
 
     /// Expects a rejection with a challenge that names the error, and no change.
     private static func expectRefused(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ authorization: String?,
         _ error: String?,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -65,7 +65,7 @@ import Tokens
         return signed + "." + base64(Data(code))
     }
 
-    private static func claims(_ scene: Scene, _ changes: [String: String?] = [:]) -> String {
+    private static func claims(_ scene: TwoTenantFixture, _ changes: [String: String?] = [:]) -> String {
         let now = scene.gateway.clock.now.seconds
         let all: [String: String?] = [
             "sub": scene.ada.user.quoted, "org": scene.ada.organization.quoted, "exp": "\(now + 60)",
@@ -76,14 +76,14 @@ import Tokens
     }
 
     @Test func `without a token the challenge contains no error`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let tables = try await scene.tables()
         try await Self.expectRefused(scene, nil, nil)
         #expect(try await scene.tables() == tables)
     }
 
     @Test func `a malformed authorization header is an invalid request`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let tables = try await scene.tables()
         for value in ["Bearer", "Bearer ", "Basic YTpi", scene.ada.token, "Bearer a b", "Bearer \"x\"", "Bearer a,b"] {
             try await Self.expectRefused(scene, value, "invalid_request")
@@ -92,7 +92,7 @@ import Tokens
     }
 
     @Test func `a malformed token or one with another signature is invalid`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let good = Self.claims(scene)
         let parts = scene.ada.token.split(separator: ".").map(String.init)
         let forged = [
@@ -118,7 +118,7 @@ import Tokens
     }
 
     @Test func `missing or malformed claims make a token invalid`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let now = scene.gateway.clock.now.seconds
         let changes: [[String: String?]] = [
             ["exp": nil], ["exp": "null"], ["exp": #""\#(now + 60)""#], ["exp": "1e300"], ["exp": "-1"],
@@ -146,7 +146,7 @@ import Tokens
     }
 
     @Test func `a cached token still expires`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let token = try await scene.gateway.token(
             organization: scene.ada.organization,
             user: scene.ada.user,
@@ -162,7 +162,7 @@ import Tokens
     }
 
     @Test func `rejects a token that is too long without parsing it`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let long = #""\#(String(repeating: "x", count: 6_000))""#
         let token = Self.token(Self.claims(scene, ["extra": long]))
         #expect(token.utf8.count > TokenVerifier.maximumTokenBytes)
@@ -176,7 +176,7 @@ import Tokens
         tokens.own.issuer = "https://id.example"
         tokens.own.audience = "sluice"
         tokens.own.places.user = ClaimPlace(named: "uid")
-        let scene = try await Scene(tokens: tokens)
+        let scene = try await TwoTenantFixture(tokens: tokens)
         #expect(try await scene.ada.get("/v1/mutations").status == 200)
         let right: [String: String?] = [
             "iss": #""https://id.example""#, "aud": #"["other","sluice"]"#, "uid": scene.ada.user.quoted,

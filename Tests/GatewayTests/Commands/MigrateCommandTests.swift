@@ -8,7 +8,7 @@ import Testing
 
 /// `sluice migrate` and `sluice organizations`: an operator's commands on a database.
 @Suite(.timeLimit(.minutes(10))) struct MigrateCommandTests {
-    private struct Scene {
+    private struct Fixture {
         let database: TestDatabase
 
         init(isMigrated: Bool) async throws {
@@ -45,7 +45,7 @@ import Testing
         """
 
     @Test func `migrates an empty database once`() async throws {
-        let scene = try await Scene(isMigrated: false)
+        let scene = try await Fixture(isMigrated: false)
         let dry = try await scene.sluice("migrate", "--dry-run")
         #expect(dry.status == 0)
         #expect(dry.output == Self.names.map { "would apply \($0)\n" }.joined())
@@ -75,7 +75,7 @@ import Testing
     /// A database with another encoding, and one of another program: rejected before any change.
     @Test(.onOneServer("is about one"), arguments: ["LATIN1", "SQL_ASCII"])
     func `rejects a database whose encoding cannot store every text`(encoding: String) async throws {
-        let scene = try await Scene(isMigrated: false)
+        let scene = try await Fixture(isMigrated: false)
         let name = "encoding_\(UInt32.random(in: 0...(.max)))"
         let script = "CREATE DATABASE \(name) ENCODING '\(encoding)' LOCALE 'C' TEMPLATE template0"
         try await scene.execute(script)
@@ -97,7 +97,7 @@ import Testing
         ("CREATE TABLE schema_migrations (version bigint)", "schema_migrations"),
     ])
     func `rejects a database of another program without changes`(script: String, name: String) async throws {
-        let scene = try await Scene(isMigrated: false)
+        let scene = try await Fixture(isMigrated: false)
         try await scene.execute(script)
         let count = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
         let before = try await scene.number(count)
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(.onOneServer("has roles of one")) func `names the privilege missing to create tables`() async throws {
-        let scene = try await Scene(isMigrated: false)
+        let scene = try await Fixture(isMigrated: false)
         let role = "guest_\(UInt32.random(in: 0...(.max)))"
         try await scene.execute("CREATE ROLE \(role) LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
         let environment = ["SLUICE_DATABASE_URL": scene.database.uri(user: role)]
@@ -124,13 +124,13 @@ import Testing
     }
 
     @Test func `accepts tables of another program whose names differ from the gateway's`() async throws {
-        let scene = try await Scene(isMigrated: false)
+        let scene = try await Fixture(isMigrated: false)
         try await scene.execute("CREATE TABLE spatial_ref_sys (id int)")
         #expect(try await scene.sluice("migrate", "--partitions", "2").status == 0)
     }
 
     @Test func `an empty list of users contains the reason`() async throws {
-        let scene = try await Scene(isMigrated: true)
+        let scene = try await Fixture(isMigrated: true)
         let made = try await scene.sluice("organizations", "create", "Acme")
         let id = made.output.trimmingCharacters(in: .newlines)
         let list = try await scene.sluice("users", "list", "--organization", id)
@@ -149,7 +149,7 @@ import Testing
     }
 
     @Test func `concurrent migrations take turns`() async throws {
-        let scene = try await Scene(isMigrated: false)
+        let scene = try await Fixture(isMigrated: false)
         async let first = scene.sluice("migrate", "--partitions", "2")
         async let second = scene.sluice("migrate", "--partitions", "2")
         async let third = scene.sluice("migrate", "--partitions", "2")
@@ -163,7 +163,7 @@ import Testing
     }
 
     @Test func `leaves a newer schema unchanged and serves it`() async throws {
-        let scene = try await Scene(isMigrated: true)
+        let scene = try await Fixture(isMigrated: true)
         try await scene.execute("INSERT INTO schema_migrations (name, checksum) VALUES ('9000_future', 'x')")
         let result = try await scene.sluice("migrate")
         #expect(result.status == 0)
@@ -180,7 +180,7 @@ import Testing
         ),
     ])
     func `migrate and serve reject an inconsistent schema`(script: String, reason: String) async throws {
-        let scene = try await Scene(isMigrated: true)
+        let scene = try await Fixture(isMigrated: true)
         try await scene.execute(script)
         let result = try await scene.sluice("migrate")
         #expect(result.status == 1)
@@ -194,7 +194,7 @@ import Testing
     /// Nothing is changed before the check for a cluster.
     @Test(.onOneServer("is about one")) func `rejects plain PostgreSQL as a cluster`() async throws {
         for isMigrated in [false, true] {
-            let scene = try await Scene(isMigrated: isMigrated)
+            let scene = try await Fixture(isMigrated: isMigrated)
             let result = try await scene.sluice("migrate", "--citus", "--shards", "4")
             #expect(result.status == 1)
             let refusal = "sluice: this database is no Citus coordinator: "
@@ -211,7 +211,7 @@ import Testing
 
     /// A table of another program has the name of one of the gateway's: the message names it, and nothing is changed.
     @Test func `rejects a database with another program's tables and leaves it unchanged`() async throws {
-        let scene = try await Scene(isMigrated: false)
+        let scene = try await Fixture(isMigrated: false)
         try await scene.execute("CREATE TABLE users (name text)")
         let result = try await scene.sluice("migrate")
         #expect(result.status == 1)
@@ -223,7 +223,7 @@ import Testing
     // MARK: - Organizations
 
     @Test func `creates, lists, suspends, activates and purges an organization`() async throws {
-        let scene = try await Scene(isMigrated: true)
+        let scene = try await Fixture(isMigrated: true)
         let none = try await scene.sluice("organizations", "list")
         #expect(none.status == 0)
         #expect(none.output == "")
@@ -284,7 +284,7 @@ import Testing
 
     @Test(arguments: [["suspend"], ["activate"], ["purge"], ["purge", "--yes"]])
     func `names an unknown organization`(arguments: [String]) async throws {
-        let scene = try await Scene(isMigrated: true)
+        let scene = try await Fixture(isMigrated: true)
         let id = UUID().lowercased
         let result = try await Program.run(
             ["organizations"] + arguments + [id],
@@ -297,7 +297,7 @@ import Testing
 
     /// Running the command twice by mistake must not create two tenants.
     @Test func `a second organization with the same name requires confirmation`() async throws {
-        let scene = try await Scene(isMigrated: true)
+        let scene = try await Fixture(isMigrated: true)
         let first = try await scene.sluice("organizations", "create", "Acme Ltd")
         let again = try await scene.sluice("organizations", "create", "Acme Ltd")
         #expect(again.status == 1 && again.output == "")
@@ -308,7 +308,7 @@ import Testing
     }
 
     @Test func `rejects an invalid organization name`() async throws {
-        let scene = try await Scene(isMigrated: true)
+        let scene = try await Fixture(isMigrated: true)
         for name in ["", String(repeating: "x", count: 201)] {
             let result = try await scene.sluice("organizations", "create", name)
             #expect(result.status == 1)
@@ -318,7 +318,7 @@ import Testing
     }
 
     @Test func `distinguishes an unmigrated database from an empty list`() async throws {
-        let scene = try await Scene(isMigrated: false)
+        let scene = try await Fixture(isMigrated: false)
         let result = try await scene.sluice("organizations", "list")
         #expect(result.status == 1)
         #expect(result.complaint == "sluice: the database is empty: run sluice migrate\n")

@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func `registers a new device and updates a known one`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let made = scene.gateway.clock.now
         let first = try await Self.register(scene.ada)
         #expect(first.status == 201)
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func `a device that pushed is registered`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create()])
         let made = scene.gateway.clock.now
         scene.gateway.clock.advance(seconds: 5)
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func `a registration appears in the backlog`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await Self.register(scene.ada).status == 201)
         let backlog = try await scene.ada.get("/v1/backlog").json
         #expect(backlog?.value(at: "/devices/0/device_id")?.string == scene.ada.device.lowercased)
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test func `users and tenants may use the same device id`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let id = scene.ada.device
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
         _ = try await scene.ada.push([scene.ada.create()])
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `answers 404 for an invalid device id`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.whileNothingChanges {
             for device in ["x", "1", "%00", UUID().lowercased + "0", UUID().lowercased.filter { $0 != "-" }] {
                 expectProblem(try await Self.register(scene.ada, device), .notFound, errors: [])
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test func `names the invalid members of a registration`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let cases: [(String, ProblemCode, [String])] = [
             ("{", .invalidJSON, []), ("{}x", .invalidJSON, []),
             ("[]", .invalidRequest, [" member_type"]), ("null", .invalidRequest, [" member_type"]),
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func `rejects new devices above a thousand`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await Self.register(scene.ada).status == 201)
         try await scene.execute(
             """
@@ -147,7 +147,7 @@ import Testing
     }
 
     @Test func `with explicit provisioning only provisioned users can register`() async throws {
-        let scene = try await Scene(#"{"provisioning":"explicit"}"#)
+        let scene = try await TwoTenantFixture(#"{"provisioning":"explicit"}"#)
         let tables = try await scene.tables()
         expectProblem(try await Self.register(scene.ada), .userUnknown, errors: [])
         #expect(try await scene.tables() == tables)
@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test func `a suspended organization registers no devices`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#)
         let tables = try await scene.tables()
         expectProblem(try await Self.register(scene.ada), .organizationSuspended, errors: [])
@@ -167,7 +167,7 @@ import Testing
     }
 
     @Test func `a purge leaves no rows of concurrent registrations`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for place in 0..<40 {
                 let worker = place % 2 == 0 ? scene.ada : scene.bob

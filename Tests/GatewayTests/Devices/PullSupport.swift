@@ -50,7 +50,7 @@ extension Reply {
     var counters: String? { json?["next_local_ids"]?.text }
 }
 
-extension Scene {
+extension TwoTenantFixture {
     /// Registers an entity type in Ada's organization.
     func type(_ name: String, _ body: String = #"{"id_space":"device"}"#, of worker: SyncWorker? = nil) async throws {
         let organization = (worker ?? ada).organization.lowercased

@@ -8,8 +8,8 @@ import Testing
 
 /// `POST /v1/devices/{device_id}/pull`
 @Suite struct PullTests {
-    private static func scene(_ types: String...) async throws -> Scene {
-        let scene = try await Scene()
+    private static func scene(_ types: String...) async throws -> TwoTenantFixture {
+        let scene = try await TwoTenantFixture()
         for type in types { try await scene.type(type) }
         return scene
     }
@@ -436,7 +436,7 @@ import Testing
     }
 
     @Test func `translates sealed documents as well`() async throws {
-        let scene = try await Scene(masterKeys: TestKeys.first)
+        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
         try await scene.type("folder")
         try await scene.type("note", #"{"relations":{"folder":"folder"}}"#)
         let pushed = try await scene.ada.push([scene.ada.create("note", #"{"folder":"F","text":"secret"}"#)])

@@ -149,7 +149,7 @@ import Tokens
     }
 
     @Test func `a client generated from the document works`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await Contract.run(
             "client.py",
             ["--public", scene.gateway.address],
@@ -158,7 +158,7 @@ import Tokens
     }
 
     @Test func `pushes validate every member of an entry like its schema`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await Contract.run(
             "entries.py",
             [Contract.path, "--public", scene.gateway.address],

@@ -10,7 +10,7 @@ import Testing
 /// `GET /v1/events`
 @Suite struct EventsTests {
     @Test func `a push's outcomes are sent to its user and other users get only a hint to pull`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (ada, _) = try await scene.ada.listen()
         let (bob, _) = try await scene.bob.listen()
         let (eve, _) = try await scene.eve.listen()
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `entities visible only to their owner cause no hint to others`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let (ada, _) = try await scene.ada.listen()
         let (bob, _) = try await scene.bob.listen()
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func `a stream resumes after any event`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (live, start) = try await scene.ada.listen()
         let locals = (0..<3).map { _ in UUID() }
         _ = try await scene.ada.push(locals.map { scene.ada.create(local: $0) })
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func `a push of many mutations results in all events in order`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (_, start) = try await scene.ada.listen()
         let drafts = (0..<300).map { _ in scene.ada.create() }
         _ = try await scene.ada.push(drafts)
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func `conflicts and settlements are events`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let server = try #require(
             try await scene.ada.push([scene.ada.create()]).results.first?["server_id"]?.string
         )
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func `upstream failures and exhausted attempts are events`() async throws {
-        let scene = try await Scene(forwards: true)
+        let scene = try await TwoTenantFixture(forwards: true)
         let server = try await HTTPBinServer.shared()
         let upstream = #"{"base_url":"\#(server.baseURL)"}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
@@ -139,7 +139,7 @@ import Testing
     }
 
     @Test func `keep-alives keep a stream open beyond the idle time-out`() async throws {
-        let scene = try await Scene {
+        let scene = try await TwoTenantFixture {
             $0.keepAlive = .milliseconds(100)
             $0.idleTimeout = .milliseconds(500)
         }
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test func `a stream ends with its token, its lifetime or its organization`() async throws {
-        let scene = try await Scene { $0.keepAlive = .milliseconds(50) }
+        let scene = try await TwoTenantFixture { $0.keepAlive = .milliseconds(50) }
         let short = try await scene.gateway.token(
             organization: scene.ada.organization,
             user: scene.ada.user,
@@ -167,7 +167,7 @@ import Testing
         #expect(try await ada.next() == nil)
         #expect(try await eve.nextFrame()?.comment == "keep-alive")
 
-        let brief = try await Scene { $0.maximumStream = .milliseconds(100) }
+        let brief = try await TwoTenantFixture { $0.maximumStream = .milliseconds(100) }
         let (bob, _) = try await brief.bob.listen()
         #expect(try await bob.next() == nil)
         let ends = try await brief.metrics().filter {
@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test func `a deprovisioned user's stream ends`() async throws {
-        let scene = try await Scene(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(50) }
+        let scene = try await TwoTenantFixture(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(50) }
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         #expect(try await scene.ada.get("/v1/events").code == "user_unknown")
         #expect(try await scene.operate(.PUT, user).status == 201)
@@ -199,7 +199,7 @@ import Testing
 
     /// Ada's conflicts, each with a large document, exceed the buffers of both ends. She does not read.
     private static func fill(
-        _ scene: Scene
+        _ scene: TwoTenantFixture
     ) async throws -> (connection: RawConnection, start: String, drafts: [Draft]) {
         let document = #"{"t":"\#(String(repeating: "x", count: 150_000))"}"#
         var servers: [String] = []
@@ -223,7 +223,7 @@ import Testing
     }
 
     @Test func `a client that does not read is disconnected and can resume`() async throws {
-        let scene = try await Scene(#"{"on_conflict":"continue"}"#) { $0.writeTimeout = .seconds(5) }
+        let scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#) { $0.writeTimeout = .seconds(5) }
         let (slow, start, drafts) = try await Self.fill(scene)
         try await scene.reaches(#"sluice_event_streams_ended_total{reason="slow"} 1"#)
         #expect(try await scene.metrics().contains("sluice_event_stream_held_bytes 0"))
@@ -234,7 +234,7 @@ import Testing
     }
 
     @Test func `a stream above the shared memory limit waits until slow ones are disconnected`() async throws {
-        let scene = try await Scene(#"{"on_conflict":"continue"}"#) {
+        let scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#) {
             $0.heldEventBytes = 100_000
             $0.writeTimeout = .seconds(5)
         }
@@ -246,7 +246,7 @@ import Testing
     }
 
     @Test func `a user's oldest stream ends when the limit is exceeded`() async throws {
-        let scene = try await Scene { $0.listenersPerUser = 2 }
+        let scene = try await TwoTenantFixture { $0.listenersPerUser = 2 }
         let (first, _) = try await scene.ada.listen()
         let (second, _) = try await scene.ada.listen()
         let (bob, _) = try await scene.bob.listen()
@@ -260,7 +260,7 @@ import Testing
     }
 
     @Test func `a deprovisioned user's stream ends even under a continuous load of events`() async throws {
-        let scene = try await Scene(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(200) }
+        let scene = try await TwoTenantFixture(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(200) }
         for worker in [scene.ada, scene.bob] {
             let user = scene.admin + "/users/\(worker.user.lowercased)"
             #expect(try await scene.operate(.PUT, user).status == 201)
@@ -276,7 +276,7 @@ import Testing
     // MARK: - Refusals
 
     @Test func `rejects an event id that is not of this stream`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (_, start) = try await scene.ada.listen()
         let epoch = start.split(separator: "-")[1]
         for id in [
@@ -306,7 +306,7 @@ import Testing
     }
 
     @Test func `a cursor is invalid for another user`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (_, start) = try await scene.ada.listen()
         _ = try await scene.ada.push([scene.ada.create()])
         let (ada, _) = try await scene.ada.listen(after: start)
@@ -324,7 +324,7 @@ import Testing
     }
 
     @Test func `streams of a restored or purged organization end permanently`() async throws {
-        let scene = try await Scene { $0.keepAlive = .milliseconds(50) }
+        let scene = try await TwoTenantFixture { $0.keepAlive = .milliseconds(50) }
         let (ada, start) = try await scene.ada.listen()
         try await scene.execute(
             "UPDATE feeds SET epoch = epoch + 1 WHERE organization_id = '\(scene.ada.organization.lowercased)'"

@@ -14,7 +14,7 @@ import Testing
     private static func ids(_ reply: Reply) -> [String] { reply.changes.compactMap { $0["id"]?.string } }
 
     @Test func `a change has the members of the contract and its client id only for the creator`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let local = UUID()
         let pushed = try await scene.ada.push([scene.ada.create("task", local: local, #"{"a" : 1.0}"#)])
         let own = try #require(try await Self.page(scene.ada).changes.first)
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func `the feed contains the latest state of each entity once, at its latest position`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let pushed = try await scene.ada.push((0..<3).map { _ in scene.ada.create() })
         let servers = pushed.results.compactMap { $0["server_id"]?.string }
         scene.gateway.clock.advance(seconds: 5)
@@ -54,7 +54,7 @@ import Testing
 
     @Test(arguments: [1, 2, 3, 5, 6, 1_000])
     func `pages contain every change once and report when they are up to date`(limit: Int) async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let pushed = try await scene.ada.push((0..<6).map { _ in scene.ada.create() })
         var pages: [[String]] = []
         var cursor: String?
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test func `a pull up to the push's cursor includes the push`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let first = try await scene.ada.push([scene.ada.create()])
         let second = try await scene.ada.push([scene.ada.create()])
         let cursors = [first, second].compactMap { $0.json?["feed"]?.string }
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test func `the filter accepts several types in any order and binds its cursors`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let pushed = try await scene.ada.push([
             scene.ada.create("task"), scene.ada.create("note"), scene.ada.create("contact"), scene.ada.create("note"),
         ])
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func `rejects invalid parameters of a pull`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for query in [
             "limit=0", "limit=1001", "limit=-1", "limit=many", "limit=1&limit=2", "since=x", "since=f1-1-1-1",
             "since=f1-1-1-1-1-1", "since=f2-1-1-1-0", "since=f1-1--1-1-0", "since=f1-zzzzzzzzzzzzzzzz-1-1-0",
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func `names unknown parameters`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for query in ["cursor=x", "status=failed", "Since=x", "entity_types=task"] {
             let reply = try await scene.ada.get("/v1/changes?" + query)
             expectProblem(reply, .invalidRequest, errors: [" parameter_unknown"])
@@ -139,7 +139,7 @@ import Testing
     @Test func `a cursor of another epoch or behind the horizon is expired and the response contains where to restart`()
         async throws
     {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let organization = scene.ada.organization.lowercased
         _ = try await scene.ada.push([scene.ada.create("task"), scene.ada.create("note")])
         let all = try #require(try await Self.page(scene.ada, "?limit=1").next)
@@ -164,7 +164,7 @@ import Testing
     }
 
     @Test func `an entity visible only to its owner is in no other user's feed`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let pushed = try await scene.ada.push([scene.ada.create("diary"), scene.ada.create("task")])
         let servers = pushed.results.compactMap { $0["server_id"]?.string }

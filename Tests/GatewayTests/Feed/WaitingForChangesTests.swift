@@ -10,7 +10,7 @@ import Testing
 /// `GET /v1/changes?wait=N`
 @Suite struct WaitingForChangesTests {
     /// A pull in progress: it has read an empty page and waits.
-    private static func pulling(_ worker: SyncWorker, _ query: String, _ scene: Scene) async throws -> Task<
+    private static func pulling(_ worker: SyncWorker, _ query: String, _ scene: TwoTenantFixture) async throws -> Task<
         Reply, any Error
     > {
         let pull = Task { try await worker.get("/v1/changes?wait=60\(query)") }
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test func `a pull with an empty page waits for a change`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let start = try #require(try await scene.bob.get("/v1/changes").next)
         let pull = try await Self.pulling(scene.bob, "&since=\(start)", scene)
         let pushed = try await scene.ada.push([scene.ada.create()])
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `invisible or filtered changes do not end a wait`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let pull = try await Self.pulling(scene.bob, "&entity_type=task,diary", scene)
         _ = try await scene.ada.push([scene.ada.create("diary")])
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func `an expired wait returns an empty page with a cursor`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let before = try #require(try await scene.bob.get("/v1/changes").next)
         _ = try await scene.ada.push([scene.ada.create("diary")])
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func `rejects invalid waits and shortens long ones`() async throws {
-        let scene = try await Scene { $0.maximumWait = .milliseconds(100) }
+        let scene = try await TwoTenantFixture { $0.maximumWait = .milliseconds(100) }
         let start = ContinuousClock.now
         #expect(try await scene.ada.get("/v1/changes?wait=1000000").changes.isEmpty)
         #expect(.now - start < .seconds(60), "the default maximum wait")
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func `a disconnected client's wait ends and frees its resources`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send(
             "GET /v1/changes?wait=60 HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `a change wakes all waiting pulls`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let start = try #require(try await scene.bob.get("/v1/changes").next)
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for number in 0..<6 {

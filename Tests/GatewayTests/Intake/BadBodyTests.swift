@@ -9,7 +9,7 @@ import Testing
 /// Pushes whose body as a whole violates the contract.
 @Suite struct BadBodyTests {
     @Test func `rejects a body that is not JSON`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let good = scene.ada.envelope([scene.ada.create()])
         let (open, close) = (String(repeating: "[", count: 100_000), String(repeating: "]", count: 100_000))
         let texts = [
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func `rejects a body that is not a push and points to the error`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let device = #""device_id":\#(scene.ada.device.quoted)"#
         let list = #""mutations":[\#(scene.ada.create().json)]"#
         let cases: [(String, String)] = [
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test func `rejects unknown query parameters of a push`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
             let reply = try await scene.ada.post("/v1/mutations?handling=strict", body)
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test func `rejects other media types than JSON`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
             for type in [
@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test func `rejects a push with more mutations than the limit`() async throws {
-        let scene = try await Scene { $0.limits.mutations = 3 }
+        let scene = try await TwoTenantFixture { $0.limits.mutations = 3 }
         try await scene.whileNothingChanges {
             let reply = try await scene.ada.push((0..<4).map { _ in scene.ada.create() })
             expectProblem(reply, .payloadTooLarge, errors: [])
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func `the default limits are those of the contract`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.whileNothingChanges {
             let many = try await scene.ada.push((0..<501).map { _ in scene.ada.create() })
             expectProblem(many, .payloadTooLarge, errors: [])
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test func `accepts a body of exactly the maximum size and rejects one more byte`() async throws {
-        let scene = try await Scene { $0.limits.bodyBytes = 2_000 }
+        let scene = try await TwoTenantFixture { $0.limits.bodyBytes = 2_000 }
         let body = scene.ada.envelope([scene.ada.create()])
         let space = String(repeating: " ", count: 2_000 - body.utf8.count)
         try await scene.whileNothingChanges {

@@ -13,7 +13,7 @@ import Testing
 
     /// Each draft is rejected with exactly these errors, strictly as well as after a valid one.
     private static func expectRefused(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ cases: [(Draft, [String])],
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
@@ -32,14 +32,14 @@ import Testing
     }
 
     /// A create with one member replaced.
-    private static func draft(_ scene: Scene, _ member: String, _ value: String?) -> Draft {
+    private static func draft(_ scene: TwoTenantFixture, _ member: String, _ value: String?) -> Draft {
         var draft = scene.ada.create()
         draft[member] = value
         return draft
     }
 
     @Test func `rejects missing and null values of required members`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let cases = Self.required.flatMap { name in
             [nil, "null"].map { (Self.draft(scene, name, $0), ["/\(name) member_required"]) }
         }
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func `rejects entries that are not objects`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.whileNothingChanges {
             for entry in ["1", "null", "[]", "\"x\""] {
                 let body = #"{"device_id":\#(scene.ada.device.quoted),"mutations":[\#(entry)]}"#
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func `checks types, formats and bounds of members`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let long = String(repeating: "a", count: 65)
         let wrong: [(String, String, [String])] = [
             ("id", "uuid_format", ["1", "\"x\"", "\"{\(UUID().lowercased)}\"", "true", "[]"]),
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func `rejects endpoints that could leave the base URL`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let endpoints = [
             "", "x", "api/tasks", "//host/x", "http://host/x", "https:/x", "/a/../b", "/..", "/a/%2e%2e/b", "/a/.%2E",
             "/%2E%2e", "/a\\b", "/a\\\\b", "/a%5c..", "/a/..;/b", "/%252e%252e/b", "/%c3%28", "/a#b", "/a\\nb",
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test func `rejects headers that belong to the gateway or the connection`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let owned = [
             "host", "Host", "authorization", "Cookie", "content-length", "idempotency-key", "Connection", "keep-alive",
             "te", "trailer", "transfer-encoding", "upgrade", "proxy-authorization", "x y", "", "a:b",
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test func `rejects payloads that cannot be stored or are ambiguous`() async throws {
-        let scene = try await Scene { $0.limits.payloadBytes = 1_000_000 }
+        let scene = try await TwoTenantFixture { $0.limits.payloadBytes = 1_000_000 }
         let digits = String(repeating: "9", count: 131_073)
         let payloads: [(String, String)] = [
             (#"{"a":{"b":["x","\u0000"]}}"#, "/a/b/1"), (#"{"a\u0000":1}"#, "/a\0"),
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test func `names unknown and repeated members`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         var cases = ["user_id", "organization_id", "status", "Id"].map {
             (Self.draft(scene, $0, "null"), ["/\($0) member_unknown"])
         }
@@ -184,7 +184,7 @@ import Testing
     }
 
     @Test func `requires a reference to an entity`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let unknown = UUID().quoted
         let cases: [(Draft, [String])] = [
             (Self.draft(scene, "local_id", nil), ["/local_id client_id_uuid_format"]),
@@ -205,7 +205,7 @@ import Testing
     }
 
     @Test func `rejects entries without an identity, stores none of them and accepts others`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         var nameless = scene.ada.create()
         nameless["idempotency_key"] = "\"x\""
         nameless["id"] = "7"
@@ -229,7 +229,7 @@ import Testing
     }
 
     @Test func `repeats the rejection of an entry until it arrives corrected`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         var bad = scene.ada.create()
         bad["payload"] = #"{"a":"\u0000"}"#
         let first = try await scene.ada.push([bad])

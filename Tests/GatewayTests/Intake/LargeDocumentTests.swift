@@ -7,14 +7,14 @@ import Testing
 /// A push of a few bytes may patch megabytes of stored documents.
 @Suite struct LargeDocumentTests {
     /// Documents, each slightly smaller than a mebibyte.
-    private static func documents(_ count: Int, _ scene: Scene) async throws -> [String] {
+    private static func documents(_ count: Int, _ scene: TwoTenantFixture) async throws -> [String] {
         let reply = try await scene.ada.push((0..<count).map { _ in scene.ada.create() })
         try await scene.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")
         return reply.results.compactMap { $0["server_id"]?.string }
     }
 
     @Test func `commits a push with large patches in its own transaction`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let ids = try await Self.documents(2, scene)
         let patches = [ids[0], ids[1], ids[0]].map { scene.ada.change(server: $0) }
         #expect(try await scene.ada.push(patches).statuses == ["succeeded", "succeeded", "succeeded"])
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func `light pushes are served while heavy ones are committed`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let ids = try await Self.documents(4, scene)
         let more = try await scene.bob.push([scene.bob.create()]).results.compactMap { $0["server_id"]?.string }
         async let heavy = scene.ada.push(ids.map { scene.ada.change(server: $0) })
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func `rejects a push whose patches exceed one statement and accepts its parts`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let ids = try await Self.documents(40, scene)
         let patches = ids.map { scene.ada.change(server: $0) }
         expectProblem(try await scene.ada.push(patches), .payloadTooLarge, errors: [])

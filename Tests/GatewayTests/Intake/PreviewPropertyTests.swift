@@ -85,7 +85,7 @@ import Testing
 
 /// Two tenants with some users and devices, and the ids that they have received.
 private struct World {
-    let scene: Scene
+    let scene: TwoTenantFixture
     var random: SeededRandom
     /// Every status that occurred.
     var outcomes: Set<String> = []
@@ -99,7 +99,7 @@ private struct World {
     private var known: Set<UUID> = []
 
     init(seed: UInt64) async throws {
-        scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
         random = SeededRandom(seed)
         for (organization, settings) in [
             ("/upstream", #"{"base_url":"http://127.0.0.1:1"}"#), ("/entity-types/contact", #"{"upstream":true}"#),

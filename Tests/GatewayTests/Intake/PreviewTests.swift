@@ -10,8 +10,8 @@ import Testing
 
 @Suite struct PreviewTests {
     /// A scene whose first organization forwards contacts. Nothing is sent, because lanes do not run.
-    private func forwarding() async throws -> Scene {
-        let scene = try await Scene()
+    private func forwarding() async throws -> TwoTenantFixture {
+        let scene = try await TwoTenantFixture()
         let body = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"s3cret"},"headers":{"x-app":"hidden"}}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
         for (type, upstream) in [("contact", "true"), ("task", "false")] {
@@ -32,7 +32,7 @@ import Testing
     // MARK: - No writes
 
     @Test func `a new user's preview writes nothing`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.whileNothingChanges {
             for worker in [scene.ada, scene.bob, scene.eve] {
                 let reply = try await worker.preview([worker.create("never_seen"), worker.create("note")])
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test func `a preview recognizes repetitions with mapped ids`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let local = UUID()
         let create = scene.ada.create(local: local)
         let note = scene.ada.create("note", #"{"of":\#(local.quoted)}"#)
@@ -129,7 +129,7 @@ import Testing
 
     @Test func `a preview assigns no transaction id`() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
+        let scene = try await TwoTenantFixture(on: try await LiveGateway.migratedDatabase(on: cluster))
         try await scene.execute("ALTER SYSTEM SET autovacuum = off")
         try await scene.execute("SELECT pg_reload_conf()")
         let local = UUID()
@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test func `a preview does not wait for locks`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let pushed = try await scene.ada.push([scene.ada.create()])
         let server = try #require(pushed.results[0]["server_id"]?.string)
         let holder = try await scene.gateway.database.connect()
@@ -223,7 +223,7 @@ import Testing
 
     @Test func `the previewed request is the one that the upstream receives`() async throws {
         let server = try await HTTPBinServer.shared()
-        let scene = try await Scene(forwards: true)
+        let scene = try await TwoTenantFixture(forwards: true)
         let upstream = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref","headers":{"x-app":"hidden"}}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
         let local = UUID()
@@ -315,7 +315,7 @@ import Testing
     }
 
     @Test func `rejected callers get no preview`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = scene.ada.envelope([scene.ada.create()])
         let path = scene.gateway.address + "/v1/mutations/preview"
         expectProblem(try await send(.POST, path, body: Array(body.utf8)), .unauthorized)
@@ -337,7 +337,7 @@ import Testing
     // MARK: - Invalid requests
 
     @Test func `a preview has the same envelope and limits as a push`() async throws {
-        let scene = try await Scene {
+        let scene = try await TwoTenantFixture {
             $0.limits.mutations = 2
             $0.limits.bodyBytes = 2_000
         }
@@ -364,7 +364,7 @@ import Testing
     }
 
     @Test func `a preview applies the handling preference but not the wait`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         var bad = scene.ada.create()
         bad["operation"] = #""destroy""#
         let refused = try await scene.ada.preview([bad], prefer: "handling=strict, wait=5")
@@ -381,7 +381,7 @@ import Testing
     }
 
     @Test func `previews are not counted as pushes`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.preview([scene.ada.create()])
         let lines = try await scene.metrics()
         #expect(!lines.contains { $0.hasPrefix(#"sluice_pushes_total{result="accepted"} 1"#) })

@@ -11,7 +11,7 @@ import Testing
     ]
 
     @Test func `applies a batch and returns every member of the contract`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (contact, activity) = (UUID(), UUID())
         let drafts = [
             scene.ada.create("contact", local: contact, #"{"name":"Ada"}"#),
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test func `accepts ids in either case and returns them in lower case`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (local, id) = (UUID(), UUID())
         var draft = scene.ada.create(local: local)
         draft["local_id"] = #""\#(local.uuidString)""#
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func `an empty push returns the watermark`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
         let reply = try await scene.ada.push([])
         #expect(reply.status == 200, "\(reply.text)")
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func `rejects a gap in the sequence with the expected number`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create()])
         let tables = try await scene.tables()
         let reply = try await scene.ada.push([scene.ada.create()], after: 7)
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test func `a lenient push rejects invalid entries and accepts the others`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         var bad = scene.ada.create()
         bad["endpoint"] = #""http://elsewhere/""#
         bad["colour"] = "1"
@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test func `a strict push accepts all entries or none`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let first = scene.ada.create()
         _ = try await scene.ada.push([first])
         let tables = try await scene.tables()
@@ -143,7 +143,7 @@ import Testing
 
     /// A lane that a manual conflict halts. The later mutations stay pending.
     @Test func `a push into a halted lane returns 202 after its wait`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let server = try #require(try await scene.ada.push([scene.ada.create()]).results[0]["server_id"]?.string)
         _ = try await scene.bob.push([scene.bob.change(server: server)])
         let conflict = try await scene.ada.push([scene.ada.change(server: server, base: 1)])
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test func `ignores invalid preferences`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let reply = try await scene.ada.push(
             [scene.ada.create()],
             prefer: #"handling=maybe, wait=-1, respond-async;x="a,b""#
@@ -186,13 +186,13 @@ import Testing
     }
 
     @Test func `shortens a wait above the maximum and returns the applied one`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let reply = try await scene.ada.push([scene.ada.create()], prefer: "wait=100000")
         #expect(reply.header("preference-applied") == ["wait=60"])
     }
 
     @Test func `applies concurrent pushes of many phones exactly once`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let organization = scene.ada.organization
         let statuses = try await withThrowingTaskGroup(of: [String?].self) { group in
             for _ in 0..<16 {

@@ -10,7 +10,7 @@ import Testing
 /// Quotas as callers and operators observe them.
 @Suite(.timeLimit(.minutes(10))) struct QuotaTests {
     @Test func `returns configured quotas and removes them with null`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let plain = try await scene.operate(.GET, scene.admin)
         #expect(plain.json?.value(at: "/settings/requests_per_second")?.isNull == true)
         #expect(plain.json?.value(at: "/settings/mutations_per_day_per_user")?.isNull == true)
@@ -29,13 +29,13 @@ import Testing
         ("mutations_per_day_per_user", "1000000001"), ("mutations_per_day_per_user", "true"),
     ])
     func `rejects quotas outside their bounds and names them`(name: String, value: String) async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let reply = try await scene.operate(.PUT, scene.admin, #"{"settings":{"\#(name)":\#(value)}}"#)
         expectProblem(reply, .validationFailed, errors: ["/settings/\(name) member_range"])
     }
 
     @Test func `an organization without a quota gets no rate limit headers`() async throws {
-        let scene = try await Scene(#"{"requests_per_second":5}"#)
+        let scene = try await TwoTenantFixture(#"{"requests_per_second":5}"#)
         for _ in 0..<20 {
             let reply = try await scene.eve.get("/v1/changes")
             #expect(reply.status == 200)
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `every response reports the quota and excess requests are rejected`() async throws {
-        let scene = try await Scene(#"{"requests_per_second":5,"mutations_per_day_per_user":3}"#)
+        let scene = try await TwoTenantFixture(#"{"requests_per_second":5,"mutations_per_day_per_user":3}"#)
         let policy = [#""requests";q=5;w=1, "mutations";q=3;w=86400;qu="mutations""#]
         let first = try await scene.ada.get("/v1/backlog")
         #expect(first.status == 200)
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func `a push rejected for another reason reports the quota of mutations`() async throws {
-        let scene = try await Scene(#"{"mutations_per_day_per_user":5}"#)
+        let scene = try await TwoTenantFixture(#"{"mutations_per_day_per_user":5}"#)
         _ = try await scene.bob.push([scene.bob.create()])
         let broken = scene.bob.draft("create", "task", ["max_attempts": "0"])
         let refused = try await scene.bob.push([broken], prefer: "handling=strict")
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test func `an event stream counts as one request`() async throws {
-        let scene = try await Scene(#"{"requests_per_second":2}"#)
+        let scene = try await TwoTenantFixture(#"{"requests_per_second":2}"#)
         let (listener, _) = try await scene.ada.listen()
         #expect(try await scene.ada.get("/v1/backlog").status == 200)
         expectProblem(try await scene.ada.get("/v1/events"), .rateLimited, errors: [])

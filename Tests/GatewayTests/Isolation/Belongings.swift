@@ -20,12 +20,12 @@ struct Belongings {
     /// Contained in each of Ada's payloads.
     static let secret = "nobody-else-may-read-this"
 
-    let scene: Scene
+    let scene: TwoTenantFixture
     private(set) var names: [Kind: String] = [:]
 
     /// - Parameter visibility: of Ada's entities; those with `user` are visible to her only.
     init(visibility: String) async throws {
-        scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
         let (ada, type) = (scene.ada, #"{"visibility":"\#(visibility)"}"#)
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/task", type)
         let numbered = #"{"id_space":"device","visibility":"\#(visibility)"}"#
@@ -102,7 +102,7 @@ struct Stranger {
     /// Whether it belongs to the other organization.
     let isForeign: Bool
 
-    init(_ scene: Scene, isForeign: Bool) async throws {
+    init(_ scene: TwoTenantFixture, isForeign: Bool) async throws {
         let organization = isForeign ? scene.eve.organization : scene.ada.organization
         worker = try await SyncWorker(scene.gateway, organization: organization)
         self.isForeign = isForeign

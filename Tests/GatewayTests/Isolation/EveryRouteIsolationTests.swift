@@ -10,14 +10,14 @@ import Testing
 /// like ones that do not exist, and none of them is shown or changed.
 @Suite struct EveryRouteIsolationTests {
     /// The contract as a gateway serves it.
-    private static func served(_ scene: Scene) async throws -> Contract {
+    private static func served(_ scene: TwoTenantFixture) async throws -> Contract {
         let reply = try await send(.GET, scene.gateway.address + "/openapi.json")
         #expect(reply.body == (try Contract.bytes()))
         return try Contract()
     }
 
     @Test func `every place that can contain an id is tried`() async throws {
-        let contract = try await Self.served(Scene())
+        let contract = try await Self.served(TwoTenantFixture())
         let places = Set(Guess.all.map(\.place))
         #expect(contract.placesOfIDs(ofOperations: false) == places, "a case is missing or outdated")
         #expect(places.count > 25)

@@ -8,14 +8,14 @@ import Testing
 @Suite struct IsolationTests {
     /// Ada's data, and one of her mutations that waits.
     private struct Secrets {
-        let scene: Scene
+        let scene: TwoTenantFixture
         let local = UUID()
         let create: Draft
         let server: String
         let feed: String
 
         init(_ settings: String = "{}", type: String? = nil) async throws {
-            scene = try await Scene(settings)
+            scene = try await TwoTenantFixture(settings)
             if let type { _ = try await scene.operate(.PUT, scene.admin + "/entity-types/task", type) }
             create = scene.ada.create("task", local: local, #"{"title":"top secret"}"#)
             let reply = try await scene.ada.push([create])
@@ -194,7 +194,7 @@ import Testing
     }
 
     @Test func `a conflict with an invisible entity reveals none of its content`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let type = #"{"visibility":"user","id_space":"shared"}"#
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", type)
         func entry(_ worker: SyncWorker, _ text: String) -> Draft {

@@ -23,7 +23,7 @@ import Testing
     }
 
     /// Halts Ada's lane with a conflict, so that her creates stay pending.
-    private static func halt(_ scene: Scene) async throws {
+    private static func halt(_ scene: TwoTenantFixture) async throws {
         let pushed = try await scene.ada.push([scene.ada.create()])
         let server = try #require(pushed.results[0]["server_id"]?.string)
         _ = try await scene.bob.push([scene.bob.change(server: server)])
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `a user without mappings gets a cursor to continue from`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let empty = try await Self.page(scene.ada)
         #expect(empty.text.hasPrefix(#"{"id_mappings":[],"next":"i1-"#))
         #expect(empty.text.hasSuffix(#"-0-0","up_to_date":true}"#))
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func `a changed mapping appears again`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await Self.halt(scene)
         let begin = try #require(try await Self.page(scene.ada).next)
         let (first, second) = (UUID(), UUID())
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test func `page limits split mappings of one change without gaps`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let locals = (0..<4).map { _ in UUID() }
         _ = try await scene.ada.push(
             locals.flatMap { [scene.ada.create("task", local: $0), scene.ada.create("note", local: $0)] }
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test func `a page holds five hundred mappings by default`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for _ in 0..<2 { _ = try await scene.ada.push((0..<300).map { _ in scene.ada.create() }) }
         #expect(try await Self.page(scene.ada).mappings.count == 500)
         #expect(try await Self.page(scene.ada, "?limit=1000").mappings.count == 600)
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func `a status filter narrows the list and binds the cursor`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await Self.halt(scene)
         let (first, second) = (UUID(), UUID())
         let create = scene.ada.create("task", local: first)
@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test func `each user of each tenant sees only their mappings`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
         let local = UUID()
         let workers = [scene.ada, scene.bob, scene.eve, twin]
@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test func `an outdated cursor is expired and the response contains where to restart`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create()])
         let all = try #require(try await Self.page(scene.ada).next)
         let some = try #require(try await Self.page(scene.ada, "?status=resolved,failed").next)
@@ -161,7 +161,7 @@ import Testing
     }
 
     @Test func `rejects invalid parameters of the mappings list`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let pushed = try await scene.ada.push([scene.ada.create()])
         let feed = try #require(pushed.json?["feed"]?.string)
         let epoch = feed.split(separator: "-")[1]

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func `returns resolved and pending mappings and omits unknown ids`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (first, second, pending, unknown) = (UUID(), UUID(), UUID(), UUID())
         let reply = try await scene.ada.push([
             scene.ada.create("task", local: first), scene.ada.create("note", local: second),
@@ -49,14 +49,14 @@ import Testing
     }
 
     /// A manual conflict: no later mutation of the lane runs.
-    private static func halt(_ scene: Scene, server: String) async throws {
+    private static func halt(_ scene: TwoTenantFixture, server: String) async throws {
         _ = try await scene.bob.push([scene.bob.change(server: server)])
         let reply = try await scene.ada.push([scene.ada.change(server: server, base: 1)])
         #expect(reply.statuses == ["conflict"])
     }
 
     @Test func `accepts ids in any case and returns repeated ones once`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let local = UUID()
         _ = try await scene.ada.push([scene.ada.create("task", local: local)])
         let body = #"{"client_ids":["\#(local.uuidString)",\#(local.quoted)],"entity_type":null}"#
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test func `a client id may identify entities of two types`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let local = UUID()
         let pushed = try await scene.ada.push([
             scene.ada.create("task", local: local), scene.ada.create("note", local: local),
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func `looks up a thousand ids and rejects one more`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let ids = (0..<1_000).map { _ in UUID() }
         _ = try await scene.ada.push([scene.ada.create("task", local: ids[999])])
         let reply = try await scene.ada.post("/v1/id-mappings/lookup", Self.body(ids))
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func `names the invalid members of a look-up's body`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let id = UUID().quoted
         let cases: [(String, ProblemCode, [String])] = [
             ("", .invalidJSON, []),

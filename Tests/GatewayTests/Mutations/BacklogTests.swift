@@ -43,9 +43,9 @@ import Testing
     }
 
     /// Ada's organization with httpbin as its upstream.
-    private static func httpbin(_ settings: String = "{}") async throws -> Scene {
+    private static func httpbin(_ settings: String = "{}") async throws -> TwoTenantFixture {
         let server = try await HTTPBinServer.shared()
-        let scene = try await Scene(settings, forwards: true)
+        let scene = try await TwoTenantFixture(settings, forwards: true)
         let body = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref"}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
         return scene
@@ -58,13 +58,13 @@ import Testing
     // MARK: - Without upstreams
 
     @Test func `a user who never pushed has an empty backlog`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await scene.ada.get("/v1/backlog").text == Self.empty)
         #expect(try await scene.gateway.token(organization: scene.ada.organization, user: UUID()).isEmpty == false)
     }
 
     @Test func `completed mutations leave the backlog but their device is listed`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
         let now = scene.gateway.clock.now.rfc3339
         let device = #"{"device_id":\#(scene.ada.device.quoted),"accepted_sequence":2,"last_seen_at":"\#(now)","#
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func `a conflict halts the lane and the backlog names the conflicting mutation`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let tablet = try await SyncWorker(
             scene.gateway,
             organization: scene.ada.organization,
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test func `the same user in two organizations has two separate backlogs`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
         let pushed = try await scene.ada.push([scene.ada.create()])
         let server = try #require(pushed.results[0]["server_id"]?.string)
@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test func `rejects query parameters of the backlog`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for query in ["limit=1", "device_id=x", "x"] {
             let reply = try await scene.ada.get("/v1/backlog?" + query)
             expectProblem(reply, .invalidRequest, errors: [" parameter_unknown"])

@@ -11,9 +11,9 @@ import Testing
     // MARK: - Kinto: a REST API with its own preconditions
 
     /// Ada's records in a private collection.
-    private func kinto(_ settings: String = "{}") async throws -> (scene: Scene, url: String) {
+    private func kinto(_ settings: String = "{}") async throws -> (scene: TwoTenantFixture, url: String) {
         let server = try await KintoServer.shared()
-        let scene = try await Scene(settings, forwards: true)
+        let scene = try await TwoTenantFixture(settings, forwards: true)
         let collection = "/buckets/default/collections/notes"
         let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
         let body = #"""
@@ -24,7 +24,7 @@ import Testing
         return (scene, server.baseURL + collection)
     }
 
-    private func edit(_ scene: Scene, _ url: String, _ data: String) async throws {
+    private func edit(_ scene: TwoTenantFixture, _ url: String, _ data: String) async throws {
         let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
         let reply = try await send(
             .PATCH,
@@ -35,7 +35,7 @@ import Testing
         #expect(reply.status == 200, "\(reply.text)")
     }
 
-    private func read(_ scene: Scene, _ url: String) async throws -> Reply {
+    private func read(_ scene: TwoTenantFixture, _ url: String) async throws -> Reply {
         let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
         return try await send(.GET, url, headers: [("Authorization", "Basic \(login)")])
     }
@@ -71,7 +71,9 @@ import Testing
     }
 
     /// An edit at the API that the phone has not received, then the phone's own edit of its older state.
-    private func conflict(_ scene: Scene, _ url: String, strategy: String) async throws -> (id: String, draft: Draft) {
+    private func conflict(_ scene: TwoTenantFixture, _ url: String, strategy: String) async throws -> (
+        id: String, draft: Draft
+    ) {
         let local = UUID()
         let create = scene.ada.create("note", local: local, #"{"data":{"title":"a"}}"#)
             .with(["endpoint": #""/records""#])
@@ -124,15 +126,15 @@ import Testing
 
     // MARK: - httpbin: statuses, delays, echo
 
-    private func httpbin(_ more: String = "", settings: String = "{}") async throws -> Scene {
+    private func httpbin(_ more: String = "", settings: String = "{}") async throws -> TwoTenantFixture {
         let server = try await HTTPBinServer.shared()
-        let scene = try await Scene(settings, forwards: true)
+        let scene = try await TwoTenantFixture(settings, forwards: true)
         let body = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref"\#(more)}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
         return scene
     }
 
-    private func contact(_ scene: Scene, at endpoint: String, _ more: [String: String] = [:]) -> Draft {
+    private func contact(_ scene: TwoTenantFixture, at endpoint: String, _ more: [String: String] = [:]) -> Draft {
         scene.ada.create("contact", #"{"ref":"c-17"}"#).with(["endpoint": #""\#(endpoint)""#]).with(more)
     }
 
@@ -245,7 +247,7 @@ import Testing
                 location / { default_type application/json; return 201 '{"id":"$request_id"}'; }
                 """
         )
-        let scene = try await Scene(forwards: true)
+        let scene = try await TwoTenantFixture(forwards: true)
         _ = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"\#(nginx.baseURL)"}"#)
         let organization = scene.ada.organization
         try await withThrowingTaskGroup(of: Reply.self) { group in
@@ -271,7 +273,7 @@ import Testing
                 location / { default_type application/json; return 201 '{"id":"$request_id"}'; }
                 """
         )
-        let scene = try await Scene(forwards: true)
+        let scene = try await TwoTenantFixture(forwards: true)
         let dead = "http://127.0.0.1:\(try NginxServer.freePort())"
         let others = "/admin/organizations/\(scene.eve.organization.lowercased)"
         _ = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"\#(dead)"}"#)

@@ -7,14 +7,14 @@ import Testing
 @Suite struct ListingMutationsTests {
     /// Ada's two devices with mutations of two types, one of them failed.
     private struct Lists {
-        let scene: Scene
+        let scene: TwoTenantFixture
         let tablet: SyncWorker
         let tasks: [Draft]
         let notes: [Draft]
         let failed: Draft
 
         init() async throws {
-            scene = try await Scene()
+            scene = try await TwoTenantFixture()
             let ada = scene.ada
             tablet = try await SyncWorker(scene.gateway, organization: ada.organization, user: ada.user)
             tasks = (0..<3).map { _ in ada.create("task") }
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func `rejects invalid parameters of the mutations list`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for query in [
             "limit=0", "limit=1001", "limit=-1", "limit=x", "limit=1.0", "limit=%2B1", "limit=1&limit=1",
             "limit=18446744073709551617", "cursor=x", "cursor=m1--", "cursor=m1-0", "cursor=m1-zzzzzzzzzzzzzzzzzz-0",
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test func `names unknown parameters`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for query in ["Status=failed", "statuses=failed", "wait=1", "x", "=", "a%00=1", "since=1", "limit%20=1"] {
             let reply = try await scene.ada.get("/v1/mutations?" + query)
             expectProblem(reply, .invalidRequest, errors: [" parameter_unknown"])

@@ -15,7 +15,7 @@ import Testing
         ]
 
     @Test func `returns a mutation with every member of its result and its draft`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let first = scene.ada.create("contact")
         var draft = scene.ada.create("activity", #"{"title" : "Visit","amount":1.50}"#)
         draft["endpoint"] = #""/api/v1/activities""#
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func `returns a failure with its code and without a time of success`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let draft = scene.ada.change(server: UUID().lowercased)
         #expect(try await scene.ada.push([draft]).statuses == ["failed"])
         let mutation = try #require(try await scene.ada.get("/v1/mutations/\(draft.id)").json)
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func `a mutation becomes stale after the organization's number of days`() async throws {
-        let scene = try await Scene(#"{"stale_after_days":2}"#)
+        let scene = try await TwoTenantFixture(#"{"stale_after_days":2}"#)
         let now = scene.gateway.clock.now
         let drafts = [-172_800.0, -172_800.001, -10].map { age in
             var draft = scene.ada.create()
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test func `answers 404 for missing mutations and invalid ids`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create()])
         let ids = [
             UUID().lowercased, "1", "x", "%20", "00000000-0000-0000-0000-00000000000g",
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test func `returns a settled mutation immediately regardless of the wait`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (good, bad) = (scene.ada.create(), scene.ada.change(server: UUID().lowercased))
         _ = try await scene.ada.push([good, bad])
         let start = ContinuousClock.now
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func `rejects a wait that is not a number of seconds`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let draft = scene.ada.create()
         _ = try await scene.ada.push([draft])
         for query in ["wait=-1", "wait=x", "wait=1.5", "wait=1&wait=2", "wait=99999999999999999999", "wait=%FF"] {

@@ -11,7 +11,7 @@ import Testing
 /// `/livez`, `/readyz`, `/metrics`, and the routes of each listener.
 @Suite struct OperationsTests {
     @Test func `a gateway reports that it is alive and ready`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for path in ["/livez", "/readyz"] {
             for accept in ["*/*", "text/plain"] {
                 let reply = try await send(.GET, scene.gateway.operations + path, headers: [("Accept", accept)])
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func `a gateway with another schema is not ready`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.execute("DROP TABLE schema_migrations")
         let reply = try await send(.GET, scene.gateway.operations + "/readyz")
         #expect(reply.status == 503)
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test func `each listener serves only its own paths`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for path in ["/livez", "/readyz", "/metrics", "/admin/organizations", scene.admin] {
             let url = scene.gateway.address + path
             expectProblem(try await send(.GET, url, token: LiveGateway.operatorToken), .notFound, errors: [])
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func `counts pushes and their mutations by result`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let good = scene.ada.create()
         var bad = scene.ada.create()
         bad["priority"] = "-1"
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func `no label contains a tenant, a user or a path`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let draft = scene.ada.create("diary")
         _ = try await scene.ada.push([draft])
         _ = try await scene.ada.get("/v1/mutations/\(draft.id)")
@@ -127,7 +127,7 @@ import Testing
 
     @Test(.enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)"))
     func `promtool finds no problem in the metrics`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.expectServed()
         let reply = try await send(.GET, scene.gateway.operations + "/metrics")
         #expect(reply.header("content-type") == ["text/plain; version=0.0.4; charset=utf-8"])

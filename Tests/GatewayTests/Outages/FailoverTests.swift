@@ -130,7 +130,10 @@ import Testing
 
     @Test func `a server that becomes read-only is an unavailable store and recovers`() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
+        let scene = try await TwoTenantFixture(
+            on: try await LiveGateway.migratedDatabase(on: cluster),
+            isPatient: false
+        )
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         let superuser = try await scene.gateway.database.connect()
         for text in ["ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"] {
@@ -160,7 +163,7 @@ import Testing
     }
 
     @Test func `a full disk makes the gateway unready until a push is committed`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         let superuser = try await scene.gateway.database.connect()
         try await superuser.execute(
@@ -208,7 +211,7 @@ import Testing
     }
 
     @Test func `a tenant with rejected pushes leaves the gateway ready`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for _ in 0..<3 {
             let reply = try await scene.ada.push([scene.ada.create("no type")])
             #expect(reply.status < 500)

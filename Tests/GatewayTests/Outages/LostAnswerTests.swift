@@ -10,7 +10,7 @@ import Testing
 ///
 /// A commit that waits for a missing standby is on disk already, but its gateway has no confirmation.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct LostAnswerTests {
-    private struct Scene {
+    private struct Fixture {
         let cluster: TestCluster
         let database: TestDatabase
         let gateway: GatewayProcess
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test func `a gateway killed between commit and response has the mutation once`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let drafts = scene.drafts()
         try await scene.hold(true)
         let lost = Task { try await scene.worker.push(drafts) }
@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test func `a PostgreSQL crash after the commit leaves the mutation once`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let drafts = scene.drafts()
         try await scene.hold(true)
         async let answer = scene.worker.push(drafts)
@@ -122,7 +122,7 @@ import Testing
 
     /// The gateway stays, its session ends: it determines the outcome of the commit itself.
     @Test func `the gateway determines the outcome of a commit whose session ended`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let drafts = scene.drafts()
         try await scene.hold(true)
         async let answer = scene.worker.push(drafts)
@@ -140,7 +140,7 @@ import Testing
 
     /// The wait for a standby that does not exist ends with the statement's time, and the commit is only local.
     @Test func `a commit that is not replicated is not acknowledged`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let drafts = scene.drafts()
         try await scene.hold(true)
         let refused = try await scene.worker.push(drafts)

@@ -15,7 +15,7 @@ import Testing
     /// While the store is unavailable, every call of a client is answered within this time. It is ten times the
     /// contract's five seconds, for slow machines, and less than a client's time-out.
     private static func expectUnavailable(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ draft: Draft,
         within limit: Duration = .seconds(50),
         sourceLocation: SourceLocation = #_sourceLocation
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    private static func expectAliveButNotReady(_ scene: Scene) async throws {
+    private static func expectAliveButNotReady(_ scene: TwoTenantFixture) async throws {
         let live = try await send(.GET, scene.gateway.operations + "/livez")
         #expect(live.status == 200)
         let ready = try await send(.GET, scene.gateway.operations + "/readyz")
@@ -57,7 +57,7 @@ import Testing
     }
 
     /// Polls until the gateway is ready again.
-    private static func waitUntilReady(_ scene: Scene) async throws {
+    private static func waitUntilReady(_ scene: TwoTenantFixture) async throws {
         try await waitUntil("it is ready again") {
             try await send(.GET, scene.gateway.operations + "/readyz").status == 200
         }
@@ -65,7 +65,10 @@ import Testing
 
     @Test func `reports a stopped PostgreSQL and recovers after its restart`() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
+        let scene = try await TwoTenantFixture(
+            on: try await LiveGateway.migratedDatabase(on: cluster),
+            isPatient: false
+        )
         let before = try await scene.ada.push([scene.ada.create()])
         #expect(before.status == 200)
         let draft = scene.ada.create()
@@ -89,7 +92,7 @@ import Testing
     }
 
     @Test func `a database that refuses every push is unavailable`() async throws {
-        let scene = try await Scene(isPatient: false)
+        let scene = try await TwoTenantFixture(isPatient: false)
         let draft = scene.ada.create()
         try await scene.execute("ALTER TABLE entities RENAME TO entities_away")
         try await waitUntil("it is not ready") {
@@ -103,7 +106,10 @@ import Testing
 
     @Test func `pushes in progress when PostgreSQL crashes are applied once`() async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
-        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
+        let scene = try await TwoTenantFixture(
+            on: try await LiveGateway.migratedDatabase(on: cluster),
+            isPatient: false
+        )
         let workers = try await (0..<8).asyncMap { _ in
             try await SyncWorker(scene.gateway, organization: scene.ada.organization)
         }
@@ -127,7 +133,10 @@ import Testing
 
     @Test func `requests fail in bounded time if PostgreSQL is frozen`() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
+        let scene = try await TwoTenantFixture(
+            on: try await LiveGateway.migratedDatabase(on: cluster),
+            isPatient: false
+        )
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         let draft = scene.ada.create()
         let sessions = try await DatabaseSessions(scene.gateway.database)
@@ -153,9 +162,9 @@ import Testing
     }
 
     @Test func `requests fail in bounded time if a table is locked`() async throws {
-        var patience = DatabasePatience(statement: .seconds(60))
+        var patience = DatabaseTimeouts(statement: .seconds(60))
         patience.lock = .seconds(3)
-        let scene = try await Scene(patience: patience)
+        let scene = try await TwoTenantFixture(patience: patience)
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         let draft = scene.ada.create()
         let holder = try await scene.gateway.database.connect()

@@ -9,7 +9,7 @@ import Testing
 
 /// The graceful shutdown of `sluice serve`.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ShutdownTests {
-    private struct Scene {
+    private struct Fixture {
         let database: TestDatabase
         let gateway: GatewayProcess
         let worker: SingleWorker
@@ -42,7 +42,7 @@ import Testing
 
     @Test(arguments: [SIGTERM, SIGINT])
     func `pushes in progress are answered at shutdown and the next start continues`(signal: Int32) async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let other = try await SingleWorker(scene.gateway, organization: scene.worker.organization)
         let first = scene.worker.draft(1)
         _ = try await scene.worker.push([first])
@@ -84,7 +84,7 @@ import Testing
     /// A client that pipelines pushes receives a response for each accepted one.
     @Test(arguments: ["", "Prefer: wait=5\r\n"])
     func `pipelined pushes are answered at shutdown as well`(field: String) async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let worker = scene.worker
         _ = try await worker.push([worker.draft(1)])
         try await scene.holdFeed()
@@ -113,7 +113,7 @@ import Testing
 
     /// The lane continues once a user settles the conflict, which does not happen during the shutdown.
     @Test func `a wait for a settlement ends at shutdown with the current result`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let other = try await SingleWorker(scene.gateway, organization: scene.worker.organization)
         let server = try #require(
             try await scene.worker.push([scene.worker.draft(1)]).results.first?["server_id"]?.text
@@ -138,7 +138,7 @@ import Testing
 
     /// Phones on slow networks keep a connection or an incomplete request open until a time-out.
     @Test func `idle connections do not delay the shutdown`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let idle = try RawConnection(port: scene.gateway.port)
         await idle.send("GET /v1/changes HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.worker.token)\r\n\r\n")
         #expect(try await idle.reply().status == 200)
@@ -161,7 +161,7 @@ import Testing
 
     @Test func `a frozen database does not delay the shutdown`() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await Scene(on: cluster, settings: ["SLUICE_STATEMENT_SECONDS": "2.5"])
+        let scene = try await Fixture(on: cluster, settings: ["SLUICE_STATEMENT_SECONDS": "2.5"])
         _ = try await scene.worker.push([scene.worker.draft(1)])
         let backends = try await scene.sessions.processes()
         await scene.sessions.close()
@@ -192,7 +192,7 @@ import Testing
 
     @Test(arguments: [SIGTERM, SIGINT])
     func `a second Ctrl-C ends the program immediately`(first: Int32) async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         _ = try await scene.worker.push([scene.worker.draft(1)])
         try await scene.holdFeed()
         let draft = scene.worker.draft(2)
@@ -212,7 +212,7 @@ import Testing
     }
 
     @Test func `the log reports start and shutdown once each`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         #expect(try await scene.gateway.terminate() == 0)
         #expect(
             scene.messages.filter { $0 != "Request answered" } == [

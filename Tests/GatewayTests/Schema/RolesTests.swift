@@ -138,7 +138,7 @@ import Testing
     @Test(.enabled(if: TestCluster.citusURI == nil))
     func `an analyst sees only the rows of the organization despite all attempts`() async throws {
         let place = try await Place()
-        let scene = try await Scene(
+        let scene = try await TwoTenantFixture(
             #"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#,
             on: place.database
         )
@@ -335,7 +335,7 @@ import Testing
     @Test func `a gateway that owns nothing can do all of its work`() async throws {
         let place = try await Place()
         let server = try await KintoServer.shared()
-        let scene = try await Scene(
+        let scene = try await TwoTenantFixture(
             #"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#,
             on: place.database,
             as: place.gateway,

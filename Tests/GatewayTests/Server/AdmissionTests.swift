@@ -9,7 +9,7 @@ import Testing
 @Suite struct AdmissionTests {
     /// Pushes and reads are rejected in the same way, and nothing changes.
     private static func expectRefused(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ worker: SyncWorker,
         _ code: ProblemCode,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func `rejects an unknown organization until the operator creates it`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let stranger = try await SyncWorker(scene.gateway, organization: UUID())
         try await Self.expectRefused(scene, stranger, .organizationUnknown)
         let path = "/admin/organizations/\(stranger.organization.lowercased)"
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func `suspension and reactivation of an organization take effect immediately`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
         try await Self.expectRefused(scene, scene.ada, .organizationSuspended)
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func `rejects unprovisioned users if provisioning is explicit`() async throws {
-        let scene = try await Scene(#"{"provisioning":"explicit"}"#)
+        let scene = try await TwoTenantFixture(#"{"provisioning":"explicit"}"#)
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         try await Self.expectRefused(scene, scene.ada, .userUnknown)
         #expect(try await scene.operate(.PUT, user).status == 201)
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func `a user can read before the first push provisions the user`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await scene.ada.get("/v1/changes").status == 200)
         #expect(try await scene.ada.get("/v1/mutations").text == #"{"mutations":[],"next":null}"#)
         #expect(try await scene.tables()["users"]?.hasPrefix("0 ") == true)
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `rejects only the mutations with unregistered entity types`() async throws {
-        let scene = try await Scene(#"{"entity_types":"registered"}"#)
+        let scene = try await TwoTenantFixture(#"{"entity_types":"registered"}"#)
         #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/task", "{}").status == 201)
         let reply = try await scene.ada.push([scene.ada.create("task"), scene.ada.create("note")])
         #expect(reply.statuses == ["succeeded", "rejected"])

@@ -8,7 +8,7 @@ import Testing
 /// Requests that match no endpoint or are not valid HTTP.
 @Suite struct BadRequestTests {
     @Test func `answers 404 for unknown paths`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.whileNothingChanges {
             for path in [
                 "/", "/v1", "/v1/", "/v2/mutations", "/V1/mutations", "/v1/Mutations", "/v1/mutations/x/y",
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test func `answers an unsupported method with the allowed methods`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let others: [(String, [HTTPMethod], String)] = [
             ("/v1/mutations", [.PUT, .PATCH, .DELETE, .OPTIONS, .TRACE], "POST, GET, HEAD"),
             ("/v1/mutations/\(UUID().lowercased)", [.POST, .PUT, .DELETE, .OPTIONS], "GET, HEAD"),
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func `HEAD returns the headers of GET without a body`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let url = scene.gateway.address + "/v1/mutations"
         let get = try await send(.GET, url, token: scene.ada.token)
         let head = try await send(.HEAD, url, token: scene.ada.token)
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func `rejects a request that does not accept JSON`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
             for accept in ["text/html", "application/json;q=0", "*/*;q=0.0", "application/xml, text/*"] {
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test func `answers invalid HTTP once and closes the connection`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let head = "POST /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
         let type = "Content-Type: application/json\r\n"
         let texts = [
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `rejects malformed chunks`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.whileNothingChanges {
             for chunks in ["x\r\n", "-1\r\n", "fffffffffffffffff\r\n"] {
                 let connection = try RawConnection(port: scene.gateway.port)
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func `rejects a request head that is too large`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let filler = String(repeating: "x", count: 40_000)
         let fields = (0..<101).map { "X-\($0): y\r\n" }.joined()
         let heads = [

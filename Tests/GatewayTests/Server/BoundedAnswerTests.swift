@@ -10,7 +10,7 @@ import Testing
 /// A request of a few kilobytes about a document of a megabyte: its reads, stored data and response are limited.
 @Suite struct BoundedAnswerTests {
     /// An entity slightly smaller than a mebibyte, at version 3.
-    private static func document(_ scene: Scene) async throws -> String {
+    private static func document(_ scene: TwoTenantFixture) async throws -> String {
         let made = try await scene.ada.push([scene.ada.create()])
         let server = try #require(made.results[0]["server_id"]?.string)
         try await scene.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")
@@ -20,14 +20,15 @@ import Testing
         return server
     }
 
-    private static func stale(_ scene: Scene, _ server: String, _ count: Int, _ strategy: String) -> [Draft] {
+    private static func stale(_ scene: TwoTenantFixture, _ server: String, _ count: Int, _ strategy: String) -> [Draft]
+    {
         (0..<count).map { _ in
             scene.ada.change(server: server, base: 1).with(["conflict_resolution": #""\#(strategy)""#])
         }
     }
 
     /// The size of all stored errors, in bytes.
-    private static func storedBytes(_ scene: Scene) async throws -> Int {
+    private static func storedBytes(_ scene: TwoTenantFixture) async throws -> Int {
         let lines = try await scene.lines("SELECT coalesce(sum(octet_length(error::text)), 0)::text FROM mutations")
         return try #require(lines.first.flatMap { Int($0) })
     }
@@ -42,7 +43,7 @@ import Testing
     }
 
     @Test func `a preview of 500 stale updates contains their entity once`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let server = try await Self.document(scene)
         let drafts = Self.stale(scene, server, 500, "server_wins")
         let reply = try await scene.ada.post("/v1/mutations/preview", scene.ada.envelope(drafts))
@@ -52,7 +53,7 @@ import Testing
     }
 
     @Test func `a push of 500 stale updates stores and returns their entity once`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let server = try await Self.document(scene)
         let drafts = Self.stale(scene, server, 500, "server_wins")
         let reply = try await scene.ada.push(drafts)
@@ -73,7 +74,7 @@ import Testing
     }
 
     @Test func `updates that override another state each store one state of the entity`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let server = try await Self.document(scene)
         let reply = try await scene.ada.push(Self.stale(scene, server, 20, "client_wins"))
         #expect(reply.statuses == Array(repeating: "succeeded", count: 20))
@@ -85,7 +86,7 @@ import Testing
     }
 
     @Test func `repetitions with large stored errors are answered within the limit`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let server = try await Self.document(scene)
         let other = try #require(
             try await scene.ada.push([scene.ada.create()]).results[0]["server_id"]?.string
@@ -116,7 +117,7 @@ import Testing
 
     @Test func `repetitions and lists of mutations with many dependencies are answered within the limit`() async throws
     {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let server = try #require(try await scene.ada.push([scene.ada.create()]).results[0]["server_id"]?.string)
         #expect(try await scene.bob.push([scene.bob.change(server: server)]).statuses == ["succeeded"])
         let conflict = scene.ada.change(server: server, base: 1)
@@ -155,7 +156,7 @@ import Testing
     }
 
     @Test func `pages of mutations with long headers and endpoints are bounded and complete`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let drafts = (0..<60).map { _ in scene.ada.create() }
         #expect(try await scene.ada.push(drafts).statuses.count == 60)
         try await scene.execute(
@@ -180,7 +181,7 @@ import Testing
     }
 
     @Test func `a push with thousands of id mappings reserves room for them before its commit`() async throws {
-        let scene = try await Scene { $0.heldAnswerBytes = 4_194_304 }
+        let scene = try await TwoTenantFixture { $0.heldAnswerBytes = 4_194_304 }
         var ids: [String] = []
         for _ in 0..<4 {
             let drafts = (0..<500).map { _ in scene.ada.create() }
@@ -196,7 +197,7 @@ import Testing
     }
 
     @Test func `a push of 4 MB of unknown members gets a limited list of errors`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let members = (0..<300_000).map { #""m\#($0)":1"# }.joined(separator: ",")
         var draft = scene.ada.create()
         let json = draft.json.dropLast() + "," + members + "}"
@@ -216,7 +217,7 @@ import Testing
     }
 
     @Test func `a push of 500 invalid entries gets a limited total number of errors`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let more = Dictionary(uniqueKeysWithValues: (0..<100).map { ("member_\($0)", "1") })
         let drafts = (0..<400).map { _ in scene.ada.create().with(more) }
         let reply = try await scene.ada.push(drafts)
@@ -234,7 +235,7 @@ import Testing
     }
 
     @Test func `discarding a conflict with many dependents stores their entity once`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let server = try await Self.document(scene)
         let conflict = scene.ada.change(server: server, base: 1)
         let dependants = (0..<300).map { _ in scene.ada.change(server: server) }
@@ -255,7 +256,7 @@ import Testing
     }
 
     @Test func `rejects a preview of too many documents permanently and accepts its parts`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let made = try await scene.ada.push((0..<12).map { _ in scene.ada.create() })
         let ids = made.results.compactMap { $0["server_id"]?.string }
         try await scene.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")
@@ -269,7 +270,7 @@ import Testing
     }
 
     @Test func `a bulk discard of large conflicts stores a limited number of documents`() async throws {
-        let scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        let scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
         let made = try await scene.ada.push((0..<6).map { _ in scene.ada.create() })
         let ids = made.results.compactMap { $0["server_id"]?.string }
         try await scene.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")

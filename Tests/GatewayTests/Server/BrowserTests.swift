@@ -16,7 +16,7 @@ import Testing
 struct BrowserTests {
     @Test func `a page of an allowed origin can push, pull, receive events and read rejections`() async throws {
         let page = try await PageServer(Self.page)
-        let scene = try await Scene { $0.allowedOrigins = AllowedOrigins(parsing: page.origin) }
+        let scene = try await TwoTenantFixture { $0.allowedOrigins = AllowedOrigins(parsing: page.origin) }
         let report = try await Self.visit(page, scene)
         #expect(report["error"] == nil, "\(report.text)")
         #expect(report["pushed"]?.string == "succeeded")
@@ -35,14 +35,16 @@ struct BrowserTests {
 
     @Test func `a page of another origin gets no access`() async throws {
         let page = try await PageServer(Self.page)
-        let scene = try await Scene { $0.allowedOrigins = AllowedOrigins(parsing: "https://app.example.org") }
+        let scene = try await TwoTenantFixture {
+            $0.allowedOrigins = AllowedOrigins(parsing: "https://app.example.org")
+        }
         let report = try await Self.visit(page, scene)
         #expect(report["error"]?.string?.hasPrefix("TypeError") == true, "\(report.text)")
         #expect(try await scene.ada.get("/v1/changes").changes.isEmpty, "the preflight stopped the push")
     }
 
     /// Opens the page in a separate browser, and returns its result.
-    private static func visit(_ page: PageServer, _ scene: Scene) async throws -> JSONValue {
+    private static func visit(_ page: PageServer, _ scene: TwoTenantFixture) async throws -> JSONValue {
         let pushes = (1...2).map { _ in scene.ada.envelope([scene.ada.create()]) }
         let work =
             #"{"gateway":"\#(scene.gateway.address)","token":"\#(scene.ada.token)","pushes":[\#(pushes.joined(separator: ","))]}"#

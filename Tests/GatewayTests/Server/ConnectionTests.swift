@@ -16,14 +16,14 @@ import Testing
 
     /// A gateway with short time-outs on a scene's database, separate from the scene's own gateway.
     private static func impatient(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ configure: (inout HTTPConfiguration) -> Void
     ) async throws -> LiveGateway {
         try await LiveGateway.start(on: scene.gateway.database, configure: configure)
     }
 
     @Test func `times out a body that does not arrive in time`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let gateway = try await Self.impatient(scene) { $0.bodyTimeout = .milliseconds(300) }
         let (head, body) = Self.push(scene.ada)
         try await scene.whileNothingChanges {
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test func `closes the connection if a request head does not arrive in time`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let gateway = try await Self.impatient(scene) { $0.idleTimeout = .seconds(1) }
         for part in ["", "GET ", "GET /v1/changes HTTP/1.1\r\nHost: x\r\n"] {
             let connection = try RawConnection(port: gateway.port)
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func `a client that disconnects in the middle of a body pushes nothing`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.whileNothingChanges {
             for byReset in [true, false] {
                 let (head, body) = Self.push(scene.ada)
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func `commits a complete push although its client has disconnected`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let draft = scene.ada.create()
         let body = scene.ada.envelope([draft])
         let connection = try RawConnection(port: scene.gateway.port)
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func `answers pipelined requests in order`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let pushes = (0..<5).map { Self.push(scene.ada, $0 < 4 ? "" : "Connection: close\r\n") }
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send(pushes.map { $0.head + $0.body }.joined())
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func `answers requests pipelined after a push once the push is answered`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let get = "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n"
         // the first push with a token may be handled differently from the next
         for _ in 0..<2 {
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func `answers a client that has closed its sending side`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for _ in 0..<3 {
             let (head, body) = Self.push(scene.ada)
             let connection = try RawConnection(port: scene.gateway.port)
@@ -139,7 +139,7 @@ import Testing
     }
 
     @Test func `keeps or closes a connection as the client requests`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let connection = try RawConnection(port: scene.gateway.port)
         for _ in 0..<2 {
             let (head, body) = Self.push(scene.ada)
@@ -160,7 +160,7 @@ import Testing
     }
 
     @Test func `skips a body that the request does not need`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let connection = try RawConnection(port: scene.gateway.port)
         let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
         for _ in 0..<2 {
@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test func `sends 100 Continue only to authorized clients`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (head, body) = Self.push(scene.ada, "Expect: 100-continue\r\n")
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send(head)
@@ -201,7 +201,7 @@ import Testing
     }
 
     @Test func `temporarily rejects bodies that exceed the memory limit`() async throws {
-        let scene = try await Scene { $0.heldBodyBytes = 1_000 }
+        let scene = try await TwoTenantFixture { $0.heldBodyBytes = 1_000 }
         let (head, body) = Self.push(scene.ada)
         let padded = scene.bob.envelope([scene.bob.create()]) + String(repeating: " ", count: 600)
         let slow = try RawConnection(port: scene.gateway.port)
@@ -219,7 +219,7 @@ import Testing
     }
 
     /// Polls until the gateway holds this many bytes of request bodies.
-    private static func waitUntilHeld(_ scene: Scene, bytes: Int) async throws {
+    private static func waitUntilHeld(_ scene: TwoTenantFixture, bytes: Int) async throws {
         try await scene.reaches("sluice_http_held_body_bytes \(bytes)")
     }
 }

@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func `allowed origins can read responses and problems`() async throws {
-        let scene = try await Scene(configure: Self.open)
+        let scene = try await TwoTenantFixture(configure: Self.open)
         let good = scene.ada.envelope([scene.ada.create()])
         for origin in [Self.page, "https://a.example.com"] {
             let headers = [("Origin", origin)]
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test func `other origins get no CORS headers and caches get Vary`() async throws {
-        let scene = try await Scene(configure: Self.open)
+        let scene = try await TwoTenantFixture(configure: Self.open)
         for origin in ["https://evil.example", "null", "https://example.com", Self.page + ".evil.com"] {
             let preflight = try await send(
                 .OPTIONS,
@@ -105,7 +105,7 @@ import Testing
         let headers = Self.preflight("GET", from: Self.page)
         let operations = try await send(.OPTIONS, gateway.operations + "/livez", headers: headers)
         #expect(operations.status == 405 && operations.header("vary") == [])
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let closed = try await send(.OPTIONS, scene.gateway.address + "/v1/changes", headers: headers)
         #expect(closed.status == 405 && closed.header("allow") == ["GET, HEAD"])
         let reply = try await scene.ada.get("/v1/changes", headers: [("Origin", Self.page)])

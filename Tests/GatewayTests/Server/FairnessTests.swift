@@ -11,14 +11,14 @@ import Testing
     private static let answers = "sluice_http_held_answer_bytes"
     private static let bodies = "sluice_http_held_body_bytes"
 
-    private static func value(_ name: String, _ scene: Scene) async throws -> Int {
+    private static func value(_ name: String, _ scene: TwoTenantFixture) async throws -> Int {
         let line = try await scene.metrics().first { $0.hasPrefix(name + " ") }
         return line.flatMap { Int($0.dropFirst(name.count + 1)) } ?? -1
     }
 
     @Test func `unread pages are limited in memory and other organizations are served`() async throws {
         let limit = 4_194_304
-        let scene = try await Scene {
+        let scene = try await TwoTenantFixture {
             $0.heldAnswerBytes = limit
             $0.writeTimeout = .seconds(4)
         }
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `a push that waits for outcomes releases its body`() async throws {
-        let scene = try await Scene { $0.heldBodyBytes = 2_000 }
+        let scene = try await TwoTenantFixture { $0.heldBodyBytes = 2_000 }
         let upstream = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#)
         #expect(upstream.status == 201)
         #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/visit", #"{"upstream":true}"#).status == 201)
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test func `a response after a wait names rejected mutations`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let upstream = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#)
         #expect(upstream.status == 201)
         var draft = scene.ada.create("visit")
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func `waiting requests leave connections for other organizations`() async throws {
-        let scene = try await Scene { $0.maximumConnections = 12 }
+        let scene = try await TwoTenantFixture { $0.maximumConnections = 12 }
         let path = "/v1/changes?wait=60"
         func wait(_ worker: SyncWorker) throws -> RawConnection { try RawConnection(port: scene.gateway.port) }
         func head(_ worker: SyncWorker) -> String {
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func `listeners of one organization make room for those of another`() async throws {
-        let scene = try await Scene { $0.maximumListeners = 4 }
+        let scene = try await TwoTenantFixture { $0.maximumListeners = 4 }
         func listen(_ worker: SyncWorker) async throws -> RawConnection {
             let connection = try RawConnection(port: scene.gateway.port)
             await connection.send(

@@ -10,7 +10,7 @@ import Testing
     // MARK: - Host
 
     @Test func `a request must have exactly one Host header`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let authorization = "Authorization: Bearer \(scene.ada.token)\r\n"
         let hidden = "GET /v1/changes HTTP/1.1\r\nHost: x\r\n\(authorization)\r\n"
         for hosts in ["", "Host: x\r\nHost: x\r\n", "Host: x\r\nhost: y\r\n", "Host: x\r\n\(authorization)HOST:\r\n"] {
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func `checks later requests on a connection as well`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
         #expect(try await connection.reply().status == 200)
@@ -43,7 +43,7 @@ import Testing
 
     /// Transfer codings that the gateway does not decode, and any on HTTP/1.0, are rejected.
     @Test func `a body must be chunked or have a length`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = scene.ada.envelope([scene.ada.create()])
         let chunked = "\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
         func push(_ version: String, _ codings: [String]) async throws -> Reply {
@@ -66,7 +66,7 @@ import Testing
 
     @Test(arguments: ["close", "Close", "keep-alive, close", "close,keep-alive", "upgrade , CLOSE"])
     func `closes a connection on request`(value: String) async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\nConnection: \(value)\r\n\r\n")
         let reply = try await connection.reply()
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func `keeps a connection open otherwise`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let connection = try RawConnection(port: scene.gateway.port)
         for _ in 0..<2 {
             await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, closed\r\n\r\n")
@@ -87,7 +87,7 @@ import Testing
     // MARK: - HEAD
 
     @Test func `HEAD returns the same headers as GET`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let draft = scene.ada.create()
         _ = try await scene.ada.push([draft])
         let paths = [
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func `HEAD of the event stream returns no length and starts no stream`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send(
             "HEAD /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
@@ -134,14 +134,14 @@ import Testing
         "application/json; charset=latin1", "application/json;profile=\"https://x/y,z\"", "Application/Json ; a=b",
     ])
     func `accepts JSON with any media type parameter`(type: String) async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = scene.ada.envelope([scene.ada.create()])
         let reply = try await scene.ada.post("/v1/mutations", body, headers: [("Content-Type", type)])
         #expect(reply.statuses == ["succeeded"])
     }
 
     @Test func `empty query parameters count as absent`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create()])
         for path in [
             "/v1/changes?since=&limit=&entity_type=&wait=", "/v1/changes?since&limit", "/v1/changes?",
@@ -154,14 +154,14 @@ import Testing
     // MARK: - Look-ups
 
     @Test func `a lookup of no ids returns no mappings`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let reply = try await scene.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[]}"#)
         #expect(reply.status == 200)
         #expect(reply.text == #"{"id_mappings":[]}"#)
     }
 
     @Test func `looks up ids in the device id space`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let type = scene.admin + "/entity-types/note"
         #expect(try await scene.operate(.PUT, type, #"{"id_space":"device"}"#).status == 201)
         func draft(_ worker: SyncWorker, _ number: Int) -> Draft {

@@ -9,7 +9,7 @@ import Testing
 /// `X-Request-ID`, `traceparent`, and the other headers of every response.
 @Suite struct HeaderTests {
     @Test func `every response returns a valid request id`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let good = scene.ada.envelope([scene.ada.create()])
         for id in ["a", "A.b_c-9", String(repeating: "x", count: 128), UUID().uuidString] {
             let headers = [("X-Request-ID", id)]
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `replaces an invalid request id with a generated one`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         var seen: Set<String> = []
         let given = ["", " ", "a b", "a,b", "<x>", "é", "a/b", "a\"b", String(repeating: "x", count: 129)]
         for headers in given.map({ [("X-Request-ID", $0)] }) + [[], [("X-Request-ID", "a"), ("X-Request-ID", "b")]] {
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `accepts any traceparent value`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         for value in [trace, trace.uppercased(), "00-0-0-00", "", "x", String(repeating: "0", count: 5_000)] {
             let reply = try await scene.ada.get("/v1/changes", headers: [("traceparent", value)])
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func `every response has a date, a length and one content type`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let replies = [
             try await scene.ada.get("/v1/changes"), try await scene.ada.push([scene.ada.create()]),
             try await scene.ada.get("/nowhere"), try await send(.GET, scene.gateway.address + "/v1/changes"),
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func `a response without a body has no content type`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/users/\(scene.ada.user.lowercased)"
         for (method, status) in [(HTTPMethod.PUT, 201), (.PUT, 200), (.DELETE, 204)] {
             let reply = try await scene.operate(method, path)

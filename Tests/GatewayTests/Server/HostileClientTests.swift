@@ -12,7 +12,7 @@ import Testing
     // MARK: - Slow clients
 
     @Test func `a trickling request head does not extend the idle time-out`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.idleTimeout = .seconds(1) }
         let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\n" + (0..<1_000).map { "X-\($0): y\r\n" }.joined()
         let connection = try RawConnection(port: gateway.port)
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func `a trickling body does not extend the body time-out`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.bodyTimeout = .seconds(1) }
         for chunked in [false, true] {
             let connection = try RawConnection(port: gateway.port)
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `closes an idle kept-alive connection`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.idleTimeout = .seconds(1) }
         let connection = try RawConnection(port: gateway.port)
         await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func `disconnects a client that does not read`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.writeTimeout = .seconds(1) }
         let connection = try RawConnection(port: gateway.port, receiveBuffer: 4_096)
         let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -71,7 +71,7 @@ import Testing
     // MARK: - Many clients
 
     @Test func `connections above the limit wait for a free one`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.maximumConnections = 4 }
         let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
         var held: [RawConnection] = []
@@ -96,7 +96,7 @@ import Testing
     /// Rejected as invalid HTTP. The connection closes after the response, so no following bytes are taken for a
     /// request.
     @Test func `rejects ambiguous framing and closes the connection`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
         let chunks = "0\r\n\r\n"
         let fields = [
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test func `closes the connection after malformed chunks`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
         let bodies = [
             "2\r\n{}0\r\n\r\n", "2\r\n{}X0\r\n\r\n", "G\r\n", "0x2\r\n{}\r\n0\r\n\r\n", " 2\r\n{}\r\n0\r\n\r\n",
@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test func `rejects request targets that are not paths`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let requests = [
             "OPTIONS * HTTP/1.1", "CONNECT upstream.test:443 HTTP/1.1", "CONNECT /v1/changes HTTP/1.1",
             "GET * HTTP/1.1", "GET upstream.test:443 HTTP/1.1", "GET v1/changes HTTP/1.1", "GET ?x HTTP/1.1",
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test func `an absolute request target is equivalent to its path`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for target in ["http://any.test/v1/changes?limit=1", "https://any.test:99/v1/changes?limit=1"] {
             let connection = try RawConnection(port: scene.gateway.port)
             await connection.send(
@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test func `ignores upgrade requests`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let offers = [
             "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
             "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n",
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test func `answers an HTTP 1.0 client and closes its connection`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for field in ["", "Connection: keep-alive\r\n"] {
             let connection = try RawConnection(port: scene.gateway.port)
             let authorization = "Authorization: Bearer \(scene.ada.token)\r\n"
@@ -214,7 +214,7 @@ import Testing
 
     /// Proxies use this version by default.
     @Test func `accepts a push over HTTP 1.0`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = scene.ada.envelope([scene.ada.create()])
         let head = scene.ada.pushHead("Content-Length: \(body.utf8.count)\r\nConnection: keep-alive\r\n")
         let connection = try RawConnection(port: scene.gateway.port)

@@ -13,15 +13,16 @@ import Testing
     }
 
     /// A gateway with a page of 1.5 MB, more than the system buffers for a client that does not read.
-    private static func scene(_ configure: @Sendable (inout HTTPConfiguration) -> Void = { _ in }) async throws -> Scene
+    private static func scene(_ configure: @Sendable (inout HTTPConfiguration) -> Void = { _ in }) async throws
+        -> TwoTenantFixture
     {
-        let scene = try await Scene(configure: configure)
+        let scene = try await TwoTenantFixture(configure: configure)
         let text = String(repeating: "x", count: 250_000)
         for _ in 0..<6 { _ = try await scene.ada.push([scene.ada.create("task", #"{"title":"\#(text)"}"#)]) }
         return scene
     }
 
-    private static func request(_ scene: Scene, version: String = "1.1", _ field: String = "") -> String {
+    private static func request(_ scene: TwoTenantFixture, version: String = "1.1", _ field: String = "") -> String {
         "GET /v1/changes HTTP/\(version)\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\(field)\r\n"
     }
 

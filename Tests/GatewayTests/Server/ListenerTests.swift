@@ -39,7 +39,7 @@ import Testing
     }
 
     /// The listener serves none of the requests, and nothing changes.
-    private static func expectNothing(_ scene: Scene, at port: Int, _ heads: [String]) async throws {
+    private static func expectNothing(_ scene: TwoTenantFixture, at port: Int, _ heads: [String]) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for part in stride(from: 0, to: heads.count, by: 100).map({ heads[$0..<min($0 + 100, heads.count)] }) {
                 for head in part {
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func `the public listener serves no operations route for any spelling`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let before = try await scene.tables()
         let tokens = [nil, LiveGateway.operatorToken, scene.ada.token]
         var heads: [String] = []
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test func `the operations listener serves no public route`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let before = try await scene.tables()
         let port = try #require(URL(string: scene.gateway.operations)?.port)
         var heads: [String] = []

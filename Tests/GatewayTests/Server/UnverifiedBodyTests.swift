@@ -17,9 +17,9 @@ import Testing
             {"operation": "upsert", "entity_type": "contact", "id": "/id", "version": "/version", "document": ""}]}}}
         """
 
-    private func path(_ scene: Scene) -> String { "/v1/sources/\(scene.ada.organization.lowercased)/crm" }
+    private func path(_ scene: TwoTenantFixture) -> String { "/v1/sources/\(scene.ada.organization.lowercased)/crm" }
 
-    private func send(_ scene: Scene, _ body: String, id: String) async throws -> Reply {
+    private func send(_ scene: TwoTenantFixture, _ body: String, id: String) async throws -> Reply {
         let signer = WebhookSigner(secrets: [WebhookSecret(Self.secret)].compactMap(\.self), key: nil)
         let headers = try signer.headers(id: id, timestamp: scene.gateway.clock.now.seconds, body: Array(body.utf8))
         return try await GatewayTests.send(
@@ -31,7 +31,7 @@ import Testing
     }
 
     /// Connections that each have sent a part of a body with an announced length of 1 MiB.
-    private func trickle(_ count: Int, _ scene: Scene, to path: String) async throws -> [RawConnection] {
+    private func trickle(_ count: Int, _ scene: TwoTenantFixture, to path: String) async throws -> [RawConnection] {
         let head = """
             POST \(path) HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\
             webhook-id: msg_x\r\nwebhook-timestamp: \(scene.gateway.clock.now.seconds)\r\nwebhook-signature: v1,AAAA\r\n\r\n
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func `accepts messages of a source despite 200 slow bodies without a secret`() async throws {
-        let scene = try await Scene {
+        let scene = try await TwoTenantFixture {
             $0.heldBodyBytes = 4_194_304
             $0.unverifiedBodies.bytes = 4_194_304
             $0.unverifiedBodies.grace = .seconds(600)
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test func `answers 408 to a slow body before its verification`() async throws {
-        let scene = try await Scene {
+        let scene = try await TwoTenantFixture {
             $0.unverifiedBodies.grace = .zero
             $0.unverifiedBodies.rate = 1_000_000_000
         }
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func `ends a slow sign-in while health checks are answered`() async throws {
-        let scene = try await Scene {
+        let scene = try await TwoTenantFixture {
             $0.unverifiedBodies.grace = .zero
             $0.unverifiedBodies.rate = 1_000_000_000
         }

@@ -11,14 +11,14 @@ import Testing
 @Suite struct SettlingOverHTTPTests {
     /// Ada's failed update, its dependent, and one of her conflicts.
     private struct Stuck {
-        let scene: Scene
+        let scene: TwoTenantFixture
         let failed: Draft
         let waiting: Draft
         let conflict: Draft
         let server: String
 
         init() async throws {
-            scene = try await Scene(#"{"on_conflict":"continue"}"#)
+            scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
             let made = try await scene.ada.push([scene.ada.create()])
             server = try #require(made.results[0]["server_id"]?.string)
             _ = try await scene.bob.push([scene.bob.change(server: server)])

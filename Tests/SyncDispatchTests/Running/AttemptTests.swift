@@ -13,7 +13,7 @@ import Testing
 
 /// The history of a mutation's attempts, and its explanation.
 @Suite struct AttemptTests {
-    private static func rows(_ stage: Stage, _ id: UUID) async throws -> [String] {
+    private static func rows(_ stage: DispatcherHarness, _ id: UUID) async throws -> [String] {
         let rows = try await stage.gateway.read(
             """
             SELECT concat_ws(' ', ordinal, revision, number, outcome, coalesce(status::text, error)) FROM attempts
@@ -23,7 +23,7 @@ import Testing
         return try (0..<rows.count).map { try rows.string($0, 0) }
     }
 
-    private static func story(_ stage: Stage, _ id: UUID) async throws -> MutationStory {
+    private static func story(_ stage: DispatcherHarness, _ id: UUID) async throws -> MutationHistory {
         let user = stage.phone.user
         let organization = try await stage.gateway.known(stage.organization.id)
         return try #require(
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `a success at the first attempt has no history`() async throws {
-        let stage = try await Stage()
+        let stage = try await DispatcherHarness()
         let create = stage.create()
         try await stage.phone.push([create])
         try await stage.mutation(create.id, is: .succeeded)
@@ -45,7 +45,7 @@ import Testing
             .status(503, #"{"secret":"of the upstream"}"#), .notSent("connection refused"), .unknown("timed out"),
             .status(401), nil,
         ]
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { _, seen in seen < answers.count ? answers[seen] : nil }
         )
         let create = stage.create()
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test func `keeps the last twenty attempts`() async throws {
-        let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(500) })
+        let stage = try await DispatcherHarness(upstream: FakeUpstream { _, _ in .status(500) })
         let create = stage.create(extra: ["max_attempts": "25"])
         try await stage.phone.push([create])
         for attempt in 1...25 {
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test func `a story marks the rewritten ids in path and payload`() async throws {
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in request.method == "PATCH" ? .status(422, #"{"no":"way"}"#) : nil }
         )
         let (contact, note) = (UUID(), UUID())
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test func `does not return another user's story`() async throws {
-        let stage = try await Stage()
+        let stage = try await DispatcherHarness()
         let create = stage.create()
         try await stage.phone.push([create])
         let other = try await stage.gateway.organization()

@@ -9,8 +9,8 @@ import Testing
 /// (product rule 3), including mutations that were pushed while only the client id was known.
 @Suite struct BothNamesTests {
     /// A contact with edits under its client id, the first of which the upstream refuses; and their blockers.
-    private struct Scene {
-        let stage: Stage
+    private struct Fixture {
+        let stage: DispatcherHarness
         let contact = UUID()
         let edits: [Entry]
 
@@ -19,7 +19,7 @@ import Testing
                 if request.method == "POST" { return .status(201, #"{"id":8}"#) }
                 return request.text.contains("wrong") ? .status(422) : nil
             }
-            let stage = try await Stage(upstream: upstream)
+            let stage = try await DispatcherHarness(upstream: upstream)
             let contact = contact
             self.stage = stage
             let create = stage.create(local: contact)
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func `an edit under the server ID waits for edits under the client ID`() async throws {
-        let scene = try await Scene(edits: 3)
+        let scene = try await Fixture(edits: 3)
         let stage = scene.stage
         let later = stage.change("update", server: "8", payload: #"{"n":9}"#)
         let answer = try await stage.phone.push([later])
@@ -48,7 +48,7 @@ import Testing
 
     /// An integer's digits in a string are the same id: the entity is the same, so its edits wait for each other.
     @Test func `an integer's digits name the same entity`() async throws {
-        let scene = try await Scene(edits: 1)
+        let scene = try await Fixture(edits: 1)
         let stage = scene.stage
         let later = ["8", #""8""#].map { stage.change("update", server: $0) }
         for entry in later { try await stage.phone.push([entry]) }
@@ -60,7 +60,7 @@ import Testing
 
     /// If the latest mutation is discarded, its predecessor is the latest.
     @Test func `a mutation waits for the latest one that remains`() async throws {
-        let scene = try await Scene(edits: 3)
+        let scene = try await Fixture(edits: 3)
         let stage = scene.stage
         try await stage.discard(scene.edits[2].id, nil)
         let second = stage.change("update", server: "8", payload: #"{"n":8}"#)
@@ -76,7 +76,7 @@ import Testing
 
     /// Another user's mutations, and those of another type, do not match.
     @Test func `no other mutation matches the name`() async throws {
-        let scene = try await Scene(edits: 2)
+        let scene = try await Fixture(edits: 2)
         let stage = scene.stage
         let other = stage.newPhone()
         let theirs = other.entry("update", "contact", server: "8", extra: ["endpoint": #""/contacts/8""#])
@@ -88,11 +88,11 @@ import Testing
     }
 
     /// A discarded create, its client id, and an edit that failed because the id was missing.
-    private static func givenUp() async throws -> (Stage, FakeUpstream, UUID, Entry) {
+    private static func givenUp() async throws -> (DispatcherHarness, FakeUpstream, UUID, Entry) {
         let upstream = FakeUpstream { request, _ in
             request.method == "POST" ? .status(request.text.contains("wrong") ? 422 : 201, #"{"id":8}"#) : nil
         }
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let contact = UUID()
         let given = stage.create(local: contact, payload: #"{"n":"wrong"}"#)
         let edit = stage.change("update", local: contact, payload: #"{"n":1}"#)

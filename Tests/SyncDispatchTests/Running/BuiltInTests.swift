@@ -10,9 +10,11 @@ import Testing
 /// Mutations of the built-in store that wait behind forwarded ones take effect in their turn, once.
 @Suite struct BuiltInBehindForwardedTests {
     /// A document that two people changed. The second change waits behind a forwarded mutation.
-    private func conflict(_ strategy: String) async throws -> (stage: Stage, first: Entry, update: Entry, rest: Entry) {
+    private func conflict(_ strategy: String) async throws -> (
+        stage: DispatcherHarness, first: Entry, update: Entry, rest: Entry
+    ) {
         let gate = Gate()
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in
                 if request.text.contains("wait") { await gate.pass() }
                 return nil
@@ -38,7 +40,7 @@ import Testing
         return (stage, first, update, rest)
     }
 
-    private func document(_ stage: Stage) async throws -> String? {
+    private func document(_ stage: DispatcherHarness) async throws -> String? {
         try await stage.phone.pull(types: ["note"]).last?["document"]?.text
     }
 
@@ -88,7 +90,7 @@ import Testing
         #expect(try await document(stage) == #"{"n":2,"mine":true}"#)
     }
 
-    private func letClientWin(_ entry: Entry, _ payload: String?, _ stage: Stage) async throws {
+    private func letClientWin(_ entry: Entry, _ payload: String?, _ stage: DispatcherHarness) async throws {
         let body = #"{"strategy":"client_wins"\#(payload.map { #","payload":\#($0)"# } ?? "")}"#
         _ = try await stage.gateway.store.settling.resolve(
             entry.id,
@@ -99,7 +101,7 @@ import Testing
     }
 
     @Test func `a worker lost before it applies a mutation has no effect`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         try await stage.makeBuiltIn("note")
         let (first, note) = (stage.create(), UUID())
         let create = stage.phone.entry("create", "note", local: note)

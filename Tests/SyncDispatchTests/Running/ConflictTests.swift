@@ -18,7 +18,9 @@ import Testing
         }
     }
 
-    private func update(_ stage: Stage, _ strategy: String, _ payload: String = #"{"name":"mine"}"#) -> Entry {
+    private func update(_ stage: DispatcherHarness, _ strategy: String, _ payload: String = #"{"name":"mine"}"#)
+        -> Entry
+    {
         stage.change(
             "update",
             server: "7",
@@ -28,7 +30,7 @@ import Testing
     }
 
     @Test func `a manual conflict halts the lane`() async throws {
-        let stage = try await Stage(upstream: Self.conflicting())
+        let stage = try await DispatcherHarness(upstream: Self.conflicting())
         let (conflict, rest) = (update(stage, "manual"), stage.create())
         try await stage.phone.push([conflict, rest])
         let mutation = try await stage.mutation(conflict.id, is: .conflict)
@@ -40,7 +42,7 @@ import Testing
     }
 
     @Test func `on_conflict continue runs the other mutations`() async throws {
-        let stage = try await Stage(settings: #"{"on_conflict":"continue"}"#, upstream: Self.conflicting())
+        let stage = try await DispatcherHarness(settings: #"{"on_conflict":"continue"}"#, upstream: Self.conflicting())
         let (conflict, rest) = (update(stage, "manual"), stage.create())
         try await stage.phone.push([conflict, rest])
         try await stage.mutation(rest.id, is: .succeeded)
@@ -50,7 +52,7 @@ import Testing
 
     @Test func `server_wins resolves a create and releases its dependents`() async throws {
         let upstream = Self.conflicting()
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let contact = UUID()
         let create = stage.create(
             local: contact,
@@ -71,7 +73,7 @@ import Testing
     }
 
     @Test func `server_wins stays manual if the answer does not name the create`() async throws {
-        let stage = try await Stage(upstream: Self.conflicting(#"{"error":"taken"}"#))
+        let stage = try await DispatcherHarness(upstream: Self.conflicting(#"{"error":"taken"}"#))
         let contact = UUID()
         let create = stage.create(
             local: contact,
@@ -84,7 +86,7 @@ import Testing
     }
 
     @Test func `client_wins is a new revision without a condition`() async throws {
-        let stage = try await Stage(upstream: Self.conflicting())
+        let stage = try await DispatcherHarness(upstream: Self.conflicting())
         let conflict = update(stage, "client_wins")
         try await stage.phone.push([conflict])
         let mutation = try await stage.mutation(conflict.id, is: .succeeded)
@@ -97,7 +99,7 @@ import Testing
     }
 
     @Test func `a create resolved with client_wins resolves to the overwritten entity`() async throws {
-        let stage = try await Stage(upstream: Self.conflicting())
+        let stage = try await DispatcherHarness(upstream: Self.conflicting())
         let contact = UUID()
         let create = stage.create(
             local: contact,
@@ -112,7 +114,7 @@ import Testing
     }
 
     @Test func `a second conflict waits for a person`() async throws {
-        let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(412, Self.stored) })
+        let stage = try await DispatcherHarness(upstream: FakeUpstream { _, _ in .status(412, Self.stored) })
         let conflict = update(stage, "client_wins")
         try await stage.phone.push([conflict])
         let mutation = try await stage.mutation(conflict.id, is: .conflict)

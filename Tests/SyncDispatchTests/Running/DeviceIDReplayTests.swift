@@ -16,8 +16,8 @@ import Testing
         upstream: FakeUpstream = FakeUpstream(),
         builtIn: Set<String> = [],
         isRunning: Bool = true
-    ) async throws -> Stage {
-        let stage = try await Stage(settings: settings, upstream: upstream, isRunning: isRunning)
+    ) async throws -> DispatcherHarness {
+        let stage = try await DispatcherHarness(settings: settings, upstream: upstream, isRunning: isRunning)
         try await stage.declareTypes(builtIn: builtIn)
         return stage
     }
@@ -298,7 +298,7 @@ import Testing
     }
 }
 
-extension Stage {
+extension DispatcherHarness {
     func declareTypes(of organization: UUID? = nil, builtIn: Set<String> = []) async throws {
         let id = organization ?? self.organization.id
         let types = [

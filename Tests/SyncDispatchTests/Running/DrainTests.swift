@@ -19,7 +19,7 @@ import Testing
             await gate.pass()
             return .unknown("cancelled")
         }
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let (create, rest) = (stage.create(), stage.create())
         try await stage.phone.push([create, rest])
         await gate.arrivals(1)
@@ -44,7 +44,7 @@ import Testing
             await gate.pass()
             return nil
         }
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let (create, rest) = (stage.create(), stage.create())
         try await stage.phone.push([create, rest])
         await gate.arrivals(1)
@@ -61,7 +61,7 @@ import Testing
 
     @Test(.onOneServer("counts transactions, and a cluster makes its own"))
     func `an idle dispatcher sends a few statements a second for any number of waiting lanes`() async throws {
-        let stage = try await Stage(pollInterval: 1)
+        let stage = try await DispatcherHarness(pollInterval: 1)
         let due = stage.gateway.clock.now.adding(seconds: 3_600).rfc3339
         try await stage.execute(
             """

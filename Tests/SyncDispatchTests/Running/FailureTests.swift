@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func `a refused mutation blocks only its dependents`() async throws {
-        let stage = try await Stage(upstream: Self.refusing())
+        let stage = try await DispatcherHarness(upstream: Self.refusing())
         let contact = UUID()
         let bad = stage.create(local: contact, payload: #"{"bad":1}"#)
         let dependant = stage.create("activity", payload: #"{"contact_id":"\#(contact.lowercased)"}"#)
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func `a failure halts the lane if the organization is configured so`() async throws {
-        let stage = try await Stage(settings: #"{"on_failure":"halt"}"#, upstream: Self.refusing())
+        let stage = try await DispatcherHarness(settings: #"{"on_failure":"halt"}"#, upstream: Self.refusing())
         let (bad, rest) = (stage.create(payload: #"{"bad":1}"#), stage.create())
         try await stage.phone.push([bad, rest])
         try await stage.mutation(bad.id, is: .failed)
@@ -50,7 +50,7 @@ import Testing
 
     @Test func `a mutation without an endpoint fails with its mapping once its type is forwarded`() async throws {
         let gate = Gate()
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in
                 if request.text.contains("wait") { await gate.pass() }
                 return nil
@@ -76,7 +76,7 @@ import Testing
 
     /// A type that another replica has just registered is not treated as unknown.
     @Test func `reads a type that another replica registered before it runs`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let other = try await Gateway(replicaOf: stage.gateway)
         _ = try await other.store.catalog.organization(stage.organization.id)
         try await stage.makeBuiltIn("note")

@@ -11,19 +11,19 @@ import Testing
 /// A mutation never changes unrelated entities in the feed, and never reveals another user's entity.
 @Suite struct ForeignEntityTests {
     /// Ada's contact 7, at version 2 in the feed, and a colleague.
-    fileprivate struct Scene {
-        let stage: Stage
+    fileprivate struct Fixture {
+        let stage: DispatcherHarness
         let ada: Phone
         let bob: Phone
         static let document = #"{"id":7,"name":"Ada's"}"#
 
         init(_ visibility: String, _ script: @escaping FakeUpstream.Script) async throws {
             let isReady = Shared(false)
-            stage = try await Stage(
+            stage = try await DispatcherHarness(
                 settings: #"{"on_conflict":"continue"}"#,
                 upstream: FakeUpstream { request, seen in
                     if isReady.value { return await script(request, seen) }
-                    return .status(request.method == "POST" ? 201 : 200, Scene.document, etag: "e1")
+                    return .status(request.method == "POST" ? 201 : 200, Fixture.document, etag: "e1")
                 }
             )
             ada = stage.phone
@@ -75,7 +75,7 @@ import Testing
     // MARK: - The feed cannot be forged
 
     @Test func `an unrelated request changes nothing of another user's entity`() async throws {
-        let scene = try await Scene("organization") { request, _ in
+        let scene = try await Fixture("organization") { request, _ in
             switch request.path {
             case "/missing": .status(404)
             case "/echo": .status(201, #"{"id":7,"name":"forged"}"#)
@@ -95,12 +95,12 @@ import Testing
             #expect(result["etag"]?.isNull == true)
             // a create met an existing entity, so its result contains the version
             #expect(result["version"]?.int64 == (operation == "create" ? 2 : nil), "\(operation) \(endpoint)")
-            #expect(try await scene.feed == "2 " + Scene.document, "\(operation) \(endpoint)")
+            #expect(try await scene.feed == "2 " + Fixture.document, "\(operation) \(endpoint)")
         }
     }
 
     @Test func `applies another user's write if it refers to the entity`() async throws {
-        let scene = try await Scene("organization") { request, _ in
+        let scene = try await Fixture("organization") { request, _ in
             request.method == "DELETE" ? .status(204) : .status(204, etag: "e2")
         }
         let update = try await scene.run(scene.bob, scene.entry(scene.bob, "update"))
@@ -116,7 +116,7 @@ import Testing
 
     @Test(arguments: [404, 410, 403, 200, 204, 409, 412])
     func `another user's entity is answered like an ID that never existed`(_ status: Int) async throws {
-        let scene = try await Scene("user") { request, _ in
+        let scene = try await Fixture("user") { request, _ in
             // like an upstream that does not distinguish them, or one that permits everything to all users
             let id = request.path.split(separator: "/").last ?? ""
             return .status(status, [200, 409].contains(status) ? #"{"id":\#(id),"name":"x"}"# : nil, etag: "e")
@@ -146,11 +146,11 @@ import Testing
                 }
             }
         }
-        #expect(try await scene.feed == "2 " + Scene.document)
+        #expect(try await scene.feed == "2 " + Fixture.document)
     }
 
     /// The result of resolving it with server_wins, or of discarding it.
-    private static func settled(_ scene: Scene, _ phone: Phone, _ entry: Entry) async throws -> String {
+    private static func settled(_ scene: Fixture, _ phone: Phone, _ entry: Entry) async throws -> String {
         let settling = scene.stage.gateway.store.settling
         let organization = phone.organization
         if try await scene.stage.mutation(entry.id, of: phone).status == "conflict" {
@@ -165,7 +165,7 @@ import Testing
 
     /// Only the creator owns an entity, for any other requests.
     @Test func `only a create makes a user the owner`() async throws {
-        let scene = try await Scene("user") { request, _ in
+        let scene = try await Fixture("user") { request, _ in
             request.method == "POST"
                 ? .status(201, #"{"id":8,"name":"Ada's second"}"#) : .status(200, #"{"id":8,"name":"early"}"#)
         }
@@ -182,7 +182,7 @@ import Testing
     // MARK: - Versions
 
     @Test func `a base version that another writer passed is a conflict before a request is sent`() async throws {
-        let scene = try await Scene("organization") { _, _ in .status(200, nil, etag: "e3") }
+        let scene = try await Fixture("organization") { _, _ in .status(200, nil, etag: "e3") }
         let sent = scene.stage.upstream.requests.count
         let stale = ["base_version": "1"]
         let conflict = try await scene.run(scene.bob, scene.entry(scene.bob, "update", extra: stale))
@@ -190,7 +190,7 @@ import Testing
         #expect(conflict["response"]?.isNull == true && conflict["etag"]?.isNull == true)
         let current = conflict["error"]?["current"]
         #expect(current?["version"]?.int64 == 2 && current?["etag"]?.string == "e1")
-        #expect(current?["document"]?.text == Scene.document)
+        #expect(current?["document"]?.text == Fixture.document)
         for base in [1, 5] {
             let lost = try await scene.run(
                 scene.stage.newPhone(),
@@ -198,10 +198,10 @@ import Testing
                 ["base_version": "\(base)", "conflict_resolution": #""server_wins""#]
             )
             #expect(lost.status == "discarded" && lost.resolution == "server_wins" && lost["version"]?.int64 == 2)
-            #expect(lost["error"]?["current"]?["document"]?.text == Scene.document && lost.attempts == 0)
+            #expect(lost["error"]?["current"]?["document"]?.text == Fixture.document && lost.attempts == 0)
         }
         #expect(scene.stage.upstream.requests.count == sent, "nothing was sent")
-        #expect(try await scene.feed == "2 " + Scene.document)
+        #expect(try await scene.feed == "2 " + Fixture.document)
         // a writer that has seen the version sends its validator
         let seen = try await scene.run(
             scene.stage.newPhone(),
@@ -223,7 +223,7 @@ import Testing
     }
 
     @Test func `mutations blocked by a discarded conflict continue`() async throws {
-        let scene = try await Scene("organization") { _, _ in .status(204) }
+        let scene = try await Fixture("organization") { _, _ in .status(204) }
         let bob = scene.stage.newPhone()
         let lost = scene.entry(
             bob,
@@ -239,7 +239,7 @@ import Testing
     }
 
     @Test func `a conflict found by the gateway halts the lane like any other`() async throws {
-        let scene = try await Scene("organization") { _, _ in .status(204) }
+        let scene = try await Fixture("organization") { _, _ in .status(204) }
         let body = Array(#"{"settings":{"on_conflict":"halt"}}"#.utf8)
         _ = try await scene.stage.gateway.store.administration.put(
             scene.stage.organization.id,
@@ -262,7 +262,7 @@ import Testing
     }
 }
 
-extension ForeignEntityTests.Scene {
+extension ForeignEntityTests.Fixture {
     fileprivate func run(_ phone: Phone, as operation: String, _ extra: [String: String]) async throws -> JSONValue {
         try await run(phone, entry(phone, operation, extra: extra))
     }

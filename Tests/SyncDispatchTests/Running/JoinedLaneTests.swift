@@ -18,7 +18,7 @@ import Testing
         let upstream = FakeUpstream { request, _ in
             isDown.load(ordering: .sequentiallyConsistent) ? .status(503) : nil
         }
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let other = Phone(stage.gateway, stage.organization)
         let contact = UUID()
         func entry(_ phone: Phone, _ title: String) -> Entry {
@@ -68,7 +68,7 @@ import Testing
             if request.text.contains("slow") { await gate.pass() }
             return nil
         }
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let other = Phone(stage.gateway, stage.organization)
         let slow = stage.create(payload: #"{"title":"slow"}"#)
         let next = stage.create(payload: #"{"title":"next"}"#)
@@ -90,7 +90,7 @@ import Testing
         #expect(upstream.requests.count { $0.text.contains("slow") } == 1)
     }
 
-    private static func join(_ stage: Stage, _ other: Phone) async throws {
+    private static func join(_ stage: DispatcherHarness, _ other: Phone) async throws {
         let (joining, user, organization) = (stage.gateway.store.joining, stage.phone.user, stage.organization.id)
         _ = try await joining.join(user, into: other.user, in: organization)
         stage.gateway.clock.advance(seconds: 9)

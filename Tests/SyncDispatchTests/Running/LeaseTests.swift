@@ -20,7 +20,7 @@ import Testing
             traffic.leave(request.user)
             return nil
         }
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let other = try await Gateway(replicaOf: stage.gateway)
         let helper = Helper(other, upstream)
         let phones = (0..<8).map { _ in stage.newPhone() }
@@ -53,7 +53,7 @@ import Testing
 
     @Test func `a worker that stalls beyond its lease loses its outcome`() async throws {
         let gate = Gate()
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { _, seen in
                 guard seen == 0 else { return nil }
                 await gate.pass()
@@ -81,7 +81,7 @@ import Testing
 
     /// The process was suspended between the commit and the request: it checks the lease again.
     @Test func `a request that does not fit into the lease is not sent`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         try await stage.phone.push([stage.create()])
         let worker = UUID()
         let dispatch = try #require(await stage.step(.claim, by: worker).dispatch)
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func `a suspended worker checks its lease before it sends`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
         let clock = stage.gateway.clock
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func `a lost worker's request in flight is sent again under the same key`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
         let (lost, next) = (UUID(), UUID())
@@ -180,7 +180,7 @@ import Testing
             connection?.close()
             return nil
         }
-        let stage = try await Stage(gateway: gateway, upstream: upstream)
+        let stage = try await DispatcherHarness(gateway: gateway, upstream: upstream)
         try await stage.makeBuiltIn("note")
         let phones = (0..<6).map { _ in stage.newPhone() }
         var sent = 0
@@ -210,7 +210,7 @@ import Testing
     /// A process runs a lane once. If the lane is under its own lease, it did not receive the answer to its claim, or
     /// lost track of the lane. It does not wait for the lease to expire, and the request in flight may have been sent.
     @Test func `a worker claims a lane under its own lease`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let create = stage.create()
         try await stage.phone.push([create])
         let (own, other) = (UUID(), UUID())
@@ -226,7 +226,7 @@ import Testing
     }
 
     @Test func `a lost worker's last attempt fails the mutation`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let contact = UUID()
         let create = stage.create(local: contact, extra: ["max_attempts": "1"])
         let rest = stage.create()
@@ -242,7 +242,7 @@ import Testing
     }
 
     @Test func `a long lane renews its lease under one token`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         try await stage.phone.push((0..<6).map { _ in stage.create() })
         let worker = UUID()
         var dispatch = try #require(await stage.step(.claim, by: worker).dispatch)
@@ -262,7 +262,7 @@ import Testing
 
     /// The answer to a step was lost, and its worker repeats it.
     @Test func `a repeated step takes effect once`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let (first, second) = (UUID(), UUID())
         let entries = [stage.create(local: first), stage.create(local: second)]
         try await stage.phone.push(entries)

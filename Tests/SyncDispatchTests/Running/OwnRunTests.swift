@@ -54,7 +54,7 @@ import Testing
     }
 
     /// An entity at its first version, created in a separate push.
-    private func made(_ stage: Stage) async throws -> UUID {
+    private func made(_ stage: DispatcherHarness) async throws -> UUID {
         let contact = UUID()
         let create = stage.create(local: contact)
         try await stage.phone.push([create])
@@ -63,7 +63,7 @@ import Testing
     }
 
     /// Pushes all entries at once, and waits until each has succeeded; returns the conditions of their requests.
-    private func conditions(_ stage: Stage, _ entries: [Entry]) async throws -> [String?] {
+    private func conditions(_ stage: DispatcherHarness, _ entries: [Entry]) async throws -> [String?] {
         let before = stage.upstream.requests.count
         try await stage.phone.push(entries)
         for entry in entries {
@@ -75,7 +75,7 @@ import Testing
 
     @Test(arguments: Basis.allCases, [false, true])
     func `updates in one push do not conflict with each other`(_ basis: Basis, shows: Bool) async throws {
-        let stage = try await Stage(upstream: Self.upstream(shows: shows))
+        let stage = try await DispatcherHarness(upstream: Self.upstream(shows: shows))
         let contact = try await made(stage)
         let updates = (1...3).map { _ in stage.change("update", local: contact, extra: basis.members) }
         #expect(try await conditions(stage, updates) == basis.conditions(1, 2, 3))
@@ -87,7 +87,7 @@ import Testing
 
     @Test(arguments: Basis.allCases)
     func `an update and a delete in one push do not conflict with each other`(_ basis: Basis) async throws {
-        let stage = try await Stage(upstream: Self.upstream())
+        let stage = try await DispatcherHarness(upstream: Self.upstream())
         let contact = try await made(stage)
         let entries = ["update", "delete"].map { stage.change($0, local: contact, extra: basis.members) }
         #expect(try await conditions(stage, entries) == basis.conditions(1, 2))
@@ -96,7 +96,7 @@ import Testing
 
     @Test(arguments: Basis.allCases)
     func `a create, update and delete in one push do not conflict`(_ basis: Basis) async throws {
-        let stage = try await Stage(upstream: Self.upstream())
+        let stage = try await DispatcherHarness(upstream: Self.upstream())
         let contact = UUID()
         let entries =
             [stage.create(local: contact)]
@@ -108,7 +108,7 @@ import Testing
     /// If the upstream has no ETags, only the gateway can detect this.
     @Test(arguments: ["update", "delete"])
     func `does not overwrite a write that another device of the lane has just made`(_ operation: String) async throws {
-        let stage = try await Stage(upstream: Self.upstream(hasETags: false), isRunning: false)
+        let stage = try await DispatcherHarness(upstream: Self.upstream(hasETags: false), isRunning: false)
         let other = Phone(stage.gateway, stage.organization, user: stage.phone.user)
         let create = stage.create()
         let first = stage.change(operation, server: "1", extra: Basis.version.members)
@@ -141,7 +141,7 @@ extension UpstreamRequest {
     fileprivate var condition: String? { ifMatch ?? headers["if-match"] }
 }
 
-extension Stage {
+extension DispatcherHarness {
     /// Waits until a mutation has reached a stable status, and checks it.
     @discardableResult
     fileprivate func settled(_ id: UUID, _ status: MutationStatus) async throws -> JSONValue {

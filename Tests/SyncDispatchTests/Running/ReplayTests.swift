@@ -13,7 +13,7 @@ import Testing
 /// Mutations reach the upstream in causal order, with resolved ids, and its answers are what the user reads.
 @Suite struct ReplayTests {
     @Test func `sends a create and resolves its mapping to the answer's ID`() async throws {
-        let stage = try await Stage()
+        let stage = try await DispatcherHarness()
         let contact = UUID()
         let create = stage.create(local: contact, payload: #"{"name":"Kari"}"#)
         let answer = try await stage.phone.push([create])
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test func `rewrites ids in paths and payloads, in their form`() async throws {
-        let stage = try await Stage()
+        let stage = try await DispatcherHarness()
         let (contact, activity) = (UUID(), UUID())
         let text = contact.lowercased
         let first = stage.create(local: contact)
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test func `built-in and forwarded types of one lane keep their order`() async throws {
-        let stage = try await Stage()
+        let stage = try await DispatcherHarness()
         let body = #"{"id_space":"mapped","visibility":"organization"}"#
         _ = try await stage.gateway.store.administration.putEntityType(
             "note",
@@ -110,7 +110,7 @@ import Testing
             default: .status(204)
             }
         }
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let contact = UUID()
         let create = stage.create(local: contact, payload: #"{"name":"Kari"}"#)
         let update = stage.change("update", local: contact, payload: #"{"name":"Ola"}"#)

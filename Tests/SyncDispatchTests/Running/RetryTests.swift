@@ -10,7 +10,7 @@ import Testing
 /// Failed attempts are retried at the time that the rules specify, and not before.
 @Suite struct RetryTests {
     @Test func `a failed attempt is retried after its back-off`() async throws {
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { _, seen in seen == 0 ? .status(503, #"{"oops":1}"#) : nil }
         )
         let (create, other) = (stage.create(), stage.create())
@@ -48,7 +48,7 @@ import Testing
         async throws
     {
         let isUp = Shared(false)
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { _, _ in isUp.value ? nil : .notSent("connection refused") }
         )
         let contact = UUID()
@@ -78,7 +78,7 @@ import Testing
 
     @Test func `sends nothing before the upstream's Retry-After`() async throws {
         let clock = Shared<Timestamp?>(nil)
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { _, seen in
                 seen == 0 ? .status(429, retryAt: clock.value?.adding(seconds: 900)) : nil
             }
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test func `a mutation without remaining attempts fails`() async throws {
-        let stage = try await Stage(upstream: FakeUpstream { _, _ in .status(500) })
+        let stage = try await DispatcherHarness(upstream: FakeUpstream { _, _ in .status(500) })
         let create = stage.create(extra: ["max_attempts": "2"])
         try await stage.phone.push([create])
         try await stage.mutation(create.id, becomes: "held") { $0.nextRetryAt != nil }
@@ -108,7 +108,7 @@ import Testing
     /// The entity exists, and its create's answer was too large, or no JSON, or without an id. A person's retry
     /// requests it again, and creates no second entity.
     @Test func `a create that took effect is retried under its key`() async throws {
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { _, seen in seen == 0 ? .status(201) : .status(201, #"{"id":7}"#) }
         )
         let create = stage.create()
@@ -134,7 +134,7 @@ import Testing
 
     @Test func `a clock that jumps loses and repeats nothing`() async throws {
         let gate = Gate()
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in
                 if request.text.contains("wait") { await gate.pass() }
                 return nil
@@ -160,7 +160,7 @@ import Testing
 
     /// A lease claimed before the clock was set back expires when a lease claimed now would.
     @Test func `a lease in the future is shortened to its length`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         try await stage.phone.push([stage.create(), stage.create()])
         let worker = UUID()
         let first = try #require(await stage.step(.claim, by: worker).dispatch)

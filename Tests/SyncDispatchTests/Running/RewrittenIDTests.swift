@@ -41,7 +41,7 @@ import Testing
 
     @Test(arguments: Kind.allCases)
     func `ids of every kind may be rewritten in every place`(_ kind: Kind) async throws {
-        let stage = try await Stage(upstream: kind.upstream)
+        let stage = try await DispatcherHarness(upstream: kind.upstream)
         let (contact, activity) = (UUID(), UUID())
         let text = contact.lowercased
         let create = stage.create(local: contact)
@@ -88,7 +88,7 @@ import Testing
     /// The worker first has the server id, and references the entity by its client id later.
     @Test(arguments: Kind.allCases)
     func `a client ID may replace the server's`(_ kind: Kind) async throws {
-        let stage = try await Stage(upstream: kind.upstream)
+        let stage = try await DispatcherHarness(upstream: kind.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
         try await stage.phone.push([create])
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func `a mapping belongs to one user`() async throws {
-        let stage = try await Stage(upstream: Kind.integer.upstream)
+        let stage = try await DispatcherHarness(upstream: Kind.integer.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
         let other = stage.newPhone()
@@ -134,7 +134,7 @@ import Testing
 
     /// A row stored by a gateway of the previous version.
     @Test func `rows without recorded places are compared as before`() async throws {
-        let stage = try await Stage(upstream: Kind.uuid.upstream)
+        let stage = try await DispatcherHarness(upstream: Kind.uuid.upstream)
         let contact = UUID()
         let create = stage.create(local: contact)
         var note = stage.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
@@ -152,7 +152,7 @@ import Testing
 
     @Test(arguments: [Kind.integer, .string, .uuid])
     func `a relation's number may be rewritten`(_ kind: Kind) async throws {
-        let stage = try await Stage(upstream: kind.upstream)
+        let stage = try await DispatcherHarness(upstream: kind.upstream)
         try await stage.declareTypes()
         let folder = stage.create("folder", 23)
         var task = stage.create("task", 47, #"{"folderId":23,"n":23}"#)
@@ -195,7 +195,7 @@ import Testing
             if request.text.contains("bad") { return .status(422, "{}") }
             return request.method == "POST" ? .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#) : nil
         }
-        let stage = try await Stage(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
+        let stage = try await DispatcherHarness(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
         let shared = UUID()
         let contact = stage.create("contact", local: shared)
         let activity = stage.create("activity", payload: #"{"of":"\#(shared.lowercased)","x":"bad"}"#)
@@ -222,7 +222,7 @@ import Testing
             request.text.contains("bad")
                 ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
         }
-        let stage = try await Stage(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
+        let stage = try await DispatcherHarness(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
         let shared = UUID()
         let contact = stage.create("contact", local: shared, payload: #"{"x":"bad"}"#)
         let activity = stage.create("activity", payload: #"{"of":"\#(shared.lowercased)"}"#)
@@ -244,7 +244,7 @@ import Testing
             request.text.contains("bad")
                 ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
         }
-        let stage = try await Stage(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
+        let stage = try await DispatcherHarness(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
         let shared = UUID()
         let contact = stage.create("contact", local: shared)
         try await stage.phone.push([contact])
@@ -278,7 +278,7 @@ import Testing
         let upstream = FakeUpstream { request, _ in
             request.method == "POST" ? .status(201, #"{"id":7}"#, etag: #""secret""#) : .status(200, #"{"id":7}"#)
         }
-        let stage = try await Stage(upstream: upstream)
+        let stage = try await DispatcherHarness(upstream: upstream)
         let create = stage.create()
         try await stage.phone.push([create])
         try await stage.mutation(create.id, is: .succeeded)
@@ -296,7 +296,7 @@ import Testing
     }
 }
 
-extension Stage {
+extension DispatcherHarness {
     func preview(_ entries: [Entry]) async throws -> JSONValue {
         let list = entries.map(\.json).joined(separator: ",")
         let body = #"{"device_id":"\#(phone.device.lowercased)","mutations":[\#(list)]}"#

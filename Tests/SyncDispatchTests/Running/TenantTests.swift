@@ -12,7 +12,7 @@ import Testing
 /// A user's ids are never inserted into another user's requests.
 @Suite struct TenantTests {
     @Test func `ids of other users are data`() async throws {
-        let stage = try await Stage()
+        let stage = try await DispatcherHarness()
         let contact = UUID()
         let create = stage.create(local: contact)
         try await stage.phone.push([create])
@@ -53,13 +53,13 @@ import Testing
 
 /// Lanes of suspended organizations.
 @Suite struct SuspendedLaneTests {
-    private static func put(_ stage: Stage, _ status: String) async throws {
+    private static func put(_ stage: DispatcherHarness, _ status: String) async throws {
         let body = Array(#"{"status":"\#(status)"}"#.utf8)
         _ = try await stage.gateway.store.administration.put(stage.organization.id, OrganizationUpdate(body: body))
     }
 
     @Test func `sends nothing for a suspended organization and continues once it is active`() async throws {
-        let stage = try await Stage(upstream: FakeUpstream { _, seen in seen == 0 ? .status(503) : nil })
+        let stage = try await DispatcherHarness(upstream: FakeUpstream { _, seen in seen == 0 ? .status(503) : nil })
         let create = stage.create()
         try await stage.phone.push([create])
         try await stage.mutation(create.id, becomes: "held") { $0.nextRetryAt != nil }
@@ -83,7 +83,7 @@ import Testing
     /// A request in flight at the suspension cannot be recalled; its outcome is stored.
     @Test func `stores the outcome of a request in flight and does not send the next`() async throws {
         let gate = Gate()
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { _, _ in
                 await gate.pass()
                 return nil

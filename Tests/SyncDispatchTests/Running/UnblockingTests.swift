@@ -10,7 +10,7 @@ import Testing
 /// Many mutations wait for one: all are released, about a thousand at a time, despite interruptions.
 @Suite struct UnblockingTests {
     /// Creates, and a number of mutations that wait for each of them.
-    private func fill(_ stage: Stage, creates: Int, waiters: Int) async throws -> [UUID] {
+    private func fill(_ stage: DispatcherHarness, creates: Int, waiters: Int) async throws -> [UUID] {
         let contacts = (0..<creates).map { _ in UUID() }
         let entries =
             contacts.map { stage.create(local: $0) }
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func `releases thousands that wait for one, and runs them in order`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let ids = try await fill(stage, creates: 1, waiters: 2_500)
         let worker = UUID()
         let first = try #require(await stage.step(.claim, by: worker).dispatch)
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test func `the next worker releases the waiters of a lost one`() async throws {
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let ids = try await fill(stage, creates: 2, waiters: 2_100)
         let lost = UUID()
         let first = try #require(await stage.step(.claim, by: lost).dispatch)
@@ -78,7 +78,7 @@ import Testing
     /// Many wait for many: each step releases a limited number, and each blocker is examined once.
     @Test func `releases waiters of many in limited steps, one blocker at a time`() async throws {
         let (creates, waiters) = (40, 700)
-        let stage = try await Stage(isRunning: false)
+        let stage = try await DispatcherHarness(isRunning: false)
         let contacts = (0..<creates).map { _ in stage.create() }
         try await stage.phone.push(contacts)
         let last = try #require(contacts.last?.local)

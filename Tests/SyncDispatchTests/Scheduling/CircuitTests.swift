@@ -19,7 +19,7 @@ import Testing
         let upstream = FakeUpstream { request, _ in
             request.organization == dead.value && !isUp.value ? .notSent("connection refused") : nil
         }
-        let stage = try await Stage(upstream: upstream, maximumConcurrency: 1)
+        let stage = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 1)
         dead.value = stage.organization.id
         let phones = (0..<20).map { _ in stage.newPhone() }
         let entries = phones.map { Self.create($0) }
@@ -55,7 +55,7 @@ import Testing
         let upstream = FakeUpstream { request, _ in
             request.organization == dead.value ? .notSent("connection refused") : nil
         }
-        let stage = try await Stage(upstream: upstream, pollInterval: 3_600)
+        let stage = try await DispatcherHarness(upstream: upstream, pollInterval: 3_600)
         dead.value = stage.organization.id
         for _ in 0..<6 {
             let phone = stage.newPhone()
@@ -89,7 +89,7 @@ import Testing
             if !isUp.value { return .notSent("connection refused") }
             return request.user == poisoned.value ? .status(500) : nil
         }
-        let stage = try await Stage(upstream: upstream, maximumConcurrency: 1)
+        let stage = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 1)
         let clock = stage.gateway.clock
         poisoned.value = stage.phone.user
         let poison = Self.create(stage.phone)
@@ -118,7 +118,7 @@ import Testing
 
     /// A request that the gateway does not send is no evidence about the upstream, and delays no other.
     @Test func `a request that the gateway refuses fails alone and does not affect the circuit`() async throws {
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in
                 if request.path == "/odd" { return .refused("the path is odd") }
                 let id = "%2e%2e;\(request.idempotencyKey.lowercased)"
@@ -150,7 +150,7 @@ import Testing
 
     @Test func `a lane waits while nothing can be sent, without affecting the circuit`() async throws {
         let isReady = Shared(false)
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             upstream: FakeUpstream { _, _ in isReady.value ? nil : .unready("no signing key is configured") }
         )
         let local = UUID()

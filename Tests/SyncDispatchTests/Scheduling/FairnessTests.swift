@@ -23,7 +23,7 @@ import Testing
             traffic.leave(request.organization)
             return nil
         }
-        let stage = try await Stage(upstream: upstream, maximumConcurrency: 4)
+        let stage = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 4)
         let phones = (0..<300).map { _ in stage.newPhone() }
         func create(_ phone: Phone) -> Entry {
             phone.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
@@ -61,7 +61,7 @@ import Testing
     @Test func `an organization whose upstream hangs leaves capacity for another`() async throws {
         let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
         let upstream = Self.hanging(gate, answered)
-        let stage = try await Stage(upstream: upstream, maximumConcurrency: 1_000) { $0.maximumLanes = 4 }
+        let stage = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 1_000) { $0.maximumLanes = 4 }
         for _ in 0..<100 {
             let phone = stage.newPhone()
             try await phone.push([Self.create(phone)])
@@ -84,7 +84,7 @@ import Testing
     @Test func `a hoster's outage leaves capacity for organizations elsewhere`() async throws {
         let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
         let upstream = Self.hanging(gate, answered)
-        let stage = try await Stage(upstream: upstream, maximumConcurrency: 16) {
+        let stage = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 16) {
             ($0.maximumLanes, $0.maximumRequests) = (4, 128)
         }
         // one has received quick answers before, another is new
@@ -118,7 +118,7 @@ import Testing
             if request.path.hasPrefix("/slow") { await gate.pass() }
             return nil
         }
-        let stage = try await Stage(upstream: upstream, maximumConcurrency: 64) { $0.maximumLanes = 4 }
+        let stage = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 64) { $0.maximumLanes = 4 }
         for _ in 0..<20 {
             let phone = stage.newPhone()
             try await phone.push([Self.create(phone, "/slow")])
@@ -141,7 +141,7 @@ import Testing
             await gate.pass()
             return .unknown("timed out")
         }
-        let stage = try await Stage(upstream: upstream, maximumConcurrency: 100) { $0.maximumLanes = 4 }
+        let stage = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 100) { $0.maximumLanes = 4 }
         let phones = (0..<30).map { _ in stage.newPhone() }
         for phone in phones { try await phone.push([Self.create(phone)]) }
         await gate.arrivals(30)
@@ -161,7 +161,7 @@ import Testing
     @Test func `lanes of the built-in store never wait for upstreams`() async throws {
         let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
         let upstream = Self.hanging(gate, answered)
-        let stage = try await Stage(upstream: upstream, maximumConcurrency: 1_000) {
+        let stage = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 1_000) {
             ($0.maximumLanes, $0.maximumRequests) = (1, 40)
         }
         for _ in 0..<60 {
@@ -194,7 +194,7 @@ import Testing
         let answered = Shared<Set<UUID>>([])
         let gate = Gate()
         let upstream = Self.hanging(gate, answered)
-        let stage = try await Stage(upstream: upstream, isRunning: false)
+        let stage = try await DispatcherHarness(upstream: upstream, isRunning: false)
         for _ in 0..<3 {
             let crowd = try await stage.newOrganization()
             let phone = Phone(stage.gateway, crowd)

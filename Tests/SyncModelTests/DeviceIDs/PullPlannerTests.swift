@@ -46,7 +46,7 @@ import Testing
     ) throws(Problem) {
         planner.want()
         let open = planner.open
-        let free = open.map { (ExactText($0.type), FreeNumbers(from: $0.base, highest: highest[$0.type])) }
+        let free = open.map { (ByteExactString($0.type), FreeNumbers(from: $0.base, highest: highest[$0.type])) }
         try planner.assign(Dictionary(uniqueKeysWithValues: free))
     }
 
@@ -140,16 +140,16 @@ import Testing
     }
 }
 
-@Suite struct PageStandingTests {
+@Suite struct PageStateTests {
     @Test func `confirms a page once and accepts old cursors`() {
         let pages: [(page: Int64, isOutstanding: Bool)] = [(5, false), (7, true), (8, true)]
-        #expect(PageStanding(of: 0, among: pages) == .done, "no page")
-        #expect(PageStanding(of: 7, among: pages) == .outstanding)
-        #expect(PageStanding(of: 5, among: pages) == .done)
-        #expect(PageStanding(of: 2, among: pages) == .done, "restored from a backup")
-        #expect(PageStanding(of: 6, among: pages) == .lost, "too many other pages came")
-        #expect(PageStanding(of: 9, among: pages) == .lost, "of another database")
-        #expect(PageStanding(of: 1, among: []) == .lost)
+        #expect(PageState(of: 0, among: pages) == .done, "no page")
+        #expect(PageState(of: 7, among: pages) == .outstanding)
+        #expect(PageState(of: 5, among: pages) == .done)
+        #expect(PageState(of: 2, among: pages) == .done, "restored from a backup")
+        #expect(PageState(of: 6, among: pages) == .lost, "too many other pages came")
+        #expect(PageState(of: 9, among: pages) == .lost, "of another database")
+        #expect(PageState(of: 1, among: []) == .lost)
     }
 }
 

@@ -34,14 +34,14 @@ struct Sample {
     var resolution: ConflictResolution?
     var isOutcomeUnknown = false
     var conflictRetries: Int16 = 0
-    var hold: MutationHold?
+    var hold: AuthBackoff?
     var override: SentRequest?
     var idSpace: IDSpace = .mapped
     var relations: [Relation] = []
     var isForwarded = true
     var upstream: UpstreamSettings? = UpstreamSettings(baseURL: "http://upstream.invalid")
     var lane = Sample.lane
-    var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
+    var mappings: [UUID: [DispatchPlanner.ResolvedID]] = [:]
     var entity: EntityState?
 
     /// An update, replace or delete of contact 7, or a create.
@@ -81,8 +81,8 @@ struct Sample {
         return mutation
     }
 
-    var surroundings: TurnPlanner.Surroundings {
-        TurnPlanner.Surroundings(
+    var surroundings: DispatchPlanner.LaneContext {
+        DispatchPlanner.LaneContext(
             lane: lane,
             token: 1,
             leasedUntil: Self.now.adding(seconds: 120),
@@ -107,8 +107,8 @@ struct Sample {
         )
     }
 
-    func decision(heldUntil: Timestamp? = nil, leaseSeconds: Double = 120) -> TurnPlanner.Decision {
-        TurnPlanner(leaseSeconds: leaseSeconds)
+    func decision(heldUntil: Timestamp? = nil, leaseSeconds: Double = 120) -> DispatchPlanner.Decision {
+        DispatchPlanner(leaseSeconds: leaseSeconds)
             .decide(mutation, surroundings, now: Self.now, heldUntil: heldUntil)
     }
 

@@ -105,7 +105,7 @@ import Testing
         case .operatorsTrouble:
             #expect(outcome.status == .pending && outcome.kind == .misconfigured, "\(a)")
             #expect(outcome.attemptCount == sample.attempts && outcome.pause == (a.hasRetryAfter ? 600 : 4), "\(a)")
-            #expect(outcome.hold == MutationHold(count: 1, since: Sample.now) && !outcome.isFailedTry, "\(a)")
+            #expect(outcome.hold == AuthBackoff(count: 1, since: Sample.now) && !outcome.isFailedTry, "\(a)")
             #expect(outcome.isOutcomeUnknown == a.wasUnknown, "\(a)")
         case .again:
             #expect(outcome.status == .pending && outcome.attemptCount == sent, "\(a)")
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test func `an error that other mutations do not get is the mutation's own`() throws {
-        let held = Sample(attempts: 1, hold: MutationHold(count: 2, since: Sample.now))
+        let held = Sample(attempts: 1, hold: AuthBackoff(count: 2, since: Sample.now))
         for wasUnknown in [false, true] {
             var sample = held
             sample.isOutcomeUnknown = wasUnknown
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test func `a hold stays until the upstream gives another answer`() throws {
-        let hold = MutationHold(count: 2, since: Sample.now)
+        let hold = AuthBackoff(count: 2, since: Sample.now)
         let sample = Sample.of(.update, .clientWins)
         var held = sample
         held.hold = hold

@@ -7,7 +7,7 @@ import Testing
 @Suite struct CostTests {
     /// Jobs of organizations with different times for a unit of work.
     private struct Bench {
-        var line = GroupLine(desks: 1, hasHeavyDesk: true, capacity: 4_096)
+        var line = FairGroupQueue(desks: 1, hasHeavyDesk: true, capacity: 4_096)
         var rates: [UUID: Double] = [:]
         var lastTicket = 0
         /// Work of both desks.
@@ -21,11 +21,11 @@ import Testing
             lastTicket += 1
             let lane = LaneKey(organization: organization, user: user)
             began[lastTicket] = clock
-            _ = line.add(GroupLine.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: 400), desk: 0)
+            _ = line.add(FairGroupQueue.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: 400), desk: 0)
         }
 
         /// Commits a desk's next group.
-        mutating func commit(at desk: Int) -> [GroupLine.Item] {
+        mutating func commit(at desk: Int) -> [FairGroupQueue.Item] {
             let group = line.take(at: desk)
             var took = Self.fixed
             for item in group {
@@ -130,7 +130,7 @@ import Testing
     @Test func `an organization's cost follows the duration of its jobs`() {
         var ledger = CostLedger()
         let organization = UUID()
-        let item = GroupLine.Item(
+        let item = FairGroupQueue.Item(
             ticket: 1,
             lane: LaneKey(organization: organization, user: UUID()),
             weight: 10,

@@ -43,7 +43,7 @@ import Testing
             syncedAt: Timestamp(microseconds: 0)
         )
         let knowledge = ContentComparison.Knowledge(serverIDs: { ids[$0] ?? [] }, isKnown: { _ in false })
-        return ContentComparison(FirstTry(record), second, by: Self.device, type: nil, knowledge).isSame
+        return ContentComparison(FirstAttempt(record), second, by: Self.device, type: nil, knowledge).isSame
     }
 
     @Test func `an escaped id counts, even if the first attempt's record lacks it`() throws {
@@ -435,7 +435,7 @@ import Testing
                 serverIDs: { ids[$0] ?? [] },
                 isKnown: { ids[$0.clientID(on: Self.device)] != nil }
             )
-            let first = FirstTry(first, by: Self.device, references)
+            let first = FirstAttempt(first, by: Self.device, references)
             return ContentComparison(first, second, by: device, type: Self.folder, knowledge).isSame
         }
         for (one, other, expected) in [

@@ -6,7 +6,7 @@ import Testing
 @Suite struct LanePlanTests {
     private static let now = Sample.now
     private static let worker = UUID()
-    private static let planner = TurnPlanner(leaseSeconds: 120)
+    private static let planner = DispatchPlanner(leaseSeconds: 120)
     private static let organization = Sample().surroundings.organization
 
     /// A lane with two queued mutations, the first at position 1.
@@ -279,7 +279,7 @@ extension Sample {
     fileprivate var head: FoundHead { .mutation(mutation, surroundings.type, mappings, entity) }
 }
 
-extension LaneTurn {
+extension LaneAction {
     fileprivate var isRun: Bool { if case .run = self { true } else { false } }
     fileprivate var request: UpstreamRequest? {
         if case .run(let dispatch) = self, case .upstream(let request, _) = dispatch.destination {

@@ -96,7 +96,9 @@ private struct Draft {
             body: Array(#"{"device_id":"\#(Sample.device.uuidString)","mutations":[\#(list)]}"#.utf8),
             limits: IntakeLimits()
         )
-        let types = Dictionary(uniqueKeysWithValues: ["task", "contact", "company"].map { (ExactText($0), type($0)) })
+        let types = Dictionary(
+            uniqueKeysWithValues: ["task", "contact", "company"].map { (ByteExactString($0), type($0)) }
+        )
         let preview = try PreviewPlanner.preview(
             push,
             snapshot: snapshot,
@@ -369,7 +371,7 @@ extension UUID {
     @Test func `the key is the one that will be sent`() throws {
         var draft = Draft()
         draft.add("create", "contact", ["id": Sample.id.quoted, "local_id": UUID().quoted, "endpoint": #""/c""#])
-        let key = TurnPlanner.idempotencyKey(of: Sample().mutation, in: Sample.lane)
+        let key = DispatchPlanner.idempotencyKey(of: Sample().mutation, in: Sample.lane)
         #expect(try draft.results()[0].headers.first == "idempotency-key: \(key.text)")
     }
 

@@ -20,7 +20,7 @@ import Testing
         #expect(bucket.take(1, of: Self.daily, at: Self.start.adding(seconds: 12_342.858)) == .taken)
         #expect(bucket.left(of: Self.daily) == 0)
         let day = Self.start.adding(seconds: 12_342.858 + 86_400)
-        #expect(bucket.standing(of: Self.daily, at: day) == QuotaStanding(quota: Self.daily, left: 7, seconds: 0))
+        #expect(bucket.standing(of: Self.daily, at: day) == QuotaStatus(quota: Self.daily, left: 7, seconds: 0))
     }
 
     @Test func `a refused request takes nothing and fits exactly after the returned time`() {
@@ -142,7 +142,7 @@ import Testing
         portion.add(granted, wanted: 25, from: bucket, at: Self.start)
         for number in 1...25 {
             #expect(!portion.isLow(at: Self.start) || number > 13)
-            let standing = QuotaStanding(quota: portion.quota, left: Int64(100 - number), seconds: 1)
+            let standing = QuotaStatus(quota: portion.quota, left: Int64(100 - number), seconds: 1)
             #expect(portion.ask(portion.quota, at: Self.start) == .admitted(standing))
         }
         #expect(portion.isLow(at: Self.start))
@@ -161,7 +161,7 @@ import Testing
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(upTo: 1, of: portion.quota, at: Self.start) == 1)
         portion.add(0, wanted: 1, from: bucket, at: Self.start)
-        let none = QuotaStanding(quota: portion.quota, left: 0, seconds: 1)
+        let none = QuotaStatus(quota: portion.quota, left: 0, seconds: 1)
         for seconds in [0, 0.5, 0.999] {
             #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: seconds)) == .refused(none))
             #expect(!portion.isLow(at: Self.start.adding(seconds: seconds)))
@@ -174,7 +174,7 @@ import Testing
     @Test func `a bucket deep in debt refuses and is not queried without limit`() {
         var portion = RequestPortion(Quota(.requests, limit: 1))
         portion.add(0, wanted: 1, from: TokenBucket(missing: 250_000, asOf: Self.start), at: Self.start)
-        let none = QuotaStanding(quota: portion.quota, left: 0, seconds: 1)
+        let none = QuotaStatus(quota: portion.quota, left: 0, seconds: 1)
         #expect(portion.ask(portion.quota, at: Self.start) == .refused(none))
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.001)) == .unknown)
     }
@@ -183,7 +183,7 @@ import Testing
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
         let small = Quota(.requests, limit: 4)
-        #expect(portion.ask(small, at: Self.start) == .admitted(QuotaStanding(quota: small, left: 4, seconds: 1)))
+        #expect(portion.ask(small, at: Self.start) == .admitted(QuotaStatus(quota: small, left: 4, seconds: 1)))
         #expect(portion.ask(small, at: Self.start) == .unknown)
     }
 }

@@ -109,7 +109,7 @@ import Testing
                 (NowStatements.troubled, "10001"), (NowStatements.lanes, "10001, now()"),
                 (NowStatements.oldest, "10000"),
                 (NowStatements.firstWaiting, "'\(phone.organization.id)', '\(phone.user)'"),
-                (StuckCounts.ofOrganizations, "ARRAY['\(phone.organization.id)']::uuid[], 1001"),
+                (FailureCounts.ofOrganizations, "ARRAY['\(phone.organization.id)']::uuid[], 1001"),
             ] {
                 let plan = try await connection.explain(statement, values, [.planByIndex])
                 #expect(!plan.contains("Seq Scan on mutations") && !plan.contains("Seq Scan on lanes"), "\(plan)")

@@ -27,7 +27,7 @@ import Testing
         var wrong: [String] = []
         var unexplained: [String] = []
         for (statement, (name, text)) in SchemaTests.statements.flatMap({ statement in
-            ClusterTextTests.texts(of: statement).map { (statement, $0) }
+            CitusSQLRewriterTests.texts(of: statement).map { (statement, $0) }
         }) {
             do throws(PostgresError) {
                 guard
@@ -41,7 +41,7 @@ import Testing
                     unexplained.append(name)
                     continue
                 }
-                guard ClusterText.ofAllServers[statement.name] == nil else { continue }
+                guard CitusSQLRewriter.ofAllServers[statement.name] == nil else { continue }
                 let counts = plan.matches(of: /Task Count: (\d+)/).map(\.output.1)
                 if counts.contains(where: { $0 != "1" }) || plan.contains("pull to coordinator") {
                     wrong.append("\(name): \(plan)")

@@ -16,7 +16,7 @@ import Testing
         let masterKeys = run == 4 ? TestKeys.first : nil
         let seed = Seed()
         var generator = SeededRandom(seed.value &+ UInt64(run))
-        let replicas = try await Replicas(masterKeys: masterKeys)
+        let replicas = try await GatewayPair(masterKeys: masterKeys)
         // the same devices and users in two organizations in parallel
         let people = (0..<2).map { _ in generator.uuid() }
         let devices = (0..<4).map { _ in generator.uuid() }
@@ -54,7 +54,7 @@ import Testing
 private actor DeviceWorld {
     let organization: Organization
     private(set) var clients: [OfflineClient]
-    private let replicas: Replicas
+    private let replicas: GatewayPair
     private var generator: SeededRandom
     private var backups: [Int: OfflineClient] = [:]
     /// Pulls that were sent before and may arrive again.
@@ -84,7 +84,7 @@ private actor DeviceWorld {
         return isUpToDate
     }
 
-    init(_ replicas: Replicas, _ organization: Organization, _ clients: [OfflineClient], _ generator: SeededRandom) {
+    init(_ replicas: GatewayPair, _ organization: Organization, _ clients: [OfflineClient], _ generator: SeededRandom) {
         self.replicas = replicas
         self.organization = organization
         self.clients = clients

@@ -13,7 +13,7 @@ import Testing
 /// equals the answer about an id that never existed, byte by byte except for the ids.
 @Suite struct PrivateEntityTests {
     /// Two users of an organization with private types of the built-in store. The first has a document and a tombstone.
-    fileprivate struct Scene {
+    fileprivate struct Fixture {
         let ada: Phone
         let gateway: Gateway
         let organization: Organization
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func `every answer about another user's entity equals that about an ID that never existed`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         for (type, id) in try await scene.make() {
             let before = try await scene.rows()
             // two users without history, so that only the id differs
@@ -106,7 +106,7 @@ import Testing
 
     /// A create under a shared id in use has to be refused; the answer reveals only that.
     @Test func `a create under an ID in use reveals only that the ID is in use`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let ids = try await scene.make().filter { $0.type == "diary" }
         var answers: Set<String> = []
         for (type, id) in ids {
@@ -123,7 +123,7 @@ import Testing
     }
 }
 
-extension PrivateEntityTests.Scene {
+extension PrivateEntityTests.Fixture {
     fileprivate func rows() async throws -> [String] {
         let rows = try await gateway.read(
             "SELECT concat_ws(' ', entity_type, id, version, is_deleted, updated_by) FROM entities ORDER BY 1"

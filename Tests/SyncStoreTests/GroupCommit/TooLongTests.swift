@@ -11,13 +11,13 @@ import Testing
 @testable import SyncStore
 
 /// Work that takes as long as its jobs specify, and records the attempted groups.
-private struct Naps: GroupWork {
+private struct Naps: GroupTransaction {
     struct Job: GroupJob {
         let lane: LaneKey
         var isTooMuch = false
         var isLocked = false
         var enqueuedAt = ContinuousClock.now
-        let reply: OnceReply<Bool>
+        let reply: JobCompletion<Bool>
 
         var weight: Int { 1 }
         var bytes: Int { 1 }
@@ -39,7 +39,7 @@ private struct Naps: GroupWork {
     }()
     private static let nap = Statement("test_nap", "SELECT 1 FROM pg_sleep($1::text::float8)")
 
-    func commit(_ group: [Job], on connection: Connection, _ certainty: Certainty) async throws {
+    func commit(_ group: [Job], on connection: Connection, _ certainty: RetryContext) async throws {
         tries.add(group.map(\.lane))
         if group.contains(where: \.isLocked) { throw PostgresError(.server(sqlState: "55P03"), "the lane is locked") }
         var parameters = Parameters()
@@ -65,7 +65,7 @@ private struct Naps: GroupWork {
         to committer: Committer<Naps>
     ) async -> ProblemCode? {
         let result = await withCheckedContinuation { continuation in
-            let reply = OnceReply<Bool>(continuation)
+            let reply = JobCompletion<Bool>(continuation)
             let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, isLocked: isLocked, reply: reply)
             if !committer.queue.add(job, at: .partition(0)) { reply.send(.failure(Problem.storeUnavailable)) }
         }

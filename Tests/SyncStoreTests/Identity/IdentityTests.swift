@@ -12,7 +12,7 @@ import Testing
 
 /// Maps the names that issuers use for users and organizations.
 @Suite struct IdentityTests {
-    private static let issuer: ExactText = "https://id.example"
+    private static let issuer: ByteExactString = "https://id.example"
     private let ada = Subject(issuer: issuer, text: "auth0|ada")
 
     private func problem(_ body: () async throws -> some Sendable) async throws -> ProblemCode? {
@@ -29,7 +29,7 @@ import Testing
             .int64(0, 0)
     }
 
-    private func name(_ id: ExactText, _ organization: Organization, _ gateway: Gateway) async throws {
+    private func name(_ id: ByteExactString, _ organization: Organization, _ gateway: Gateway) async throws {
         try await gateway.store.pool.withConnection { connection in
             try await connection.execute(
                 script: """
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test func `a subject keeps its id in this gateway, in another one and after a restart`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas[0].organization()
         let id = try await replicas[0].store.identities.mapped(ada, in: organization)
         #expect(id.isVersion8)
@@ -56,7 +56,7 @@ import Testing
     /// One gateway purges an organization and creates another under its id. A gateway that had served the first one
     /// forgets its users.
     @Test func `an organization created again under its id has no users of the purged one`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let (one, other) = (replicas[0], replicas[1])
         let organization = try await one.organization()
         let id = try await other.store.identities.mapped(ada, in: organization)
@@ -86,7 +86,7 @@ import Testing
             Subject(issuer: Self.issuer, text: "auth0|Ada"), Subject(issuer: Self.issuer, text: " auth0|ada"),
             Subject(issuer: Self.issuer, text: "\u{e9}"), Subject(issuer: Self.issuer, text: "e\u{301}"),
             Subject(issuer: Self.issuer, text: "'; DROP TABLE users; --"),
-            Subject(issuer: Self.issuer, text: ExactText(String(repeating: "😀", count: 63) + "abc")),
+            Subject(issuer: Self.issuer, text: ByteExactString(String(repeating: "😀", count: 63) + "abc")),
         ]
         var ids: [UUID] = []
         for subject in subjects { ids.append(try await gateway.store.identities.mapped(subject, in: organization)) }
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func `concurrent first requests create one user`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas[0].organization()
         let ids = try await withThrowingTaskGroup(of: UUID.self) { group in
             for index in 0..<60 {
@@ -195,13 +195,13 @@ import Testing
         let (north, south) = (try await gateway.organization(), try await gateway.organization())
         try await name("acme", north, gateway)
         try await name("Acme", south, gateway)
-        func found(_ issuer: ExactText, _ id: ExactText) async throws -> UUID? {
+        func found(_ issuer: ByteExactString, _ id: ByteExactString) async throws -> UUID? {
             try await gateway.store.identities.organization(ExternalID(issuer: issuer, id: id))
         }
         #expect(try await found(Self.issuer, "acme") == north.id)
         #expect(try await found(Self.issuer, "Acme") == south.id)
         #expect(gateway.store.identities.organizationAtHand(ExternalID(issuer: Self.issuer, id: "acme")) == north.id)
-        for (issuer, id): (ExactText, ExactText) in [
+        for (issuer, id): (ByteExactString, ByteExactString) in [
             ("", "acme"), ("https://other.example", "acme"), (Self.issuer, "ACME"),
         ] {
             #expect(try await found(issuer, id) == nil)

@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func `an event is applied once per source, through any gateway`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         let source = Source(replicas.base, organization)
         let event = Source.event("a", "1", version: 1)
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func `the same events through two gateways at once are applied once`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         let source = Source(replicas.base, organization)
         for round in 0..<10 {
@@ -232,7 +232,7 @@ import Testing
     // MARK: - Tokens
 
     @Test func `a token is valid in its organization until it is revoked`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let administration = replicas[0].store.administration
         let (north, south) = (try await replicas.base.organization(), try await replicas.base.organization())
         let made = try #require(try await administration.makeServiceToken(for: "crm", of: north.id))

@@ -55,7 +55,7 @@ import Testing
         let first = phone.forward("update", server: #""e1""#)
         try await phone.push([first])
         for _ in 0..<3 { try await phone.push(edits(phone, 300, server: #""e1""#)) }
-        #expect(900 > StuckMutations.wayLimit)
+        #expect(900 > FailureSearcher.wayLimit)
         try await phone.leave(first.id, status)
         let other = phone.forward("update", server: #""e2""#)
         let answer = try await submit(phone, edits(phone, 50, server: #""e1""#) + [other])
@@ -80,7 +80,7 @@ import Testing
         try await phone.leave(failed.id, "failed")
         var last = failed.id
         for _ in 0..<2 {
-            let entries = (0..<(StuckMutations.wayLimit - 50)).map { _ in
+            let entries = (0..<(FailureSearcher.wayLimit - 50)).map { _ in
                 let entry = phone.forward("create", local: UUID(), needs: [last])
                 last = entry.id
                 return entry
@@ -105,7 +105,7 @@ import Testing
             maximum: 1,
             acquireTimeout: .seconds(30)
         )
-        let blind = StuckMutations(pool: nowhere, failure: StoreFailure(logger: phone.gateway.store.logger))
+        let blind = FailureSearcher(pool: nowhere, failure: StoreFailure(logger: phone.gateway.store.logger))
         let stuck = await blind.stuck(
             among: answer.verdicts,
             organization: phone.organization.id,
@@ -150,11 +150,11 @@ import Testing
         let last = Self.id("\(count)")
         let looks = [
             (
-                StuckMutations.walkStatement, "\(lane), ARRAY[\(last)], \(StuckMutations.wayLimit + 1)",
+                FailureSearcher.walkStatement, "\(lane), ARRAY[\(last)], \(FailureSearcher.wayLimit + 1)",
                 Store.pooledSettings,
                 1_500
             ),
-            (StuckMutations.frontStatement, lane, Store.pooledSettings, 1_000),
+            (FailureSearcher.frontStatement, lane, Store.pooledSettings, 1_000),
             (
                 GroupStatements.open,
                 "ARRAY[0], \(arrays), ARRAY['task'], ARRAY[NULL::uuid], ARRAY['e1']", Store.hotSettings, 60

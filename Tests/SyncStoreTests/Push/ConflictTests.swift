@@ -10,7 +10,7 @@ import Testing
 
 @Suite struct ConflictTests {
     /// Two users, and an entity that the first created and both have.
-    private struct Scene {
+    private struct Fixture {
         let alice: Phone
         let bob: Phone
         let id: String
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func `two offline edits of one version do not conflict with each other`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let answer = try await scene.alice.push([
             scene.update(scene.alice, #"{"a":1}"#, base: 1), scene.update(scene.alice, #"{"b":1}"#, base: 1),
         ])
@@ -52,7 +52,7 @@ import Testing
     /// As after a restore: the store has not reached this version yet, or not again.
     @Test func `a version that does not exist yet is a conflict for every writer`() async throws {
         for (operation, isOwn) in [("update", true), ("replace", false), ("delete", true)] {
-            let scene = try await Scene()
+            let scene = try await Fixture()
             let phone = isOwn ? scene.alice : scene.bob
             let payload = operation == "delete" ? nil : #"{"x":1}"#
             let answer = try await phone.push([scene.write(phone, operation, payload, base: 2, nil)])
@@ -61,7 +61,7 @@ import Testing
             #expect(error?["detail"]?.string == "base_version is 2, but the entity is at version 1 only")
             #expect(error?["current"]?["version"]?.int64 == 1)
         }
-        let scene = try await Scene()
+        let scene = try await Fixture()
         // the writer's own run is no exception
         let own = try await scene.alice.push([scene.update(scene.alice, #"{"x":1}"#, base: 7, "server_wins")])
         #expect(own.results[0].status == "discarded" && own.results[0]["version"]?.int64 == 1)
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func `an edit by another writer in between is a conflict`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([scene.update(scene.alice, #"{"alice":1}"#, base: 1)])
         #expect(answer.results[0].status == "conflict")
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `the same user on another device counts as another writer`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         let tablet = Phone(scene.alice.gateway, scene.alice.organization, user: scene.alice.user)
         try await tablet.push([scene.update(tablet, #"{"t":1}"#, base: 1)])
         let answer = try await scene.alice.push([scene.update(scene.alice, #"{"a":1}"#, base: 1)])
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func `a conflict in the middle of a batch halts the lane`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let first = scene.alice.create()
         let conflicting = scene.update(scene.alice, #"{"x":1}"#, base: 1)
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test func `on_conflict continue runs the remaining mutations`() async throws {
-        let scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        let scene = try await Fixture(#"{"on_conflict":"continue"}"#)
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([
             scene.update(scene.alice, #"{"x":1}"#, base: 1), scene.update(scene.alice, #"{"y":1}"#, base: 1),
@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test func `server_wins discards the mutation and returns the current entity`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let loser = scene.update(scene.alice, #"{"x":1}"#, base: 1, "server_wins")
         let after = scene.update(scene.alice, #"{"y":1}"#, base: 2)
@@ -195,7 +195,7 @@ import Testing
         ("update", #"{"x":1}"#, #"{"n":1,"bob":1,"x":1}"#), ("replace", #"{"x":1}"#, #"{"x":1}"#),
     ])
     func `client_wins overwrites`(_ operation: String, _ payload: String, _ expected: String) async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let answer = try await scene.alice.push([
             scene.write(scene.alice, operation, payload, base: 1, "client_wins")
@@ -208,7 +208,7 @@ import Testing
     }
 
     @Test func `client_wins deletes, and replaces a deleted entity`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
         let deletion = scene.write(scene.alice, "delete", nil, base: 1, "client_wins")
         #expect(try await scene.alice.push([deletion]).results[0].status == "succeeded")
@@ -220,7 +220,7 @@ import Testing
 
     /// A patch would restore only the members that it changes.
     @Test func `a patch restores a deleted entity only with a full payload from the resolution`() async throws {
-        let scene = try await Scene()
+        let scene = try await Fixture()
         try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: 1, nil)])
         let patch = scene.update(scene.bob, #"{"x":1}"#, base: 1, "client_wins")
         let result = try await scene.bob.push([patch]).results[0]
@@ -234,7 +234,7 @@ import Testing
     }
 
     @Test func `an update of a tombstone is a conflict, and a repeated delete succeeds`() async throws {
-        let scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        let scene = try await Fixture(#"{"on_conflict":"continue"}"#)
         try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: nil, nil)])
         let answer = try await scene.bob.push([
             scene.write(scene.bob, "delete", nil, base: 1, nil), scene.write(scene.bob, "update", "{}", base: nil, nil),

@@ -94,7 +94,7 @@ import Testing
 
     /// A push by a replica whose cached device state is older than another replica's writes.
     @Test func `a replica with an outdated cache still recognizes every repeat`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let (behind, ahead) = (replicas[0], replicas[1])
         try await phone.push([phone.create()], through: behind)
@@ -116,7 +116,7 @@ import Testing
     @Test func `a replica recognizes another device's key, ID and client ID that look new to it`()
         async throws
     {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
         // both replicas have cached the tablet's watermark
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func `a replica whose cache is ahead of the database treats nothing as known`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         let phone = Phone(replicas.base, organization)
         let batch = (0..<5).map { _ in phone.create() }
@@ -164,7 +164,7 @@ import Testing
     @Test func `changes of an ID space during first uses leave one ID space for all entries`() async throws {
         let seed = Seed()
         var generator = seed.generator
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         for round in 0..<12 {
             let organization = try await replicas.base.organization()
             // each replica has cached the type as it was before the operator's changes
@@ -221,7 +221,7 @@ import Testing
 
     @Test func `pushes in progress leave nothing of a purged organization`() async throws {
         let seed = Seed()
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         for round in 0..<6 {
             let organization = try await replicas.base.organization()
             let started = Countdown(8)

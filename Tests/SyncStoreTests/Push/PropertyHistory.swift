@@ -83,13 +83,13 @@ final class HistoryWorld: Sendable {
         let user: UUID
     }
 
-    let replicas: Replicas
+    let replicas: GatewayPair
     let organization: Organization
     let ledger = AnswerLedger()
     /// Mapped entities whose creates were answered.
     private let answered = Mutex<[Known]>([])
 
-    init(_ replicas: Replicas, _ organization: Organization) {
+    init(_ replicas: GatewayPair, _ organization: Organization) {
         self.replicas = replicas
         self.organization = organization
     }

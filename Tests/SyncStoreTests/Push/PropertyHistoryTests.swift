@@ -17,7 +17,7 @@ import Testing
         let masterKeys = run == 3 ? TestKeys.first : nil
         let seed = Seed()
         var generator = SeededRandom(seed.value &+ UInt64(run))
-        let replicas = try await Replicas(masterKeys: masterKeys)
+        let replicas = try await GatewayPair(masterKeys: masterKeys)
         let organization = try await replicas.base.organization()
         _ = try await replicas.base.store.administration.putEntityType(
             "country",

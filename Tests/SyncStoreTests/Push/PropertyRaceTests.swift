@@ -14,7 +14,7 @@ import Testing
     @Test func `fifty copies of a push through two replicas execute once`() async throws {
         let seed = Seed()
         var generator = seed.generator
-        let replicas = try await Replicas(committers: 2)
+        let replicas = try await GatewayPair(committers: 2)
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let (contact, task) = (UUID(), UUID())
         let batch = [
@@ -44,7 +44,7 @@ import Testing
 
     @Test func `two users who write the same entities in opposite order lose no update`() async throws {
         let (entities, rounds) = (12, 25)
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let alice = Phone(replicas.base, try await replicas.base.organization())
         let bob = Phone(replicas.base, alice.organization)
         let made = try await alice.push((0..<entities).map { _ in alice.create(payload: "{}") })
@@ -81,7 +81,7 @@ import Testing
 
     @Test func `two users who create the same shared IDs in opposite order create each once`() async throws {
         let (ids, rounds) = (10, 15)
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization(#"{"conflict_resolution":"server_wins"}"#)
         _ = try await replicas.base.store.administration.putEntityType(
             "country",
@@ -138,7 +138,7 @@ import Testing
     @Test func `pushes interrupted at any moment take effect once`() async throws {
         let seed = Seed()
         var generator = seed.generator
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         let counter = UUID()
         let phones = (0..<4).map { _ in Phone(replicas.base, organization) }

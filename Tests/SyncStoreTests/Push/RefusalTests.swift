@@ -80,7 +80,7 @@ import Testing
 
     @Test(arguments: Kind.allCases)
     func `the first answer to a known key is its replay`(_ kind: Kind) async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         for disguise in Disguise.allCases {
             for isWarm in [true, false] {
                 for isStrict in [false, true] {
@@ -96,7 +96,7 @@ import Testing
         _ disguise: Disguise,
         isWarm: Bool,
         isStrict: Bool,
-        _ replicas: Replicas,
+        _ replicas: GatewayPair,
         _ place: String
     ) async throws {
         let phone = Phone(replicas.base, try await replicas.base.organization())
@@ -173,7 +173,7 @@ import Testing
     /// key is refused.
     @Test(arguments: Wrong.allCases, [true, false])
     func `replays a known entry that today's rules would refuse`(_ wrong: Wrong, _ isWarm: Bool) async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let (entity, payload) = (UUID(), #"{"title":"\#(String(repeating: "x", count: 300))","a":[[[1]]]}"#)
         var entry = phone.create(local: entity, payload: payload)
@@ -203,7 +203,7 @@ import Testing
     /// A strict push receives all its refusals, even if a recorded refusal is enough to refuse it.
     @Test(arguments: [true, false])
     func `a strict push returns all its refusals`(_ isWarm: Bool) async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
         let refused = phone.entry("update", local: UUID())
@@ -223,7 +223,7 @@ import Testing
     /// Numbers belong to one device: a refusal under one device's number does not affect another device.
     @Test(arguments: [true, false])
     func `a refusal is repeated only to its device`(_ isWarm: Bool) async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
         let local = UUID()
@@ -264,7 +264,7 @@ import Testing
     }
 
     @Test func `a number under which another device was refused is used on its own device`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
         let edit = phone.entry("update", local: UUID())
@@ -280,7 +280,7 @@ import Testing
 
     /// Repeats cost nothing, even if no replica has them in its cache.
     @Test func `repeated entries do not count against a quota`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization(#"{"mutations_per_day_per_user":4}"#)
         let phone = Phone(replicas.base, organization)
         let batch = [phone.create(), phone.create(), phone.create()]
@@ -297,7 +297,7 @@ import Testing
 
     /// A look-up for one push of a group does not change the others.
     @Test func `a refusal of one push does not affect the others of its group`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         let phones = (0..<6).map { _ in Phone(replicas.base, organization) }
         for phone in phones { try await phone.push([phone.create()], through: replicas[0]) }

@@ -25,7 +25,7 @@ import Testing
     }
 
     /// Swift strings compare by canonical equivalence, so the tests compare ids as these.
-    private static func exact(_ texts: [String?]) -> [ExactText] { texts.map { ExactText($0 ?? "-") } }
+    private static func exact(_ texts: [String?]) -> [ByteExactString] { texts.map { ByteExactString($0 ?? "-") } }
 
     private static func title(_ title: String) -> String { #"{"title":"\#(title)"}"# }
 

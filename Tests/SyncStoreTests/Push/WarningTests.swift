@@ -48,11 +48,11 @@ import Testing
 
     @Test func `limits the remembered IDs and omits those of rejected entries`() async throws {
         let phone = try await Phone.new()
-        let ids = (0..<StrayIDs.limit + 1).map { _ in UUID() }
+        let ids = (0..<UnresolvedIDHistory.limit + 1).map { _ in UUID() }
         for id in ids { try await phone.push([phone.create("note", payload: #"{"of":"\#(id.lowercased)"}"#)]) }
         let creates = ids.map { phone.create("contact", local: $0) }
         let answer = codes(try await phone.push(creates))
-        #expect(answer == [[]] + Array(repeating: ["client_id_was_data"], count: StrayIDs.limit))
+        #expect(answer == [[]] + Array(repeating: ["client_id_was_data"], count: UnresolvedIDHistory.limit))
         // the references of a rejected mutation do not count
         let id = UUID()
         let refused = phone.entry("update", "note", local: UUID(), payload: #"{"of":"\#(id.lowercased)"}"#)

@@ -103,7 +103,7 @@ import Testing
         try await phone.leave(create.id, "failed")
         let backlog = try await Self.backlog(phone)
         #expect(backlog.head?.id == updates[0].id)
-        #expect(backlog.hold == LaneHold(.blocked, mutationIDs: [create.id]))
+        #expect(backlog.hold == LaneBlocker(.blocked, mutationIDs: [create.id]))
         let oldest = Dictionary(uniqueKeysWithValues: backlog.devices.map { ($0.id, $0.oldestPending?.id) })
         #expect(oldest == [phone.device: nil, other.device: updates[0].id])
     }

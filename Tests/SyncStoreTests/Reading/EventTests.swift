@@ -13,7 +13,7 @@ import Testing
     @Test func `a reader misses nothing and sees each last state while writers continue`() async throws {
         let seed = Seed()
         var generator = seed.generator
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         let phone = Phone(replicas.base, organization)
         let tablet = Phone(replicas.base, organization, user: phone.user)
@@ -90,7 +90,7 @@ import Testing
                     "'\(organization)', \(place), '{}', '\(user)', 50, 50, 1000000"
                 )
                 #expect(!changes.contains("Seq Scan on entities"), "\(mode):\n\(changes)")
-                let news = try await connection.explain(FeedNews.statement, "'\(organization)', \(place), 50")
+                let news = try await connection.explain(PendingFeedChanges.statement, "'\(organization)', \(place), 50")
                 #expect(!news.contains("Seq Scan on entities"), "\(mode):\n\(news)")
                 // a small table without statistics may be sorted as a whole
                 for plan in isAnalyzed ? [changes, news] : [] {

@@ -22,7 +22,7 @@ import Testing
     func `a reader with small pages skips nothing while writers continue`(_ types: [String]) async throws {
         let seed = Seed()
         var generator = seed.generator
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         _ = try await replicas.base.store.administration.putEntityType(
             "diary",
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func `a pull that reached a push's cursor contains the push`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for place in 0..<4 {
@@ -87,7 +87,7 @@ import Testing
 
     // MARK: - Steps
 
-    private static func write(_ phone: Phone, _ replicas: Replicas, _ generator: SeededRandom) async throws {
+    private static func write(_ phone: Phone, _ replicas: GatewayPair, _ generator: SeededRandom) async throws {
         var generator = generator
         var own: [(type: String, local: UUID)] = []
         for _ in 0..<40 {

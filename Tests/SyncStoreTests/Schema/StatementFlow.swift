@@ -45,7 +45,12 @@ struct StatementFlow {
             [KnownIDs.statement]
         ),
         Self("settling", SettleStatements.reading, SettleStatements.writing, SettleCandidates.statements),
-        Self("pull", PullStatements.all, DeviceRegistry.statements, [FeedNews.statement, FeedReader.statement]),
+        Self(
+            "pull",
+            PullStatements.all,
+            DeviceRegistry.statements,
+            [PendingFeedChanges.statement, FeedReader.statement]
+        ),
         Self("events", EventReader.statements, ChangeNotifier.statements, ReplicaHints.statements),
         Self(
             "reading",
@@ -55,14 +60,14 @@ struct StatementFlow {
             MappingReader.statements,
             [MappingReader.listStatement],
             BacklogReader.statements,
-            StuckMutations.statements,
-            [StuckCounts.ofOrganizations]
+            FailureSearcher.statements,
+            [FailureCounts.ofOrganizations]
         ),
         Self(
             "callers",
             Catalog.statements,
             Identities.statements,
-            LastingCallers.statements,
+            LongLivedSessions.statements,
             [Administration.subjectsStatement]
         ),
         Self(
@@ -115,15 +120,15 @@ struct StatementFlow {
         Self(
             "operators",
             NowStatements.all,
-            StuckGroups.statements,
+            FailureGroups.statements,
             FailureStatements.all,
-            [StuckList.byIDStatement],
-            StoryStatements.all,
+            [FailureList.byIDStatement],
+            MutationHistoryStatements.all,
             LaneListing.statements,
             StoppedLanes.statements,
             [UserExplainer.isKnownStatement]
         ),
-        Self("operations", [OperationScreen.statement], OperationStatements.all),
+        Self("operations", [OperationDisplay.statement], OperationStatements.all),
         Self(
             "retention",
             RetentionStatements.all,
@@ -142,7 +147,7 @@ struct StatementFlow {
             "users",
             Administration.userStatements,
             Administration.memberStatements,
-            EntityWalk.statements,
+            EntityScan.statements,
             ExportedRows.statements(Gateway.tables),
             ErasedRows(Gateway.tables).statements,
             MergedRows(Gateway.tables).statements,

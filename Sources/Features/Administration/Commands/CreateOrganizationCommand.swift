@@ -36,7 +36,7 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
         let id = id ?? UUIDv7Generator().make(at: SystemClock.now())
         let (name, force) = (name, force)
         let act = CommandAct("putOrganization", of: id, ["members": "name"])
-        let known = NothingDone(.conflict, "organization \(id.lowercased) already exists")
+        let known = CommandFailure(.conflict, "organization \(id.lowercased) already exists")
         let organization = try await options.run(act, orElse: known) {
             administration throws(Problem) -> OrganizationRow? in
             guard try await administration.organization(id) == nil else { return nil }

@@ -29,7 +29,7 @@ struct ExternalIDArguments: ParsableArguments {
     var id: UUID
 
     @Argument(help: "The issuer's name for it, compared byte by byte.", transform: externalName)
-    var name: ExactText
+    var name: ByteExactString
 
     @OptionGroup var issuer: IssuerOption
     @OptionGroup var options: AdministrationOptions
@@ -50,8 +50,8 @@ struct ExternalIDArguments: ParsableArguments {
             administration throws(Problem) -> OrganizationRow? in
             try await administration.changeExternalIDs(of: id, change)
         }
-        let issuer = name.issuer.string.isEmpty ? "the issuer without a name" : ShownText.of(name.issuer.string)
-        options.say(organization.json(), "\(id.lowercased) \(words) \(ShownText.of(name.id.string)) of \(issuer)")
+        let issuer = name.issuer.string.isEmpty ? "the issuer without a name" : TerminalText.of(name.issuer.string)
+        options.say(organization.json(), "\(id.lowercased) \(words) \(TerminalText.of(name.id.string)) of \(issuer)")
     }
 }
 
@@ -127,7 +127,7 @@ struct ListExternalIDsCommand: AsyncParsableCommand {
             return Terminal.say(String(decoding: json, as: UTF8.self))
         }
         for name in organization.externalIDs {
-            Terminal.say("\(ShownText.of(name.issuer.string)) \(ShownText.of(name.id.string))")
+            Terminal.say("\(TerminalText.of(name.issuer.string)) \(TerminalText.of(name.id.string))")
         }
         if organization.externalIDs.isEmpty { Terminal.complain("\(id.lowercased) has no names") }
     }

@@ -31,6 +31,6 @@ struct ListOrganizationsCommand: AsyncParsableCommand {
         if options.json { return String(decoding: organization.json(), as: UTF8.self) }
         let status = organization.status.rawValue
         let padding = String(repeating: " ", count: max(0, "suspended".count - status.count))
-        return "\(organization.id.lowercased)  \(status)\(padding)  \(ShownText.of(organization.name))"
+        return "\(organization.id.lowercased)  \(status)\(padding)  \(TerminalText.of(organization.name))"
     }
 }

@@ -70,7 +70,7 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
         }
         let data = counts.isEmpty ? "no data" : counts.joined(separator: ", ")
         return Terminal.failure(
-            "this deletes \"\(ShownText.of(name))\" (\(id.lowercased)) and all of its data: \(data); confirm with --yes"
+            "this deletes \"\(TerminalText.of(name))\" (\(id.lowercased)) and all of its data: \(data); confirm with --yes"
         )
     }
 }

@@ -110,11 +110,11 @@ struct ListReadersCommand: AsyncParsableCommand {
         let found = try await options.run { administration throws(Problem) in try await administration.readers(of: id) }
         guard let readers = found else { throw AdministrationOptions.unknown(id) }
         if options.json { return Terminal.say(String(decoding: Self.json(readers), as: UTF8.self)) }
-        for reader in readers { Terminal.say(ShownText.of(reader.role)) }
+        for reader in readers { Terminal.say(TerminalText.of(reader.role)) }
         for reader in readers where !reader.isEffective {
             Terminal.complain(
-                "\(ShownText.of(reader.role)) sees no rows: a membership is missing on this server. "
-                    + "Repair it: sluice organizations readers add \(id.lowercased) \(ShownText.of(reader.role))"
+                "\(TerminalText.of(reader.role)) sees no rows: a membership is missing on this server. "
+                    + "Repair it: sluice organizations readers add \(id.lowercased) \(TerminalText.of(reader.role))"
             )
         }
         if readers.isEmpty { Terminal.complain("no role reads \(id.lowercased)") }

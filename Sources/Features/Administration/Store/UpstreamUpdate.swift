@@ -10,7 +10,7 @@ package struct UpstreamUpdate: Sendable {
     package var timeoutSeconds: Change<Int> = .keep
     package var maximumConcurrency: Change<Int> = .keep
     package var idPointer: Change<String> = .keep
-    package var headers: Change<[ExactText: String]> = .keep
+    package var headers: Change<[ByteExactString: String]> = .keep
     package var allowedHeaders: Change<[String]> = .keep
     package var eraseEndpoint: Change<String?> = .keep
     package var sendsWeakETags: Change<Bool> = .keep

@@ -38,7 +38,7 @@ struct ListKeysCommand: AsyncParsableCommand {
 
     private func say(_ key: KeyRotation.Key) {
         let madeAt = key.createdAt.rfc3339
-        options.say("\(key.organization.lowercased)  \(key.number)  \(ShownText.of(key.masterKey))  \(madeAt)") {
+        options.say("\(key.organization.lowercased)  \(key.number)  \(TerminalText.of(key.masterKey))  \(madeAt)") {
             $0.member("organization_id", key.organization)
             $0.member("number", Int64(key.number))
             $0.member("master_key", key.masterKey)

@@ -39,7 +39,7 @@ struct SealRowsCommand: AsyncParsableCommand {
     func run() async throws {
         let outcome = try await options.withStore(
             CommandAct("sealRows", of: organization),
-            orElse: organization.map(NothingDone.noOrganization) ?? .notFound("there are no organizations"),
+            orElse: organization.map(CommandFailure.noOrganization) ?? .notFound("there are no organizations"),
             result: { .leaving($0.left) }
         ) { store, _ throws(Problem) -> Outcome? in
             if let organization { return try await seal(organization, "", store.keyRotation) }

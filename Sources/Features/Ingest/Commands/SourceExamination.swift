@@ -48,7 +48,7 @@ struct SourceExamination {
 
     private func diagnosis(of source: SourceStore.Followed) async -> Diagnosis {
         let subject = "source \(source.key.name) of \(source.key.organization.lowercased)"
-        do throws(SourceTrouble) {
+        do throws(SourceFailure) {
             guard let warning = try await inspector.inspect(source) else {
                 return .ok(subject, "its database fits the settings")
             }

@@ -44,7 +44,7 @@ struct SourceArguments: ParsableArguments {
         guard IngestSource.isValid(name) else { throw ValidationError("The name must match [a-z][a-z0-9_-]{0,63}.") }
     }
 
-    var unknown: NothingDone { .notFound("organization \(organization.lowercased) has no source '\(name)'") }
+    var unknown: CommandFailure { .notFound("organization \(organization.lowercased) has no source '\(name)'") }
 
     /// More than settings or a message can be.
     private static let maximumBytes = 4_194_304

@@ -20,7 +20,7 @@ struct ReceiverEndpoint: Sendable {
     let bodies: BodyReader
     let limits: IntakeLimits
     /// Limits the bodies decoded at a time, pushes' included.
-    let gate: FairGate
+    let gate: AdmissionController
     /// Of users: the organizations that are served, and their quotas.
     let authenticator: Authenticator
     let now: @Sendable () -> Timestamp
@@ -35,7 +35,7 @@ struct ReceiverEndpoint: Sendable {
         store: Store,
         bodies: BodyReader,
         limits: IntakeLimits,
-        gate: FairGate,
+        gate: AdmissionController,
         authenticator: Authenticator,
         now: @escaping @Sendable () -> Timestamp,
         logger: Logger
@@ -75,11 +75,11 @@ struct ReceiverEndpoint: Sendable {
         _ exchange: Exchange
     ) async throws -> Bool {
         func verify() async throws -> Bool {
-            try await OffEventLoop.read(body) { [verifier, now] body throws(Problem) in
+            try await BlockingWork.read(body) { [verifier, now] body throws(Problem) in
                 verifier.isGood(head, body, of: receiver, now: now())
             }
         }
-        guard body.count > OffEventLoop.quicklyRead else { return try await verify() }
+        guard body.count > BlockingWork.quicklyRead else { return try await verify() }
         let address = exchange.channel.remoteAddress?.ipAddress ?? ""
         let user = LaneKey(organization: source, user: IngestSource.stand(in: source, for: address))
         return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
@@ -153,7 +153,7 @@ struct ReceiverEndpoint: Sendable {
         let (events, answer) = try await gate.admit(body.count, for: exchange.user) {
             let events: MappedEvents
             do throws(Problem) {
-                events = try await OffEventLoop.read(body) { [limits] body throws(Problem) in
+                events = try await BlockingWork.read(body) { [limits] body throws(Problem) in
                     try Self.events(of: body, messageID, by: receiver.settings.mapping, limits)
                 }
             } catch {
@@ -189,7 +189,7 @@ struct ReceiverEndpoint: Sendable {
         } catch {
             throw Problem(jsonError: error, limit: limits.bodyBytes)
         }
-        return try mapping.map(tree.root, id: .message(ExactText(messageID)), limits: limits)
+        return try mapping.map(tree.root, id: .message(ByteExactString(messageID)), limits: limits)
     }
 
     /// Returns why the sender must send a message again, or nil if all of its events were accepted.

@@ -57,7 +57,7 @@ package struct SourceTrial: AnswerBody {
         do throws(Problem) {
             events = try mapping.map(
                 tree.root,
-                id: source.kind == .webhook ? .message(ExactText(messageID)) : .content,
+                id: source.kind == .webhook ? .message(ByteExactString(messageID)) : .content,
                 limits: limits
             )
         } catch {

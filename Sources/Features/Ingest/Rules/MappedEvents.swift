@@ -51,12 +51,12 @@ package struct MappedEvents: Sendable {
 /// The ids of events whose rule does not define one.
 package enum MappedID: Sendable, Hashable {
     /// The id of their message, with their place in it if it has several.
-    case message(ExactText)
+    case message(ByteExactString)
     /// Derived from the content: entity, operation, and the version or, without one, time and document.
     case content
 
     func ofItem(_ index: Int) -> MappedID {
-        if case .message(let id) = self { .message(ExactText("\(id)#\(index)")) } else { self }
+        if case .message(let id) = self { .message(ByteExactString("\(id)#\(index)")) } else { self }
     }
 }
 

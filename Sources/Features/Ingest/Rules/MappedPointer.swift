@@ -28,9 +28,9 @@ package struct MappedPointer: Sendable, Hashable {
 /// The values of pointers, each looked up once: the time for a look-up grows with the size of the body.
 struct MappedValues {
     private let body: JSONValue
-    private var ofBody: [ExactText: JSONValue?] = [:]
+    private var ofBody: [ByteExactString: JSONValue?] = [:]
     private var item: JSONValue
-    private var ofItem: [ExactText: JSONValue?] = [:]
+    private var ofItem: [ByteExactString: JSONValue?] = [:]
 
     init(body: JSONValue) {
         self.body = body

@@ -3,7 +3,7 @@ package import SyncModel
 
 /// A value that a mapping compares with. Nothing and null are one.
 package enum MappedScalar: Sendable, Hashable {
-    case text(ExactText)
+    case text(ByteExactString)
     case integer(Int64)
     case bool(Bool)
     case null
@@ -15,7 +15,7 @@ package enum MappedScalar: Sendable, Hashable {
             return
         }
         if let text = value.string {
-            self = .text(ExactText(text))
+            self = .text(ByteExactString(text))
         } else if let flag = value.bool {
             self = .bool(flag)
         } else if let number = value.int64 {

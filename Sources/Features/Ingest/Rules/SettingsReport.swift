@@ -40,12 +40,12 @@ package struct SettingsReport: Sendable {
         _ what: String,
         hasNulls: Bool = false,
         _ read: (inout SettingsReport, _ member: String, _ pointer: String, JSONValue) -> Bool
-    ) -> Set<ExactText>? {
+    ) -> Set<ByteExactString>? {
         guard let members = value.members else {
             refuse(pointer, Rule.memberType, "this must be an object: \(what)")
             return nil
         }
-        var seen: Set<ExactText> = []
+        var seen: Set<ByteExactString> = []
         for (name, value) in members where hasNulls || !value.isNull {
             let member = name.string
             let place = JSONPointer(pointer).appending(member: member).text
@@ -62,7 +62,7 @@ package struct SettingsReport: Sendable {
         return seen
     }
 
-    package mutating func require(_ members: [String], in seen: Set<ExactText>, at pointer: String) {
+    package mutating func require(_ members: [String], in seen: Set<ByteExactString>, at pointer: String) {
         for member in members where !seen.contains(member) {
             refuse(JSONPointer(pointer).appending(member: member).text, Rule.required, "\(member) is required")
         }

@@ -268,7 +268,7 @@ package struct SourceStore: Sendable {
     // MARK: - Metrics
 
     /// Sources of a kind over all organizations that are served.
-    package struct Census: Sendable, Hashable {
+    package struct Stats: Sendable, Hashable {
         package var ok = 0
         /// Enabled, and the last attempt failed.
         package var failing = 0
@@ -279,12 +279,12 @@ package struct SourceStore: Sendable {
         package init() {}
     }
 
-    package func census() async throws(Problem) -> [SourceKind: Census] {
+    package func census() async throws(Problem) -> [SourceKind: Stats] {
         do {
-            var found: [SourceKind: Census] = [:]
+            var found: [SourceKind: Stats] = [:]
             for var row in try await pool.run([Query(SourceStatements.census)])[0] {
                 let kind: SourceKind = try row.choice("kind")
-                var census = Census()
+                var census = Stats()
                 census.ok = Int(try row.int64("ok"))
                 census.failing = Int(try row.int64("failing"))
                 census.disabled = Int(try row.int64("disabled"))

@@ -12,13 +12,13 @@ final class ReplicationRun: Sendable {
         case released
         /// Another worker has the source, or an operator changed it.
         case lost
-        case failed(SourceTrouble)
+        case failed(SourceFailure)
     }
 
     struct Parts: Sendable {
         let sources: SourceStore
         let ingest: IngestCommit
-        let door: ReplicationDoor
+        let door: ReplicationConnector
         let configuration: ReplicationWorker.Configuration
         let metrics: SourceMetrics
         let logger: Logger
@@ -83,14 +83,14 @@ final class ReplicationRun: Sendable {
             return .released
         } catch let end as End {
             return end
-        } catch let trouble as SourceTrouble {
+        } catch let trouble as SourceFailure {
             return .failed(trouble)
         } catch let error as PostgresError {
             return .failed(advice.trouble(error))
         } catch let problem as Problem {
-            return .failed(SourceTrouble(SourceStoreWords.sentence(problem.detail), isFatal: false))
+            return .failed(SourceFailure(SourceStoreMessages.sentence(problem.detail), isFatal: false))
         } catch {
-            return .failed(SourceTrouble("The source was stopped: \(error)", isFatal: false))
+            return .failed(SourceFailure("The source was stopped: \(error)", isFatal: false))
         }
     }
 
@@ -164,12 +164,12 @@ final class ReplicationRun: Sendable {
     // MARK: - Following
 
     private func follow() async throws {
-        guard let secret = claim.secret else { throw SourceTrouble("The source has no secret: the database's URI.") }
+        guard let secret = claim.secret else { throw SourceFailure("The source has no secret: the database's URI.") }
         let uri: DatabaseURI
         do throws(DatabaseURI.Malformed) {
             uri = try DatabaseURI(secret)
         } catch {
-            throw SourceTrouble(SourceStoreWords.sentence(error.reason))
+            throw SourceFailure(SourceStoreMessages.sentence(error.reason))
         }
         let database = try await parts.door.configuration(uri)
         let connection = try await Connection.open(database)
@@ -213,7 +213,7 @@ final class ReplicationRun: Sendable {
     private func prepare(
         _ inspection: SlotInspection,
         _ before: ReplicationState?
-    ) async throws -> (SlotInspection.Server, SlotInspection.Slot, SlotInspection.Finding, SlotInspection.Lack?) {
+    ) async throws -> (SlotInspection.Server, SlotInspection.Slot, SlotInspection.Finding, SlotInspection.Defect?) {
         let gap = before?.slot == settings.slot ? before?.gap : nil
         do {
             let prepared = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
@@ -225,7 +225,7 @@ final class ReplicationRun: Sendable {
                 guard try await parts.sources.note(claim, state: state.json) != nil else { throw End.lost }
             }
             throw advice.gap(loss.reason, after: loss.trouble)
-        } catch let trouble as SourceTrouble where trouble.isFatal {
+        } catch let trouble as SourceFailure where trouble.isFatal {
             throw gap.map { advice.gap($0, after: trouble) } ?? trouble
         }
     }
@@ -240,7 +240,7 @@ final class ReplicationRun: Sendable {
         _ before: ReplicationState?,
         _ server: SlotInspection.Server,
         _ slot: SlotInspection.Slot
-    ) throws(SourceTrouble) -> ReplicationState {
+    ) throws(SourceFailure) -> ReplicationState {
         let confirmed = slot.confirmed ?? .zero
         if var state = before, state.slot == settings.slot {
             let known = LogPosition(state.confirmed) ?? .zero
@@ -283,7 +283,7 @@ final class ReplicationRun: Sendable {
                 case .relation(let relation):
                     do {
                         try await read(relation, &reader, &types, inspection)
-                    } catch let trouble as SourceTrouble {
+                    } catch let trouble as SourceFailure {
                         // the preceding changes are read by these settings, and may not fit the corrected ones
                         try await flush(&fold, into: &batch, isFinal: false)
                         try await take(&batch)
@@ -456,13 +456,13 @@ final class ReplicationRun: Sendable {
     /// Checks the slot at intervals.
     ///
     /// A defect of the tables counts only after all earlier entries of the log have been read.
-    private func watch(_ inspection: SlotInspection, _ first: SlotInspection.Lack?) async throws {
+    private func watch(_ inspection: SlotInspection, _ first: SlotInspection.Defect?) async throws {
         var lack = first
         var notedAt = ContinuousClock.now
         while true {
             try await Task.sleep(for: lack == nil ? configuration.watchInterval : configuration.tick)
             guard let slot = try await inspection.slot(now: configuration.now) else {
-                throw SourceTrouble("Slot '\(settings.slot)' no longer exists.")
+                throw SourceFailure("Slot '\(settings.slot)' no longer exists.")
             }
             if notedAt.duration(to: .now) >= configuration.watchInterval {
                 note(slot.report)
@@ -477,8 +477,8 @@ final class ReplicationRun: Sendable {
     /// Compares the publication and the tables with the last check.
     private func check(
         _ inspection: SlotInspection,
-        _ lack: SlotInspection.Lack?
-    ) async throws -> SlotInspection.Lack? {
+        _ lack: SlotInspection.Defect?
+    ) async throws -> SlotInspection.Defect? {
         let known = progress.withLock { $0.state?.scope }
         let finding: SlotInspection.Finding
         do {
@@ -500,8 +500,8 @@ final class ReplicationRun: Sendable {
             progress.isNews = true
         }
         guard let trouble = finding.trouble else { return nil }
-        if let lack { return SlotInspection.Lack(trouble: trouble, end: lack.end) }
-        return SlotInspection.Lack(trouble: trouble, end: try await inspection.logEnd())
+        if let lack { return SlotInspection.Defect(trouble: trouble, end: lack.end) }
+        return SlotInspection.Defect(trouble: trouble, end: try await inspection.logEnd())
     }
 
     // MARK: - Notes

@@ -8,7 +8,8 @@ import Synchronization
 
 /// Follows the logs of organizations' own databases.
 ///
-/// The runs renew their leases themselves, with their progress. ``ReplicationPlaces`` decides which sources are followed.
+/// The runs renew their leases themselves, with their progress. ``ReplicationPlaces`` decides which sources are
+/// followed.
 package final class ReplicationWorker: LeasedWorker {
     package struct Configuration: Sendable {
         /// Sources that this replica follows at the same time; each requires two threads and two connections to its
@@ -46,14 +47,14 @@ package final class ReplicationWorker: LeasedWorker {
     }
 
     private let store: Store
-    private let door: ReplicationDoor
+    private let door: ReplicationConnector
     private let configuration: Configuration
     private let logger: Logger
     private let metrics = SourceMetrics()
     private let slots = Mutex([SourceKey: SlotReport]())
     package let loop: WorkerLoop<ReplicationPlaces>
 
-    package init(store: Store, door: ReplicationDoor, configuration: Configuration, logger: Logger) {
+    package init(store: Store, door: ReplicationConnector, configuration: Configuration, logger: Logger) {
         self.store = store
         self.door = door
         self.configuration = configuration
@@ -138,8 +139,8 @@ package final class ReplicationWorker: LeasedWorker {
         }
     }
 
-    /// Writes an outcome, with patience while the gateway's database is unavailable: an operator has to see why a source
-    /// stopped.
+    /// Writes an outcome, with patience while the gateway's database is unavailable: an operator has to see why a
+    /// source stopped.
     private func write(_ outcome: SourceOutcome, _ claim: ClaimedSource) async throws(Problem) {
         let retry = Retry(60, milliseconds: 500...1_000)
         _ = try await loop.write(retry, drainAttempts: 1) { () async throws(Problem) in

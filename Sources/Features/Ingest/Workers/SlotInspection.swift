@@ -29,7 +29,7 @@ struct SlotInspection {
     struct Loss: Error {
         let reason: String
         /// What has to be corrected first, with the remedy.
-        var trouble: SourceTrouble?
+        var trouble: SourceFailure?
     }
 
     /// The publication and the tables at one check.
@@ -39,7 +39,7 @@ struct SlotInspection {
         /// What changed rows without an entry in the log since the last check.
         let rewrites: [String]
         /// What is wrong with the columns.
-        let trouble: SourceTrouble?
+        let trouble: SourceFailure?
     }
 
     struct Slot {
@@ -51,8 +51,8 @@ struct SlotInspection {
     }
 
     /// A defect of the tables in the present catalog: older parts of the log may not have it.
-    struct Lack {
-        let trouble: SourceTrouble
+    struct Defect {
+        let trouble: SourceFailure
         /// The end of the log at that time.
         let end: LogPosition
     }
@@ -68,7 +68,7 @@ struct SlotInspection {
         _ state: ReplicationState?,
         now: TimeSource,
         seen: (SlotReport) -> Void
-    ) async throws -> (Server, Slot, Finding, Lack?) {
+    ) async throws -> (Server, Slot, Finding, Defect?) {
         try await disableJIT()
         var slot = try await slot(now: now)
         // reported despite any other defect, because the slot retains the server's log
@@ -76,20 +76,20 @@ struct SlotInspection {
         let server = try await server()
         let known = state?.slot == settings.slot && state?.gap == nil ? state?.scope : nil
         let finding = try await check(since: known, isRunning: false)
-        var lack: Lack?
+        var lack: Defect?
         if let trouble = finding.trouble {
             guard state?.slot == settings.slot else { throw trouble }
-            lack = Lack(trouble: trouble, end: try await self.server().end)
+            lack = Defect(trouble: trouble, end: try await self.server().end)
         }
         if slot == nil {
             if state?.slot == settings.slot {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "Slot '\(settings.slot)' no longer exists, so changes since then are lost. Create it again (or "
                         + "set create_slot), import the tables, then run the source with from null."
                 )
             }
             guard settings.createsSlot else {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "There is no slot '\(settings.slot)'. Run there: SELECT pg_create_logical_replication_slot("
                         + "'\(settings.slot)', 'pgoutput'), or set create_slot: true."
                 )
@@ -97,15 +97,15 @@ struct SlotInspection {
             _ = try await connection.run(Query(Self.createStatement, Parameters(settings.slot)))
             slot = try await self.slot(now: now)
         }
-        guard let slot else { throw SourceTrouble("Slot '\(settings.slot)' disappeared.", isFatal: false) }
+        guard let slot else { throw SourceFailure("Slot '\(settings.slot)' disappeared.", isFatal: false) }
         guard slot.plugin == "pgoutput" else {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Slot '\(settings.slot)' is not a logical slot of pgoutput. Use a slot created by "
                     + "pg_create_logical_replication_slot(…, 'pgoutput')."
             )
         }
         guard slot.isHere else {
-            throw SourceTrouble("Slot '\(settings.slot)' does not belong to the database of the URI.")
+            throw SourceFailure("Slot '\(settings.slot)' does not belong to the database of the URI.")
         }
         try Self.checkAlive(slot, settings)
         return (server, slot, finding, lack)
@@ -122,7 +122,7 @@ struct SlotInspection {
         if let slot = try await slot(now: now) {
             try Self.checkAlive(slot, settings)
         } else if !settings.createsSlot {
-            throw SourceTrouble("Slot '\(settings.slot)' does not exist. \(ReplicationAdvice.docs)")
+            throw SourceFailure("Slot '\(settings.slot)' does not exist. \(ReplicationAdvice.docs)")
         }
         return warning(of: finding.publication)
     }
@@ -132,18 +132,19 @@ struct SlotInspection {
     /// - Parameters:
     ///   - known: the scope at the last check; nil at the first one, and after a loss.
     ///   - isRunning: whether the log is being read: then a table may have another name than in the settings.
-    /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise what has to be corrected first.
+    /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise what has to be corrected
+    ///   first.
     func check(since known: PublicationScope?, isRunning: Bool) async throws -> Finding {
         let publication: Publication
         do {
             publication = try await checkPublication()
-        } catch let trouble as SourceTrouble where known?.name.hasSameBytes(as: settings.publication) == true {
+        } catch let trouble as SourceFailure where known?.name.hasSameBytes(as: settings.publication) == true {
             throw Loss(reason: "it was dropped, or did not publish insert, update and delete", trouble: trouble)
         }
         let scope = try await scope(of: publication, known)
         if let known, let reason = scope.loss(since: known) { throw Loss(reason: reason) }
         if let name = scope.unlogged {
-            let trouble = SourceTrouble(
+            let trouble = SourceFailure(
                 "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, run "
                     + "there: ALTER TABLE \(name) SET LOGGED"
             )
@@ -155,9 +156,9 @@ struct SlotInspection {
         return Finding(publication: publication, scope: scope, rewrites: rewrites, trouble: trouble)
     }
 
-    static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
+    static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceFailure) {
         guard slot.walStatus == "lost" else { return }
-        throw SourceTrouble(
+        throw SourceFailure(
             "Slot '\(settings.slot)' was invalidated: the server removed log that had not been read "
                 + "(max_slot_wal_keep_size). Drop the slot, create it again, import the tables, then run the source "
                 + "with from null."
@@ -173,7 +174,7 @@ struct SlotInspection {
         let rows = try await connection.run(Query(Self.serverStatement))
         let level = try rows.string(0, 0)
         guard level == "logical" else {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "The server's wal_level is '\(level)'. Run there: ALTER SYSTEM SET wal_level = logical, and restart it."
             )
         }
@@ -198,7 +199,7 @@ struct SlotInspection {
             }
             let lost = lacking.filter { $0 != "truncate" }
             guard lost.isEmpty else {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "Publication '\(settings.publication)' does not publish \(lost.joined(separator: ", ")), "
                         + "so such changes would never arrive. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = "
                         + "'insert, update, delete, truncate'); earlier changes are not in the log, so "
@@ -215,7 +216,7 @@ struct SlotInspection {
             return Publication(lacking: lacking, isViaRoot: try rows.string(0, 4) == "true", scope: scope)
         }
         let tables = settings.tables.map(\.name.sql).joined(separator: ", ")
-        throw SourceTrouble(
+        throw SourceFailure(
             "There is no publication '\(settings.publication)'. Run there: CREATE PUBLICATION \"\(name)\" FOR TABLE "
                 + tables
         )
@@ -267,7 +268,7 @@ struct SlotInspection {
     }
 
     /// - Returns: what is wrong with the columns.
-    private func checkTables(_ publication: Publication, isRunning: Bool) async throws -> SourceTrouble? {
+    private func checkTables(_ publication: Publication, isRunning: Bool) async throws -> SourceFailure? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
             Query(Self.tablesStatement, Parameters(names.map(\.schema), names.map(\.name), settings.publication))
@@ -297,12 +298,12 @@ struct SlotInspection {
         return isListed ? columns : nil
     }
 
-    private func lack(of found: [TableFinding], _ publication: Publication) throws -> SourceTrouble? {
-        var trouble: SourceTrouble?
+    private func lack(of found: [TableFinding], _ publication: Publication) throws -> SourceFailure? {
+        var trouble: SourceFailure?
         for table in settings.tables {
             guard let finding = found.first(where: { $0.name == table.name }) else { continue }
             try finding.check(table, publication: settings.publication, isViaRoot: publication.isViaRoot)
-            do throws(SourceTrouble) { try finding.checkColumns(table) } catch { trouble = trouble ?? error }
+            do throws(SourceFailure) { try finding.checkColumns(table) } catch { trouble = trouble ?? error }
         }
         return trouble
     }
@@ -601,12 +602,12 @@ private struct TableFinding {
         }
     }
 
-    func check(_ table: FollowedTable, publication: String, isViaRoot: Bool) throws(SourceTrouble) {
-        guard exists else { throw SourceTrouble("Table \(table.name) does not exist.") }
+    func check(_ table: FollowedTable, publication: String, isViaRoot: Bool) throws(SourceFailure) {
+        guard exists else { throw SourceFailure("Table \(table.name) does not exist.") }
         guard isPublished else {
             let quoted = publication.replacing("\"", with: "\"\"")
             if isPartitioned, !isViaRoot {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "Table \(table.name) is partitioned, and publication '\(publication)' publishes changes with the "
                         + "names of partitions, if at all. Run there: ALTER PUBLICATION \"\(quoted)\" ADD TABLE "
                         + "\(table.name.sql), and ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = "
@@ -614,32 +615,32 @@ private struct TableFinding {
                 )
             }
             if isPartition, isViaRoot {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "Table \(table.name) is a partition, and publication '\(publication)' publishes its changes "
                         + "with the partitioned table's name. Use that table in the settings instead, or run there: "
                         + "ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = false)"
                 )
             }
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Publication '\(publication)' does not contain table \(table.name). Run there: "
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
             )
         }
     }
 
-    func checkColumns(_ table: FollowedTable) throws(SourceTrouble) {
+    func checkColumns(_ table: FollowedTable) throws(SourceFailure) {
         let renamings = table.renamings(of: columns)
-        let names = Set<ExactText>(columns.map { renamings[$0] ?? $0 })
+        let names = Set<ByteExactString>(columns.map { renamings[$0] ?? $0 })
         for (role, column) in table.wanted where !names.contains(column) {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Table \(table.name) has no column '\(column)', which the settings use as \(role). Correct the "
                     + "settings. If it was renamed, add the old name to the table's 'renamed', for earlier parts of "
                     + "the log."
             )
         }
-        let generated = Set<ExactText>(generated.map { renamings[$0] ?? $0 })
+        let generated = Set<ByteExactString>(generated.map { renamings[$0] ?? $0 })
         for (role, column) in table.wanted where generated.contains(column) {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Column '\(column)' of table \(table.name), which the settings use as \(role), is generated, and generated "
                     + "columns are not published. Take it out of the settings."
             )
@@ -647,7 +648,7 @@ private struct TableFinding {
         if let published {
             let published = Set(published.map { renamings[$0] ?? $0 })
             for (role, column) in table.wanted where !published.contains(column) {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "The publication omits column '\(column)' of table \(table.name), which the settings use as "
                         + "\(role). Add it to the publication's column list (ALTER PUBLICATION … SET TABLE), or take "
                         + "it out of the settings."
@@ -656,7 +657,7 @@ private struct TableFinding {
         }
         let identifying = Set(keys.map { renamings[$0] ?? $0 })
         if let missing = table.ids.first(where: { !identifying.contains($0) }), identity != "f" {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "The log does not identify deleted rows of table \(table.name): '\(missing)' is not in its primary "
                     + "key or replica identity. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
@@ -667,7 +668,7 @@ private struct TableFinding {
         }
         guard !fitting.isEmpty else {
             let columns = table.ids.map { "'\($0)'" }.joined(separator: ", ")
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Rows of table \(table.name) may have the same id: no unique constraint or index covers \(columns) "
                     + "without further columns or a condition, so different rows would become one entity. Use all "
                     + "columns of the primary key as id, as in \"id\": [\"tenant\", \"number\"], or make the column "
@@ -675,14 +676,14 @@ private struct TableFinding {
             )
         }
         guard identity == "f" || fitting.contains(where: \.isImmediate) else {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "The unique constraint on the id of table \(table.name) is deferrable, so ids may move between rows "
                     + "within a transaction. The log must contain the whole old row to identify the row of an id. "
                     + "Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
         guard identity == "f" || table.causingKey == nil else {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Table \(table.name) has a causing_key. The log must contain the whole old row to show whether a "
                     + "change wrote it or an earlier one did. Run there: ALTER TABLE \(table.name.sql) REPLICA "
                     + "IDENTITY FULL"

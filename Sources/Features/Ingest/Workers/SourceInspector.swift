@@ -4,23 +4,23 @@ import SyncStore
 
 /// Checks whether the database of a source is as its settings need it, without reading its slot.
 package struct SourceInspector: Sendable {
-    let door: ReplicationDoor
+    let door: ReplicationConnector
     let now: TimeSource
 
-    package init(door: ReplicationDoor, now: @escaping TimeSource) {
+    package init(door: ReplicationConnector, now: @escaping TimeSource) {
         self.door = door
         self.now = now
     }
 
     /// - Returns: what should be corrected although the source works; nil if nothing.
     /// - Throws: the defect, with an instruction. A source that misses changes has one until it is run from null.
-    package func inspect(_ source: SourceStore.Followed) async throws(SourceTrouble) -> String? {
-        guard let secret = source.secret else { throw SourceTrouble("The database's URI cannot be decrypted.") }
+    package func inspect(_ source: SourceStore.Followed) async throws(SourceFailure) -> String? {
+        guard let secret = source.secret else { throw SourceFailure("The database's URI cannot be decrypted.") }
         let uri: DatabaseURI
         do throws(DatabaseURI.Malformed) {
             uri = try DatabaseURI(secret)
         } catch {
-            throw SourceTrouble(SourceStoreWords.sentence(error.reason))
+            throw SourceFailure(SourceStoreMessages.sentence(error.reason))
         }
         let database = try await door.configuration(uri)
         let advice = ReplicationAdvice(settings: source.settings)
@@ -30,12 +30,12 @@ package struct SourceInspector: Sendable {
             let warning = try await SlotInspection(connection: connection, settings: source.settings).examine(now: now)
             if let gap = source.gap { throw advice.gap(gap) }
             return warning
-        } catch let trouble as SourceTrouble {
+        } catch let trouble as SourceFailure {
             throw trouble
         } catch let error as PostgresError {
             throw advice.trouble(error)
         } catch {
-            throw SourceTrouble("The database cannot be checked: \(error)", isFatal: false)
+            throw SourceFailure("The database cannot be checked: \(error)", isFatal: false)
         }
     }
 }

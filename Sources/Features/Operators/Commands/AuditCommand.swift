@@ -79,6 +79,6 @@ struct AuditCommand: AsyncParsableCommand {
         if act.target != Array("{}".utf8) { parts.append(String(decoding: act.target, as: UTF8.self)) }
         parts.append("→ " + (act.outcome.map { String(decoding: $0, as: UTF8.self) } ?? "no recorded outcome"))
         if let reason = act.reason { parts.append("because: \(reason)") }
-        return ShownText.of(parts.joined(separator: "  "), upTo: 2_000)
+        return TerminalText.of(parts.joined(separator: "  "), upTo: 2_000)
     }
 }

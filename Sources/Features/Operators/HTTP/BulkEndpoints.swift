@@ -21,9 +21,9 @@ struct BulkEndpoints: Sendable {
     /// The user whose mutations are viewed.
     ///
     /// A device is recorded only together with its user: an erasure does not search for a device alone.
-    func looked(_ exchange: Exchange) throws(Problem) -> ActTarget {
+    func looked(_ exchange: Exchange) throws(Problem) -> AuditTarget {
         let query = try URLQuery(of: exchange, allowing: Self.listQuery)
-        var target = ActTarget()
+        var target = AuditTarget()
         target.user = try query.uuid("user_id")
         guard let device = try query.uuid("device_id") else { return target }
         let name: (name: String, value: String) =
@@ -38,7 +38,7 @@ struct BulkEndpoints: Sendable {
         let filter = try query.mutationFilter()
         let organization = try await organization(exchange)
         try await exchange.hold.enter()
-        let page = try await OffEventLoop.run {
+        let page = try await BlockingWork.run {
             let page = try await store.mutations.list(filter, organization: organization, of: user)
             let users = Set(page.mutations.map(\.user))
             let subjects = try await store.administration.subjects(of: users, in: organization.id)
@@ -71,7 +71,7 @@ struct BulkEndpoints: Sendable {
         return try await bodies.withBody(of: exchange) { body in
             let request = try BulkRequest(body: body, limit: bodies.limit, for: move)
             exchange.act?.note(request)
-            let outcome = try await OffEventLoop.run { try await settle(request, organization) }
+            let outcome = try await BlockingWork.run { try await settle(request, organization) }
             counter.increment(by: outcome.settled)
             exchange.act?.note("matched", outcome.matched)
             exchange.act?.note(name, outcome.settled)

@@ -20,8 +20,8 @@ package struct FailureEndpoints: Sendable {
         let (organization, filter) = try (query.uuid("organization_id"), query.stuckFilter())
         let limit = try query.integer("limit", in: 1...Self.groups.most, default: Self.groups.usual)
         let cursor = try query.text("cursor")
-        try await exchange.hold.enter(AnswerHold.backlog)
-        let json = try await OffEventLoop.run {
+        try await exchange.hold.enter(ResponseMemoryLease.backlog)
+        let json = try await BlockingWork.run {
             try await store.stuckGroups.page(filter, organization: organization, limit: limit, cursor: cursor).json()
         }
         return Answer(.ok, json: json)
@@ -37,14 +37,15 @@ package struct FailureEndpoints: Sendable {
         }
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
         try await exchange.hold.enter()
-        let json = try await OffEventLoop.run { [filter] in
+        let json = try await BlockingWork.run { [filter] in
             let page = try await store.stuckList.page(
                 filter,
                 organization: organization,
                 limit: limit,
                 cursor: cursor
             )
-            return StuckAnswer(page: page, users: try await LaneUsers(of: page.mutations.map(\.lane), in: store)).json()
+            return FailureListAnswer(page: page, users: try await LaneUsers(of: page.mutations.map(\.lane), in: store))
+                .json()
         }
         return Answer(.ok, json: json)
     }
@@ -55,7 +56,7 @@ package struct FailureEndpoints: Sendable {
         let (organization, limit) = try (query.uuid("organization_id"), query.limit(default: 100))
         let cursor = try query.text("cursor")
         try await exchange.hold.enter()
-        let json = try await OffEventLoop.run {
+        let json = try await BlockingWork.run {
             let page = try await store.stoppedLanes.page(
                 state,
                 organization: organization,
@@ -74,8 +75,8 @@ extension URLQuery {
     static let stuckFilter: Set = ["organization_id", "status", "entity_type", "response_status", "error_code"]
 
     /// Without `user_id`, which not all lists have.
-    func stuckFilter() throws(Problem) -> StuckFilter {
-        var filter = StuckFilter()
+    func stuckFilter() throws(Problem) -> FailureFilter {
+        var filter = FailureFilter()
         for word in list("status") {
             guard let status = MutationStatus.forAPerson.first(where: { $0.rawValue == word }) else {
                 throw URLQuery.invalid("status", "must be statuses of: failed, conflict")

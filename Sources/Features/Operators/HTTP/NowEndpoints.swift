@@ -6,11 +6,11 @@ import SyncModel
 struct NowEndpoints: Sendable {
     static let eventType = "text/event-stream"
 
-    let desk: OperatorDesk
+    let desk: OperatorStatusService
     let configuration: HTTPConfiguration
     private let overload = Overload(.listeners)
 
-    init(desk: OperatorDesk, configuration: HTTPConfiguration) {
+    init(desk: OperatorStatusService, configuration: HTTPConfiguration) {
         self.desk = desk
         self.configuration = configuration
     }

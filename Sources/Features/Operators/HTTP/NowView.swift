@@ -32,7 +32,7 @@ struct NowView: AnswerBody {
         }
         writer.member("rates", object: writeRates)
         writer.member("stuck", object: writeStuck)
-        writer.member("oldest_waiting", state.oldest.map { ShownWaiting(waiting: $0, now: now) })
+        writer.member("oldest_waiting", state.oldest.map { WaitingBody(waiting: $0, now: now) })
         writer.member("circuits", circuits.prefix(Self.maximumCircuits))
         writer.member("retention", object: writeRetention)
         if showsHistory { writer.member("history", object: writeHistory) }
@@ -81,7 +81,7 @@ struct NowView: AnswerBody {
     }
 }
 
-private struct ShownWaiting: AnswerBody {
+private struct WaitingBody: AnswerBody {
     let waiting: NowState.Waiting
     let now: Timestamp
 

@@ -17,7 +17,7 @@ struct OperationEndpoints: Sendable {
         exchange.act?.noteTrial()
         let organization = try await organization(exchange)
         let draft = try await draft(exchange, isPreview: true)
-        let json = try await OffEventLoop.run {
+        let json = try await BlockingWork.run {
             let preview = try await operations.preview(draft, in: organization)
             let users = Set(preview.sample.map(\.lane.user))
             let subjects = try await store.administration.subjects(of: users, in: organization)

@@ -8,12 +8,12 @@ import SyncStore
 
 /// `/console/session`: an operator signs in with a token, and out again.
 struct SessionEndpoints: Sendable {
-    let door: OperatorDoor
+    let door: OperatorAuthenticator
     let bodies: BodyReader
     let logger: Logger
     private let limit = SignInLimit()
 
-    init(door: OperatorDoor, bodies: BodyReader, logger: Logger) {
+    init(door: OperatorAuthenticator, bodies: BodyReader, logger: Logger) {
         self.door = door
         self.bodies = bodies
         self.logger = logger

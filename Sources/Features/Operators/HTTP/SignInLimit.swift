@@ -15,7 +15,7 @@ package final class SignInLimit: Sendable {
         package var wrong: Int
     }
 
-    private let windows = Mutex([ExactText: Window]())
+    private let windows = Mutex([ByteExactString: Window]())
 
     /// The result of an attempt.
     package enum Attempt<Found: Sendable>: Sendable {
@@ -45,7 +45,7 @@ package final class SignInLimit: Sendable {
         }
     }
 
-    private static func makeRoom(in windows: inout [ExactText: Window], at now: Timestamp) {
+    private static func makeRoom(in windows: inout [ByteExactString: Window], at now: Timestamp) {
         if windows.count >= addresses { windows = windows.filter { now.seconds < $0.value.began + seconds } }
         if windows.count >= addresses, let oldest = windows.min(by: { $0.value.began < $1.value.began }) {
             windows[oldest.key] = nil

@@ -16,7 +16,7 @@ struct UserInsightEndpoints: Sendable {
         let (organization, user) = try await store.catalog.owner(of: exchange)
         let lane = LaneKey(organization: organization.id, user: user)
         try await exchange.hold.enter()
-        let json = try await OffEventLoop.run {
+        let json = try await BlockingWork.run {
             let page = try await store.laneListing.page(of: lane, limit: limit, cursor: cursor)
             let backlog = try await store.backlog.backlog(organization: lane.organization, user: lane.user)
             return LaneAnswer(user: user, page: page, backlog: backlog).json()
@@ -29,8 +29,8 @@ struct UserInsightEndpoints: Sendable {
         let (mutation, device) = try (query.uuid("mutation"), query.uuid("device"))
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await store.catalog.organization(id) else { throw Refusal.notFound }
-        try await exchange.hold.enter(AnswerHold.backlog)
-        let json = try await OffEventLoop.run {
+        try await exchange.hold.enter(ResponseMemoryLease.backlog)
+        let json = try await BlockingWork.run {
             try await store.explainer.explanation(of: user, in: organization, mutation: mutation, device: device).json()
         }
         return Answer(.ok, json: json)

@@ -159,7 +159,7 @@ package struct Explanation: Sendable {
         return findings
     }
 
-    private static func finding(_ hold: LaneHold, _ backlog: Backlog, _ now: Timestamp) -> Finding {
+    private static func finding(_ hold: LaneBlocker, _ backlog: Backlog, _ now: Timestamp) -> Finding {
         let first = hold.mutationIDs.first
         switch hold.reason {
         case .conflict, .failure:

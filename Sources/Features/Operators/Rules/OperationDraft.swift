@@ -15,7 +15,7 @@ package struct OperationDraft: Sendable, Hashable {
     package static let perSecond = (usual: 50, most: 1_000)
 
     package let kind: OperationKind
-    package private(set) var filter = StuckFilter()
+    package private(set) var filter = FailureFilter()
     /// Only these; nil for all.
     package private(set) var ids: [UUID]?
     /// Discard: the treatment of dependants; nil leaves a mutation that has any as it is.

@@ -10,7 +10,7 @@ package struct OperationTally: Sendable, Hashable {
     /// Failed at: something went wrong here.
     package private(set) var failed: Int64 = 0
     /// Why mutations were skipped or failed at, by the problem's code.
-    package private(set) var reasons: [ExactText: Int64] = [:]
+    package private(set) var reasons: [ByteExactString: Int64] = [:]
 
     package init() {}
 
@@ -35,13 +35,13 @@ package struct OperationTally: Sendable, Hashable {
     // MARK: - Stored reasons
 
     /// `{"code": count}`
-    package static func reasons(stored json: [UInt8]) -> [ExactText: Int64] {
+    package static func reasons(stored json: [UInt8]) -> [ByteExactString: Int64] {
         guard let members = try? JSONTree(parsing: json).root.members else { return [:] }
-        return Dictionary(members.map { (ExactText($0.name.string), $0.value.int64 ?? 0) }) { $1 }
+        return Dictionary(members.map { (ByteExactString($0.name.string), $0.value.int64 ?? 0) }) { $1 }
     }
 
     /// Reasons as they are stored.
-    package static func json(of reasons: [ExactText: Int64]) -> [UInt8] {
+    package static func json(of reasons: [ByteExactString: Int64]) -> [UInt8] {
         JSONWriter.object { writer in
             for (code, count) in reasons.sorted(by: { $0.key < $1.key }) {
                 writer.name(code)

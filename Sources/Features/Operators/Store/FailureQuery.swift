@@ -44,7 +44,7 @@ package struct FailureQuery: Sendable {
     /// Mutations that one step of an operation reads. Of a user, it reads all open ones, as settling does.
     static let operationScan: Int64 = 5_000
 
-    private let filter: StuckFilter
+    private let filter: FailureFilter
     private let ids: [UUID]?
     private let organization: UUID?
     private let path: Path
@@ -52,7 +52,7 @@ package struct FailureQuery: Sendable {
     /// - Parameters:
     ///   - ids: only these, which match the rest of the filter; requires an organization.
     ///   - organization: only this one's; nil for all, and then no user is named.
-    init(_ filter: StuckFilter, ids: [UUID]? = nil, of organization: UUID?) {
+    init(_ filter: FailureFilter, ids: [UUID]? = nil, of organization: UUID?) {
         (self.filter, self.ids, self.organization) = (filter, ids, organization)
         path =
             if organization == nil {
@@ -71,7 +71,7 @@ package struct FailureQuery: Sendable {
     /// The next mutations, newest first; then the last one that was read, if there may be more.
     ///
     /// A user's lane is read completely, up to the allowed number, so nothing follows it.
-    func newest(behind place: StuckPlace, limit: Int) -> [Query] {
+    func newest(behind place: FailurePosition, limit: Int) -> [Query] {
         let parameters =
             if let organization {
                 Parameters(of: organization, place.at, place.user, place.id, place.at)

@@ -9,7 +9,7 @@ struct FailureStatements: Sendable {
     typealias Path = FailureQuery.Path
 
     /// Whole mutations, newest first.
-    static let newest = FailureStatements("stuck", newestFirst: true, StuckMutation.list)
+    static let newest = FailureStatements("stuck", newestFirst: true, FailedMutation.list)
     /// Places, in the order in which mutations got stuck.
     static let oldest = FailureStatements("operation", newestFirst: false, "m.stuck_at, m.user_id, m.id")
 
@@ -63,7 +63,8 @@ struct FailureStatements: Sendable {
         (self.pages, self.edges) = (pages, edges)
     }
 
-    /// The groups of all organizations. A cluster walks through no organizations: there, all in time are looked through.
+    /// The groups of all organizations. A cluster walks through no organizations: there, all in time are looked
+    /// through.
     private static let allGroups = """
         WITH RECURSIVE g AS MATERIALIZED (
             SELECT o.id AS organization_id, t.*

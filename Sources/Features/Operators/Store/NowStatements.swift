@@ -12,12 +12,12 @@ enum NowStatements {
             SELECT o.id AS organization_id, z.entity_type
             FROM organizations o
             CROSS JOIN LATERAL (
-                WITH RECURSIVE \(StuckCounts.types(of: "o.id"))
+                WITH RECURSIVE \(FailureCounts.types(of: "o.id"))
                 SELECT * FROM w LIMIT :limit
             ) z
             LIMIT :limit
         )
-        \(StuckCounts.counts(upTo: ":limit"))
+        \(FailureCounts.counts(upTo: ":limit"))
         """,
         // a cluster reads no list of organizations: it counts among the first stuck mutations
         variant: """

@@ -8,7 +8,7 @@ package struct OperationRow: WorkItem {
     package let organization: UUID
     package let id: UUID
     package let kind: OperationKind
-    package let filter: StuckFilter
+    package let filter: FailureFilter
     /// Nil: all that match the rest of the filter.
     package let ids: [UUID]?
     package let dependants: DependantsChoice?
@@ -24,7 +24,7 @@ package struct OperationRow: WorkItem {
     package let total: BoundedCount?
     package let tally: (done: Int64, skipped: Int64, failed: Int64)
     /// Why mutations were skipped or failed at, by the problem's code.
-    package let reasons: [ExactText: Int64]
+    package let reasons: [ByteExactString: Int64]
     /// Why it failed.
     package let error: String?
     /// The last mutation that it read.
@@ -49,7 +49,7 @@ package struct OperationRow: WorkItem {
         organization = try row.uuid("organization_id")
         id = try row.uuid("id")
         kind = try row.choice("kind")
-        var filter = StuckFilter()
+        var filter = FailureFilter()
         filter.statuses = try row.strings("statuses").compactMap(MutationStatus.init(rawValue:))
         filter.entityType = try row.optionalString("entity_type")
         filter.errorCode = try row.optionalString("error_code")

@@ -11,7 +11,7 @@ package struct OperationStore: Sendable {
         package let count: BoundedCount
         package let users: BoundedCount
         /// The first of them.
-        package let sample: [StuckMutation]
+        package let sample: [FailedMutation]
     }
 
     package struct Page: Sendable {
@@ -25,12 +25,12 @@ package struct OperationStore: Sendable {
     static let sample = 20
 
     let pool: Pool
-    let stuckList: StuckList
+    let stuckList: FailureList
     let now: TimeSource
     let failure: StoreFailure
     private let ids = UUIDv7Generator()
 
-    init(pool: Pool, stuckList: StuckList, now: @escaping TimeSource, failure: StoreFailure) {
+    init(pool: Pool, stuckList: FailureList, now: @escaping TimeSource, failure: StoreFailure) {
         self.pool = pool
         self.stuckList = stuckList
         self.now = now

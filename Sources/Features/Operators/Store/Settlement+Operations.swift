@@ -12,7 +12,7 @@ extension Settlement {
     /// - Throws: what keeps all of them from being settled just now.
     package func operate(
         _ kind: OperationKind,
-        on screen: OperationScreen,
+        on screen: OperationDisplay,
         of lane: LaneKey,
         in organization: Organization,
         dependants: DependantsChoice?,

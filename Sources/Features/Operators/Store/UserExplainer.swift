@@ -68,7 +68,7 @@ package struct UserExplainer: Sendable {
                     bytes: bytes,
                     all_bytes: bytes
                 ),
-                StoryStatements.ahead(organization: lane.organization, user: lane.user, id: id),
+                MutationHistoryStatements.ahead(organization: lane.organization, user: lane.user, id: id),
             ])
             let laneSeal = LaneSeal(seal: seal.lastWord, user: lane.user)
             let record = try results[0].read { try RecordColumns.boundedRecord(&$0, laneSeal) }.first

@@ -176,7 +176,7 @@ package struct OperationRun: Sendable {
         do throws(Problem) {
             return try await settling.operate(
                 operation.kind,
-                on: OperationScreen(
+                on: OperationDisplay(
                     organization: organization.id,
                     operation: operation.id,
                     lease: operation.token,

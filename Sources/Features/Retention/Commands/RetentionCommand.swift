@@ -31,7 +31,7 @@ struct RetentionCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let busy = NothingDone(
+        let busy = CommandFailure(
             .conflict,
             "another replica runs retention (see its log and metrics); try again in a minute",
             Terminal.tryAgain

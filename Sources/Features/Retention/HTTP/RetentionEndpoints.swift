@@ -26,7 +26,7 @@ struct RetentionEndpoints: Sendable {
             logger: logger,
             shouldStop: { Task.isCancelled || .now >= deadline }
         )
-        let due = try await OffEventLoop.run { await run.run { 5_000 } }
+        let due = try await BlockingWork.run { await run.run { 5_000 } }
         if case .failed(let problem) = due.ending { throw problem }
         let status = try await store.retentionStatus()
         return Answer(

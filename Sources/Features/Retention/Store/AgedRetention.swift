@@ -12,7 +12,7 @@ struct AgedRetention: Retention {
     let drop: @Sendable ([UserIDRow]) -> Query
     var noteStatement: Statement?
 
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
         rows.page(organization, after: place, before: cutoff, limit: limit)
     }
 
@@ -27,7 +27,7 @@ struct AgedRetention: Retention {
         return try await connection.run(drop(keys)).affected
     }
 
-    func note(_ place: RetentionPlace?) -> Query? {
+    func note(_ place: RetentionPosition?) -> Query? {
         guard let noteStatement else { return nil }
         let last = place == nil ? (age: cutoff, user: .least, id: .least) : place.aged
         return noteStatement(organization: organization, until: last.age, user: last.user, id: last.id)

@@ -18,5 +18,5 @@ struct AgedRow: RetentionRow {
         isDue = try row.bool("is_due")
     }
 
-    var place: RetentionPlace { .aged(age, user: user, id: id) }
+    var place: RetentionPosition { .aged(age, user: user, id: id) }
 }

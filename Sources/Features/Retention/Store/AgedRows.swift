@@ -35,7 +35,7 @@ struct AgedRows: Sendable {
         )
     }
 
-    func page(_ organization: UUID, after place: RetentionPlace?, before cutoff: Timestamp, limit: Int) -> Query {
+    func page(_ organization: UUID, after place: RetentionPosition?, before cutoff: Timestamp, limit: Int) -> Query {
         let last = place.aged
         return statement(
             organization: organization,
@@ -48,7 +48,7 @@ struct AgedRows: Sendable {
     }
 }
 
-extension RetentionPlace? {
+extension RetentionPosition? {
     /// The age, user and id behind which a page begins.
     var aged: (age: Timestamp, user: UUID, id: UUID) {
         if case .aged(let age, let user, let id) = self { (age, user, id) } else { (.longAgo, .least, .least) }

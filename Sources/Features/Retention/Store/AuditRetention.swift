@@ -18,11 +18,11 @@ struct AuditRetention: Sendable {
             at = try row.moment("at")
         }
 
-        var place: RetentionPlace { .aged(at, user: organization, id: id) }
+        var place: RetentionPosition { .aged(at, user: organization, id: id) }
     }
 
     /// Reads a page of old rows, the oldest first.
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
         var last = UUID.least
         if case .aged(_, _, let id) = place { last = id }
         return AuditStatements.old(

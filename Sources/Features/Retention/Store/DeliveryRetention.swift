@@ -9,7 +9,7 @@ struct DeliveryRetention: Sendable {
     let cutoffs: RetentionCutoffs
 
     /// Reads a page of old rows, the oldest first.
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
         let last = place.aged
         return Self.pageStatement(
             organization: organization,
@@ -33,7 +33,7 @@ struct DeliveryRetention: Sendable {
             age = try row.moment("occurred_at")
         }
 
-        var place: RetentionPlace { .aged(age, user: endpoint, id: id) }
+        var place: RetentionPosition { .aged(age, user: endpoint, id: id) }
     }
 
     /// A delivery that an operator has retried since then stays.

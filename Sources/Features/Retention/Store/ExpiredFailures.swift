@@ -13,13 +13,13 @@ struct ExpiredFailures {
         /// The old mutations by lane, in lane order.
         var lanes: [(user: UUID, ids: [UUID])] = []
         var looked = 0
-        var next: RetentionPlace?
+        var next: RetentionPosition?
     }
 
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    func page(after place: RetentionPlace?, limit: Int, pool: Pool) async throws -> Page {
+    func page(after place: RetentionPosition?, limit: Int, pool: Pool) async throws -> Page {
         let query = Self.rows.page(organization, after: place, before: cutoffs.everything, limit: limit)
         let rows = try await pool.transaction { connection in
             try await connection.run([RetentionStore.opening, query])[1].read(AgedRow.init)

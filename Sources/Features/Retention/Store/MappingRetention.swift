@@ -15,7 +15,7 @@ struct MappingRetention: Retention {
         let type: String
         let isDue: Bool
 
-        var place: RetentionPlace { .mapping(user: user, client: clientID) }
+        var place: RetentionPosition { .mapping(user: user, client: clientID) }
     }
 
     let organization: UUID
@@ -24,7 +24,7 @@ struct MappingRetention: Retention {
     /// A use is noted to the day, so the last one may be a day younger.
     private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
 
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
         let last = Self.keys(of: place) ?? (user: .least, client: .least)
         return Self.pageStatement(
             organization: organization,
@@ -59,7 +59,7 @@ struct MappingRetention: Retention {
         return try await connection.run(MappingName.columns.query(Self.deleteStatement, names, at: cutoff)).affected
     }
 
-    func note(_ place: RetentionPlace?) -> Query? {
+    func note(_ place: RetentionPosition?) -> Query? {
         let last = Self.keys(of: place)
         return Self.noteStatement(
             organization: organization,
@@ -69,7 +69,7 @@ struct MappingRetention: Retention {
         )
     }
 
-    private static func keys(of place: RetentionPlace?) -> (user: UUID, client: UUID)? {
+    private static func keys(of place: RetentionPosition?) -> (user: UUID, client: UUID)? {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 

@@ -9,7 +9,7 @@ protocol Retention: Sendable {
     associatedtype Row: RetentionRow
 
     /// Reads a page without locks: old rows, and those that lie among them.
-    func page(after place: RetentionPlace?, limit: Int) -> Query
+    func page(after place: RetentionPosition?, limit: Int) -> Query
     func row(_ row: inout RowReader) throws -> Row
     /// Further users whose lanes have to be locked, as far as known before locking.
     func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID>
@@ -19,10 +19,10 @@ protocol Retention: Sendable {
     /// - Returns: the number of rows: fewer where rows have changed since they were read.
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int
     /// The query that records the place after a page; nil if the next run begins at the oldest row again.
-    func note(_ place: RetentionPlace?) -> Query?
+    func note(_ place: RetentionPosition?) -> Query?
 }
 
 extension Retention {
     func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> { [] }
-    func note(_ place: RetentionPlace?) -> Query? { nil }
+    func note(_ place: RetentionPosition?) -> Query? { nil }
 }

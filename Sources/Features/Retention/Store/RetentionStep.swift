@@ -6,5 +6,5 @@ package struct RetentionStep: Sendable, Hashable {
     /// Rows that were left to the next run because an obstacle was in the way.
     package var left = 0
     /// Where the next step begins; nil at the end.
-    package var next: RetentionPlace?
+    package var next: RetentionPosition?
 }

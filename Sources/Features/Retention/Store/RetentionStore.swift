@@ -22,7 +22,7 @@ package struct RetentionStore: Sendable {
     let settling: Settlement
     let now: TimeSource
     let failure: StoreFailure
-    let requested: Doorbell
+    let requested: CoalescedSignal
 
     /// What is done in each organization, in this order.
     var tasks: [RetentionTask] {
@@ -91,8 +91,7 @@ package struct RetentionStore: Sendable {
     // MARK: - Steps
 
     /// A page of organizations by id, with the work due in each. The page is empty at the end.
-    package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]
-    {
+    package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [OverdueRows] {
         let query = RetentionStatements.debts(aged)(
             after: organization,
             limit: Int64(Self.organizationsAtATime),
@@ -102,7 +101,7 @@ package struct RetentionStore: Sendable {
             let rows = try await pool.transaction { connection in
                 try await connection.run([Self.opening, query])[1]
             }
-            return try rows.read { try RetentionDebt(&$0, aged, cutoffs) }
+            return try rows.read { try OverdueRows(&$0, aged, cutoffs) }
         }
     }
 
@@ -117,7 +116,7 @@ package struct RetentionStore: Sendable {
     package func step(
         _ task: RetentionTask,
         of organization: UUID,
-        after place: RetentionPlace?,
+        after place: RetentionPosition?,
         limit: Int,
         _ cutoffs: RetentionCutoffs,
         lease: RetentionLease?
@@ -141,19 +140,19 @@ package struct RetentionStore: Sendable {
             case .mappings: retention = MappingRetention(organization: organization, cutoffs: cutoffs)
             }
             return try await step(retention, organization, place, limit, lease)
-        } catch is LostTurn {
+        } catch is LeaseLost {
             return nil
         } catch {
             throw failure.problem(error, doing: "run retention")
         }
     }
 
-    private struct LostTurn: Error {}
+    private struct LeaseLost: Error {}
 
     private func step<Kind: Retention>(
         _ retention: Kind,
         _ organization: UUID,
-        _ place: RetentionPlace?,
+        _ place: RetentionPosition?,
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
@@ -161,7 +160,7 @@ package struct RetentionStore: Sendable {
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
             let found = results[results.count - 1]
             let rows = try found.read(retention.row)
             let due = rows.filter(\.isDue)
@@ -182,14 +181,14 @@ package struct RetentionStore: Sendable {
 
     private func step(
         _ deliveries: DeliveryRetention,
-        _ place: RetentionPlace?,
+        _ place: RetentionPosition?,
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [deliveries.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
             let rows = try results[results.count - 1].read(DeliveryRetention.Row.init)
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil, !rows.isEmpty else {
@@ -202,14 +201,14 @@ package struct RetentionStore: Sendable {
 
     private func step(
         _ audit: AuditRetention,
-        _ place: RetentionPlace?,
+        _ place: RetentionPosition?,
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [audit.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
             let rows = try results[results.count - 1].read(AuditRetention.Row.init)
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil, !rows.isEmpty else {
@@ -223,7 +222,7 @@ package struct RetentionStore: Sendable {
     /// Each lane is a separate transaction: discarding has rules, and there are few such lanes.
     private func expire(
         _ organization: UUID,
-        _ place: RetentionPlace?,
+        _ place: RetentionPosition?,
         _ limit: Int,
         _ cutoffs: RetentionCutoffs,
         _ lease: RetentionLease?
@@ -236,7 +235,7 @@ package struct RetentionStore: Sendable {
                 step.changed += ids.count
                 continue
             }
-            if try await pool.run([renewal(lease)])[0].affected == 0 { throw LostTurn() }
+            if try await pool.run([renewal(lease)])[0].affected == 0 { throw LeaseLost() }
             let lane = LaneKey(organization: organization, user: user)
             do throws(Problem) {
                 step.changed += try await settling.expire(ids, before: cutoffs.everything, lane)

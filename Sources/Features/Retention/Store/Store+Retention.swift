@@ -15,5 +15,5 @@ extension Store {
 
 /// Requests for an immediate run of retention, in this process.
 private final class RetentionRequests: Sendable {
-    let bell = Doorbell()
+    let bell = CoalescedSignal()
 }

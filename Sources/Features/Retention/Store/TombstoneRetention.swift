@@ -18,7 +18,7 @@ struct TombstoneRetention: Retention {
         let deletedAt: Timestamp
 
         var key: EntityKey { EntityKey(type: type, id: id) }
-        var place: RetentionPlace { .tombstone(deletedAt, key) }
+        var place: RetentionPosition { .tombstone(deletedAt, key) }
         var isDue: Bool { true }
 
         /// The columns that find an unchanged tombstone.
@@ -44,7 +44,7 @@ struct TombstoneRetention: Retention {
 
     private var localIDs: LocalIDRetention { LocalIDRetention(organization: organization) }
 
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
         var last = (age: Timestamp.longAgo, type: "", id: "")
         if case .tombstone(let age, let key) = place { last = (age, key.type, key.id) }
         return Self.pageStatement(

@@ -42,17 +42,17 @@ package struct RetentionRun: Sendable {
     }
 
     /// A task in one organization.
-    private struct Part: Hashable {
+    private struct Job: Hashable {
         let organization: UUID
         let task: RetentionTask
     }
 
     /// The run's state of its parts.
     private struct Memory {
-        var places: [Part: RetentionPlace] = [:]
-        var done: Set<Part> = []
+        var places: [Job: RetentionPosition] = [:]
+        var done: Set<Job> = []
         /// Failures in a row.
-        var failures: [Part: Int] = [:]
+        var failures: [Job: Int] = [:]
         var failuresInAll = 0
     }
 
@@ -98,7 +98,7 @@ package struct RetentionRun: Sendable {
     private func run(_ result: inout Result, _ pace: @Sendable () -> Int) async throws(Problem) {
         var memory = Memory()
         // of all organizations together, and of those that are gone
-        let audit = Part(organization: AuditAct.noOrganization, task: RetentionTask(.audit))
+        let audit = Job(organization: AuditAct.noOrganization, task: RetentionTask(.audit))
         while !memory.done.contains(audit) {
             if let ending = try await work(on: audit, from: memory.places[audit], &memory, &result, pace: pace) {
                 result.ending = ending
@@ -119,10 +119,10 @@ package struct RetentionRun: Sendable {
                     let rows = debt.overdue.filter { $0.key.kind != .mappings }
                     if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
                     for task in tasks where debt.overdue[task] != nil {
-                        let part = Part(organization: debt.organization, task: task)
+                        let part = Job(organization: debt.organization, task: task)
                         if memory.done.contains(part) { continue }
                         // records first: a mutation that is deleted as a whole need not lose its payload before
-                        let records = Part(organization: debt.organization, task: RetentionTask(.records))
+                        let records = Job(organization: debt.organization, task: RetentionTask(.records))
                         if task.kind == .payloads, debt.overdue[records.task] != nil, !memory.done.contains(records) {
                             isAnythingLeft = true
                             continue
@@ -143,8 +143,8 @@ package struct RetentionRun: Sendable {
 
     /// One turn of one part; returns an ending if the run is over.
     private func work(
-        on part: Part,
-        from start: RetentionPlace?,
+        on part: Job,
+        from start: RetentionPosition?,
         _ memory: inout Memory,
         _ result: inout Result,
         pace: @Sendable () -> Int
@@ -192,7 +192,7 @@ package struct RetentionRun: Sendable {
     }
 
     /// Leaves a part that fails again and again to the next run: one organization's trouble does not stop the others.
-    private func leave(_ part: Part, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
+    private func leave(_ part: Job, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
         logger.warning(
             "Retention leaves rows to its next run",
             metadata: [

@@ -121,7 +121,7 @@ struct ExportCommand: AsyncParsableCommand {
                 unreadable.value += 1
                 guard unreadable.value <= RefusedLines.shown else { return }
                 progress.clear()
-                Terminal.complain("cannot be decrypted and is omitted: \(key.type) \(ShownText.of(key.id))")
+                Terminal.complain("cannot be decrypted and is omitted: \(key.type) \(TerminalText.of(key.id))")
             },
             passed: { state, rows, seconds in
                 done.value = state
@@ -136,7 +136,7 @@ struct ExportCommand: AsyncParsableCommand {
     }
 
     private func say(_ progress: EntityExport.Progress, _ seconds: Double) {
-        let words = TransferWords.summary(progress, seconds: seconds)
+        let words = TransferFormatting.summary(progress, seconds: seconds)
         guard !isToStandardOutput else {
             // the lines have it
             if !options.json { Terminal.complain(words) }
@@ -148,7 +148,7 @@ struct ExportCommand: AsyncParsableCommand {
             writer.member("tombstones", progress.tombstones)
             writer.member("unreadable", progress.unreadable)
             writer.member("milliseconds", Int64(seconds * 1_000))
-            writer.member("lines_a_second", TransferWords.rate(progress.lines, seconds))
+            writer.member("lines_a_second", TransferFormatting.rate(progress.lines, seconds))
         }
     }
 }

@@ -127,7 +127,7 @@ struct ImportCommand: AsyncParsableCommand {
     }
 
     private func say(_ report: EntityImport.Report, _ seconds: Double) {
-        options.say(TransferWords.summary(report, seconds: seconds, isDryRun: dryRun)) { writer in
+        options.say(TransferFormatting.summary(report, seconds: seconds, isDryRun: dryRun)) { writer in
             writer.member("organization_id", transfer.organization)
             writer.member("dry_run", dryRun)
             writer.member("lines", report.lines)
@@ -139,7 +139,7 @@ struct ImportCommand: AsyncParsableCommand {
             writer.member("refused", report.refused)
             writer.member("left_out", report.leftOut)
             writer.member("milliseconds", Int64(seconds * 1_000))
-            writer.member("lines_a_second", TransferWords.rate(report.lines, seconds))
+            writer.member("lines_a_second", TransferFormatting.rate(report.lines, seconds))
         }
     }
 }

@@ -34,7 +34,7 @@ final class RefusedLines {
 
     static func words(_ refusal: EntityImport.Refusal) -> [String] {
         let places = refusal.problem.shownErrors
-        return (places.isEmpty ? [ShownText.of(refusal.problem.detail)] : places).prefix(4)
+        return (places.isEmpty ? [TerminalText.of(refusal.problem.detail)] : places).prefix(4)
             .map { "line \(refusal.line): \($0)" }
     }
 

@@ -22,10 +22,10 @@ final class TransferProgress {
     func show(share: Double?, lines: Int) {
         guard isShown, due.isDue() else { return }
         guard isTerminal else {
-            return Terminal.complain(TransferWords.progress(share: share, lines: lines, seconds: seconds))
+            return Terminal.complain(TransferFormatting.progress(share: share, lines: lines, seconds: seconds))
         }
         hasBar = true
-        Terminal.draw("\r\u{1b}[K" + TransferWords.bar(share: share, lines: lines, seconds: seconds))
+        Terminal.draw("\r\u{1b}[K" + TransferFormatting.bar(share: share, lines: lines, seconds: seconds))
     }
 
     /// Removes the bar, so that its line can be used for text.

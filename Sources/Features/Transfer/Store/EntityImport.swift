@@ -14,7 +14,7 @@ package struct EntityImport {
         /// Whose ids the events' are.
         package let source: String
         /// Empty for all.
-        package var types: Set<ExactText> = []
+        package var types: Set<ByteExactString> = []
         /// Lines with an older time of change are left out.
         package var updatedSince: Timestamp?
         /// Whether lines are only examined.

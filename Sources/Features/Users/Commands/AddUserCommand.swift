@@ -23,7 +23,7 @@ struct AddUserCommand: AsyncParsableCommand {
     )
 
     @Argument(help: "The issuer's subject of the user, compared byte by byte.", transform: externalName)
-    var subject: ExactText
+    var subject: ByteExactString
 
     @Option(help: "The UUID of the organization.", transform: uuidArgument)
     var organization: UUID

@@ -22,7 +22,7 @@ extension IssuerOption {
     }
 
     /// Resolves the user of a text of the issuer.
-    func resolve(_ text: ExactText, _ options: ConfigurationOptions) async throws -> Called {
+    func resolve(_ text: ByteExactString, _ options: ConfigurationOptions) async throws -> Called {
         let subject = Subject(issuer: try await resolve(options), text: text)
         // without settings for tokens, as on an operator's own machine, it is a subject
         guard let configuration = try? await options.load().tokenConfiguration() else {

@@ -35,13 +35,13 @@ struct JoinUsersCommand: AsyncParsableCommand {
     var user: UUID?
 
     @Option(help: "Alternative to the UUID: the issuer's subject of that user.", transform: externalName)
-    var subject: ExactText?
+    var subject: ByteExactString?
 
     @Option(help: "The UUID of the user that remains.", transform: uuidArgument)
     var into: UUID?
 
     @Option(help: "Alternative to the UUID: the issuer's subject of that user.", transform: externalName)
-    var intoSubject: ExactText?
+    var intoSubject: ByteExactString?
 
     @Option(help: "The UUID of the organization.", transform: uuidArgument)
     var organization: UUID
@@ -71,7 +71,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
     }
 
     /// A user by their id, or by what an issuer calls them.
-    private enum Party: Sendable {
+    private enum UserReference: Sendable {
         case id(UUID)
         case called(IssuerOption.Called)
 
@@ -83,7 +83,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
         }
     }
 
-    private func party(_ id: UUID?, _ subject: ExactText?, _ issuer: String?) async throws -> Party? {
+    private func party(_ id: UUID?, _ subject: ByteExactString?, _ issuer: String?) async throws -> UserReference? {
         if let id { return .id(id) }
         guard let subject else { return nil }
         var option = self.issuer
@@ -96,7 +96,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
         else { return }
         let organization = organization
         typealias Joined = (user: UUID, into: UUID, join: UserJoinRow)
-        let who = self.user?.lowercased ?? subject.map { ShownText.of($0) } ?? "-"
+        let who = self.user?.lowercased ?? subject.map { TerminalText.of($0) } ?? "-"
         let joined = try await options.withStore(
             CommandAct("joinUser", of: organization, user: self.user, into: self.into),
             orElse: .noUser(who, in: organization),
@@ -107,7 +107,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
         ) { store, _ throws(Problem) -> Joined? in
             guard let user = try await user.find(store.administration, in: organization) else { return nil }
             guard let into = try await into.find(store.administration, in: organization) else {
-                throw JoinSituation.unknownTarget
+                throw MergePreconditions.unknownTarget
             }
             let join = try await store.joining.join(user, into: into, in: organization, patience: Self.patience)
             return join.map { (user: user, into: into, join: $0) }

@@ -23,7 +23,7 @@ struct ListUsersCommand: AsyncParsableCommand {
     var organization: UUID
 
     @Option(help: "Only the user with this subject of the issuer.", transform: externalName)
-    var subject: ExactText?
+    var subject: ByteExactString?
 
     @OptionGroup var issuer: IssuerOption
     @OptionGroup var options: AdministrationOptions
@@ -68,7 +68,7 @@ struct ListUsersCommand: AsyncParsableCommand {
             user.into.map { "merged into \($0.lowercased)" } ?? (user.registeredAt == nil ? "not registered" : "")
         let names = user.names.map { name in
             let issuer = name.subject.issuer.string
-            return ShownText.of(name.subject.text.string) + (issuer.isEmpty ? "" : " of " + ShownText.of(issuer))
+            return TerminalText.of(name.subject.text.string) + (issuer.isEmpty ? "" : " of " + TerminalText.of(issuer))
         }
         let parts = [user.id.lowercased, user.lastSeenAt?.rfc3339 ?? "never seen", state] + names
         Terminal.say(parts.filter { !$0.isEmpty }.joined(separator: "  "))

@@ -12,7 +12,7 @@ struct UserEndpoints: Sendable {
     let bodies: BodyReader
     let erasing: UserErasing
     /// Returns the user that a token with this issuer and subject authenticates.
-    let userCalled: @Sendable (Subject) throws(TokenConfiguration.NobodysText) -> TokenClaims.User
+    let userCalled: @Sendable (Subject) throws(TokenConfiguration.UnusableSubject) -> TokenClaims.User
     /// How long a request waits for an erased user's lane to come to rest.
     let patience: Duration
 
@@ -86,8 +86,8 @@ struct UserEndpoints: Sendable {
     }
 
     /// Whether a user is erased, or only blocked, which the path does not show.
-    func removed(_ exchange: Exchange) throws(Problem) -> ActTarget {
-        var target = ActTarget()
+    func removed(_ exchange: Exchange) throws(Problem) -> AuditTarget {
+        var target = AuditTarget()
         if try Self.erases(exchange) { target.names = [("erase", "true")] }
         return target
     }
@@ -127,7 +127,7 @@ struct UserEndpoints: Sendable {
             let bounds = "up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
             throw URLQuery.invalid("issuer", "must be a text of \(bounds)")
         }
-        return Subject(issuer: ExactText(issuer ?? ""), text: ExactText(subject))
+        return Subject(issuer: ByteExactString(issuer ?? ""), text: ByteExactString(subject))
     }
 
     private static func subject(in body: [UInt8]) throws(Problem) -> Subject {
@@ -139,7 +139,7 @@ struct UserEndpoints: Sendable {
     ///
     /// Repeating the request continues the erasure, and gateways also continue it.
     private func erase(_ user: UUID, in organization: UUID) async throws -> Answer {
-        let erasure = try await OffEventLoop.run {
+        let erasure = try await BlockingWork.run {
             try await erasing.erase(user, in: organization, patience: patience)
         }
         guard let erasure else { throw Refusal.notFound }

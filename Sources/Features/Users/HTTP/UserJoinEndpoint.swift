@@ -19,12 +19,12 @@ struct UserJoinEndpoint: Sendable {
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         let target = try await bodies.withBody(of: exchange) { try Self.target(in: $0) }
         exchange.act?.note(into: target)
-        let join = try await OffEventLoop.run {
+        let join = try await BlockingWork.run {
             try await joining.join(user, into: target, in: organization, patience: patience)
         }
         guard let join else { throw Refusal.notFound }
         let subjects = try await administration.subjects(of: [user, target], in: organization)
-        return Answer(join.state == .closing ? .accepted : .ok, ShownJoin(join: join, subjects: subjects))
+        return Answer(join.state == .closing ? .accepted : .ok, MergeBody(join: join, subjects: subjects))
     }
 
     private static func target(in body: [UInt8]) throws(Problem) -> UUID {
@@ -44,7 +44,7 @@ struct UserJoinEndpoint: Sendable {
 }
 
 /// A join, and what issuers call its users.
-private struct ShownJoin: AnswerBody {
+private struct MergeBody: AnswerBody {
     let join: UserJoinRow
     let subjects: [UUID: [Subject]]
 

@@ -21,14 +21,14 @@ struct ErasedRows: Sendable {
     let batches: [Deletion]
     /// The tables with one row for each user, and last the lane, under whose lock all of this is done.
     let withLane: [Statement]
-    let walks: [(walk: NamingWalk, delete: Statement)]
+    let walks: [(walk: NamingScan, delete: Statement)]
     /// In the erasure's last transaction.
     let last: [Statement]
 
     init(_ tables: [StoredTable]) {
         var (first, batches): ([Deletion], [Deletion]) = ([], [])
         var (withLane, last): ([Statement], [Statement]) = ([], [])
-        var walks: [(walk: NamingWalk, delete: Statement)] = []
+        var walks: [(walk: NamingScan, delete: Statement)] = []
         for table in tables {
             guard let users = table.users else { continue }
             let owner = users.owner ?? "user_id"

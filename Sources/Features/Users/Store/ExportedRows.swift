@@ -48,7 +48,7 @@ struct ExportedRows: Sendable {
         } + [entities, standing]
     }
 
-    /// The documents that the user owns or wrote last, by keys that an ``EntityWalk`` found.
+    /// The documents that the user owns or wrote last, by keys that an ``EntityScan`` found.
     static let entities = Statement(
         "export_entities",
         ["organization", "types", "ids", "user"],
@@ -69,7 +69,8 @@ struct ExportedRows: Sendable {
         """
     )
 
-    /// Whether there is anything of the user's, whose it is if not the user's own any more, and who became part of the user.
+    /// Whether there is anything of the user's, whose it is if not the user's own any more, and who became part of the
+    /// user.
     static let standing = Statement(
         "export_standing",
         ["organization", "user"],

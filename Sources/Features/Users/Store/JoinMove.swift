@@ -60,7 +60,7 @@ struct JoinMove {
     /// - Throws: `validation_failed` if rows of the two have the same key, or are too many.
     private func check(_ lanes: [LaneKey: LaneState], _ entities: Int, _ parties: Parameters) async throws {
         if lanes.values.count(where: { $0.haltedBy != nil }) > 1 {
-            throw JoinSituation.refusal(
+            throw MergePreconditions.refusal(
                 "join_both_halted",
                 "the lanes of both users are halted: settle one of the two mutations first"
             )
@@ -69,12 +69,12 @@ struct JoinMove {
             [rows.count(organization: user.organization, user: user.user), Query(rows.collisions, parties)],
             timeout: timeout
         )
-        guard try results[0].int64(0, 0) + Int64(entities) <= JoinSituation.rowLimit else {
+        guard try results[0].int64(0, 0) + Int64(entities) <= MergePreconditions.rowLimit else {
             throw UserJoining.tooLarge
         }
-        if try results[1].bool(0, 0) { throw JoinSituation.oneIsShutOut }
+        if try results[1].bool(0, 0) { throw MergePreconditions.oneIsShutOut }
         for (place, collision) in rows.collided.enumerated() where try results[1].bool(0, place + 1) {
-            throw JoinSituation.refusal(collision.rule, "both users have \(collision.what) with the same id")
+            throw MergePreconditions.refusal(collision.rule, "both users have \(collision.what) with the same id")
         }
     }
 

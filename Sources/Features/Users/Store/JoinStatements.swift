@@ -23,7 +23,7 @@ enum JoinStatements {
         """
         SELECT \(isKnown(":user")) AS is_user_known, \(isKnown(":into")) AS is_target_known,
             (SELECT count(*) FROM (
-                SELECT 1 FROM user_joins j WHERE j.organization_id = :organization LIMIT \(JoinSituation.limit)) x) AS joins,
+                SELECT 1 FROM user_joins j WHERE j.organization_id = :organization LIMIT \(MergePreconditions.limit)) x) AS joins,
             \(UserFacts.hasOldGateway(":migration", within: ":seconds")) AS has_old_gateway,
             \(isOneShutOut) AS is_one_shut_out
         """

@@ -113,7 +113,7 @@ struct MergedRows: Sendable {
         """
         (SELECT count(*) FROM (
             SELECT 1 FROM \(table.name) x WHERE x.organization_id = :organization AND x.\(owner) = :user
-            LIMIT \(JoinSituation.rowLimit + 1)) y)
+            LIMIT \(MergePreconditions.rowLimit + 1)) y)
         """
     }
 

@@ -61,15 +61,15 @@ package struct UserErasing: Sendable {
     /// be notified.
     ///
     /// - Returns: the erasure; nil if there is no such organization, or nothing is known of the user.
-    /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another, or
-    ///   an older gateway is running.
+    /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another,
+    ///   or an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
         // data without an owner belong to no single person
         guard !Writer.isReserved(user) else { return nil }
         do {
             let lane = LaneKey(organization: organization, user: user)
             if let erasure = try await close(lane) { return try await goOn(erasure) }
-            guard try await UserTraces.areThere(of: lane, pool), let erasure = try await close(lane, isNamed: true)
+            guard try await UserReferences.areThere(of: lane, pool), let erasure = try await close(lane, isNamed: true)
             else {
                 return nil
             }
@@ -342,9 +342,9 @@ package struct UserErasing: Sendable {
 
     private func eraseEntities(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         guard let lane = erasure.lane else { return erasure }
-        let walk = EntityWalk(pool: pool, organization: lane.organization, user: lane.user)
+        let walk = EntityScan(pool: pool, organization: lane.organization, user: lane.user)
         try await walk.run(
-            EntityWalk.named,
+            EntityScan.named,
             after: erasure.walked,
             passed: { _ = try await move(erasure, to: .entities, walked: $0) }
         ) { found in
@@ -388,7 +388,7 @@ package struct UserErasing: Sendable {
     }
 
     private func delete(
-        _ keys: ArraySlice<NamingWalk.Key>,
+        _ keys: ArraySlice<NamingScan.Key>,
         by statement: Statement,
         of erasure: UserErasureRow
     ) async throws {

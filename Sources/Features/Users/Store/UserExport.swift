@@ -40,7 +40,7 @@ package struct UserExport: Sendable {
         do {
             standing = try await self.standing(of: user)
             if standing.target == nil, !standing.isKnown {
-                return try await UserTraces.areThere(of: user, pool)
+                return try await UserReferences.areThere(of: user, pool)
             }
         } catch {
             throw failure.problem(error, doing: "look up a user")
@@ -73,12 +73,12 @@ package struct UserExport: Sendable {
 
     /// Calls `write` with some lines at a time, each with its end.
     ///
-    /// - Parameter room: taken for each page, and given back while it is written. A page waits for it as long as needed,
-    ///   since an export that has begun cannot be refused.
+    /// - Parameter room: taken for each page, and given back while it is written. A page waits for it as long as
+    ///   needed, since an export that has begun cannot be refused.
     /// - Throws: what `write` throws; `store_unavailable`.
     package func run(
         _ user: LaneKey,
-        room: PageRoom = .unbounded,
+        room: PagePermit = .unbounded,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         try await room.enterPatiently()
@@ -152,9 +152,9 @@ package struct UserExport: Sendable {
         _ passed: () async throws -> Void,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
-        let walk = EntityWalk(pool: pool, organization: user.organization, user: user.user)
+        let walk = EntityScan(pool: pool, organization: user.organization, user: user.user)
         var pending = lines
-        try await walk.run(EntityWalk.named, passed: { _ in try await passed() }) { found in
+        try await walk.run(EntityScan.named, passed: { _ in try await passed() }) { found in
             for start in stride(from: 0, to: found.count, by: Self.documents) {
                 let part = found[start..<min(start + Self.documents, found.count)]
                 let query = ExportedRows.entities(
@@ -178,7 +178,7 @@ package struct UserExport: Sendable {
 
     /// Lines of rows that name the user without being stored under the user's id.
     private func named(
-        by walk: NamingWalk,
+        by walk: NamingScan,
         _ statement: Statement,
         as kind: String,
         of user: LaneKey,

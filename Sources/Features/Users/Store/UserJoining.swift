@@ -60,7 +60,7 @@ package struct UserJoining: Sendable {
         in organization: UUID
     ) async throws(Problem) -> UserJoinRow? {
         guard !Writer.isReserved(user) else { return nil }
-        guard !Writer.isReserved(target) else { throw JoinSituation.unknownTarget }
+        guard !Writer.isReserved(target) else { throw MergePreconditions.unknownTarget }
         do {
             do {
                 guard let join = try await close(user, target, organization) else { return nil }
@@ -124,13 +124,13 @@ package struct UserJoining: Sendable {
             let own = related.first { $0.user == user }
             let isUserKnown = try facts.bool("is_user_known")
             guard isUserKnown || own != nil || user == target else { return nil }
-            let situation = JoinSituation(
+            let situation = MergePreconditions(
                 user: user,
                 target: target,
                 isOrganizationActive: status == .active,
                 isTargetKnown: try facts.bool("is_target_known"),
                 joins: related.map {
-                    JoinSituation.Join(user: $0.user, target: $0.target, closedUntil: $0.closedUntil)
+                    MergePreconditions.Join(user: $0.user, target: $0.target, closedUntil: $0.closedUntil)
                 },
                 count: try facts.int64("joins"),
                 hasOldGateway: try facts.bool("has_old_gateway"),
@@ -154,9 +154,9 @@ package struct UserJoining: Sendable {
         let before = try await LaneRows.lanes(pool.run([LaneRows.look(lanes)])[0])
         guard before.values.allSatisfy(\.isAtRest) else { return nil }
         var entities: [EntityKey] = []
-        try await EntityWalk(pool: pool, organization: organization, user: user).run(EntityWalk.named) { found in
+        try await EntityScan(pool: pool, organization: organization, user: user).run(EntityScan.named) { found in
             entities += found
-            guard Int64(entities.count) <= JoinSituation.rowLimit else { throw Self.tooLarge }
+            guard Int64(entities.count) <= MergePreconditions.rowLimit else { throw Self.tooLarge }
         }
         // the walk may have taken its time
         guard try await close(user, target, organization)?.state == .closing else { return nil }
@@ -195,9 +195,9 @@ package struct UserJoining: Sendable {
     }
 
     static var tooLarge: Problem {
-        JoinSituation.refusal(
+        MergePreconditions.refusal(
             "join_too_large",
-            "the user has more than \(JoinSituation.rowLimit) rows, too many to move at once; merge the smaller user "
+            "the user has more than \(MergePreconditions.rowLimit) rows, too many to move at once; merge the smaller user "
                 + "into the larger one, or wait until retention has deleted old rows"
         )
     }
@@ -206,8 +206,8 @@ package struct UserJoining: Sendable {
 
     private func finish(_ join: UserJoinRow, _ organization: UUID) async throws -> UserJoinRow {
         guard let end = join.feedEnd, join.finishedAt == nil else { return join }
-        let walk = EntityWalk(pool: pool, organization: organization, user: join.target)
-        try await walk.run(EntityWalk.unseen, upTo: end) { found in
+        let walk = EntityScan(pool: pool, organization: organization, user: join.target)
+        try await walk.run(EntityScan.unseen, upTo: end) { found in
             for start in stride(from: 0, to: found.count, by: Self.shown) {
                 try await show(Array(found[start..<min(start + Self.shown, found.count)]), join, end, organization)
             }

@@ -57,7 +57,7 @@ package struct UserRow: Sendable {
         let moments = try row.int64s("subjects_created_at")
         names = issuers.indices.map { index in
             Name(
-                subject: Subject(issuer: ExactText(issuers[index]), text: ExactText(subjects[index])),
+                subject: Subject(issuer: ByteExactString(issuers[index]), text: ByteExactString(subjects[index])),
                 createdAt: Timestamp(microseconds: moments[index])
             )
         }

@@ -72,7 +72,7 @@ struct ListenCommand: AsyncParsableCommand {
         let secrets = givenSecrets.compactMap(WebhookSecret.init)
         let keys = key.compactMap(WebhookPublicKey.init)
         let verifier = WebhookVerifier(secrets: secrets, keys: keys, tolerance: tolerance)
-        let desk = WebhookDesk(verifier: secrets.isEmpty && keys.isEmpty ? nil : verifier, answer: answer) {
+        let desk = WebhookInspector(verifier: secrets.isEmpty && keys.isEmpty ? nil : verifier, answer: answer) {
             SystemClock.now()
         }
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

@@ -49,13 +49,13 @@ extension StoredTable {
 
 /// Messages about a user, about a write of the user, or about an entity that has the user's id.
 enum DeliveryUsers {
-    static let walk = NamingWalk(
+    static let walk = NamingScan(
         "webhook_deliveries",
         "endpoint_id",
         "id",
         "uuid",
         where: naming("y"),
-        least: NamingWalk.Key(first: UUID.least.lowercased, second: UUID.least.lowercased)
+        least: NamingScan.Key(first: UUID.least.lowercased, second: UUID.least.lowercased)
     )
 
     /// Under the locks of their endpoints, as all that changes a delivery, and of no others.

@@ -7,7 +7,7 @@ package import SyncStore
 package struct WebhookParticipant: CommitParticipant {
     package init() {}
 
-    package func queries(for outcomes: [StuckOutcome], at moment: Timestamp) -> [Query] {
+    package func queries(for outcomes: [FailedOutcome], at moment: Timestamp) -> [Query] {
         let records = outcomes.flatMap { outcome in
             switch outcome.origin {
             case .push(let new): new.records(of: outcome.lane, outcome.state) { WebhookOutbox.makeID(at: moment) }

@@ -377,7 +377,7 @@ package struct WebhookStore: Sendable {
     // MARK: - Metrics
 
     /// Endpoints over all organizations.
-    package struct Census: Sendable, Hashable {
+    package struct Stats: Sendable, Hashable {
         package var enabled = 0
         /// Enabled, and paused since nothing gets through.
         package var failing = 0
@@ -388,10 +388,10 @@ package struct WebhookStore: Sendable {
         package init() {}
     }
 
-    package func census() async throws(Problem) -> Census {
+    package func census() async throws(Problem) -> Stats {
         do {
             let rows = try await pool.run([WebhookStatements.census(failures: WebhookHealth.threshold)])[0]
-            var census = Census()
+            var census = Stats()
             for var row in rows {
                 census.enabled = Int(try row.int64("enabled"))
                 census.failing = Int(try row.int64("failing"))

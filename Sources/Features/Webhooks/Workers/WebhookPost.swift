@@ -4,16 +4,16 @@ package import SyncModel
 import SyncStore
 import SyncUpstream
 
-extension WebhookCourier.Post {
+extension WebhookDispatcher.WebhookTransport {
     /// Signs messages with their endpoints' secrets, and with the gateway's key where there is one, and sends them.
     package static func signing(
         by key: WebhookSigningKey?,
         with sender: WebhookSender,
         now: @escaping TimeSource
-    ) -> WebhookCourier.Post {
-        WebhookCourier.Post { url in
+    ) -> WebhookDispatcher.WebhookTransport {
+        WebhookDispatcher.WebhookTransport { url in
             let line = await sender.open(url)
-            return Line { delivery, lease in
+            return Session { delivery, lease in
                 let secrets = lease.secrets.compactMap(WebhookSecret.init)
                 guard secrets.count == lease.secrets.count else { return .none("the secret cannot be used; rotate it") }
                 let body = delivery.body(of: lease.endpoint.organization)

@@ -43,7 +43,7 @@ package struct WebhookSender: Sendable {
     }
 
     /// Connections to one endpoint, for a few messages.
-    package final class Line: Sendable {
+    package final class Session: Sendable {
         fileprivate let url: String
         /// Why nothing can be sent; nil if it can.
         fileprivate let problem: String?
@@ -68,8 +68,8 @@ package struct WebhookSender: Sendable {
     }
 
     /// Looks an endpoint's name up, and checks its addresses.
-    package func open(_ url: String) async -> Line {
-        func refused(_ reason: String) -> Line { Line(url: url, client: nil, problem: reason, logger: logger) }
+    package func open(_ url: String) async -> Session {
+        func refused(_ reason: String) -> Session { Session(url: url, client: nil, problem: reason, logger: logger) }
         let target: WebhookURL
         do {
             target = try WebhookURL(url)
@@ -88,7 +88,7 @@ package struct WebhookSender: Sendable {
         var settings = configuration.client
         settings.dnsOverride = [target.host: address.unmapped.description]
         settings.decompression = .disabled
-        return Line(url: target.text, client: HTTPClient(settings), problem: nil, logger: logger)
+        return Session(url: target.text, client: HTTPClient(settings), problem: nil, logger: logger)
     }
 
     private func lookUp(_ host: String) async -> [IPAddress] {
@@ -115,7 +115,9 @@ package struct WebhookSender: Sendable {
     /// Sends a message. Never throws: every failure is an answer.
     ///
     /// - Parameter headers: the signature's; `Content-Type` and the like are added.
-    package func send(_ body: [UInt8], headers: [(name: String, value: String)], on line: Line) async -> WebhookAnswer {
+    package func send(_ body: [UInt8], headers: [(name: String, value: String)], on line: Session) async
+        -> WebhookAnswer
+    {
         guard let client = line.client else { return .none(line.problem ?? "no request can be sent") }
         var fields = HTTPHeaders(headers.map { ($0.name, $0.value) })
         fields.add(name: "Content-Type", value: "application/json")

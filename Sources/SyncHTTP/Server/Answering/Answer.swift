@@ -13,7 +13,7 @@ package struct Answer: Sendable {
     package var contentType = "application/json"
     package var headers = HTTPFields()
     /// The rest of the user's quota after a push.
-    package var standing: QuotaStanding?
+    package var standing: QuotaStatus?
     /// Takes the connection over after the head; takes precedence over ``body``.
     package var successor: SocketHandover.Successor?
     /// Writes a body whose length is unknown before its end; takes precedence over ``body``.

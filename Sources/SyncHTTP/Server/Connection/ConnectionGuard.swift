@@ -29,10 +29,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var isGone = false
     private var onGone: (@Sendable () -> Void)?
     /// The room that the next response holds.
-    private var hold: AnswerHold?
-    private let cutOffs: CutOffs
+    private var hold: ResponseMemoryLease?
+    private let cutOffs: SlowClientMetrics
 
-    init(_ configuration: HTTPConfiguration, _ cutOffs: CutOffs) {
+    init(_ configuration: HTTPConfiguration, _ cutOffs: SlowClientMetrics) {
         self.cutOffs = cutOffs
         state = ConnectionState(
             bodyTimeout: TimeAmount(configuration.bodyTimeout),
@@ -51,13 +51,13 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Releases a response's room once the system has accepted the next response for the client, or the connection has
     /// ended.
-    static func release(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) async {
+    static func release(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) async {
         let handing = channel.eventLoop.submit { releaseNow(hold, behindNextResponseOn: channel) }
         do { try await handing.get() } catch { hold.leave() }
     }
 
     /// The same on the connection's event loop.
-    static func releaseNow(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) {
+    static func releaseNow(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) {
         do {
             let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
             connection.hold?.leave()

@@ -14,7 +14,7 @@ package struct AllowedOrigins: Sendable, Equatable {
         @Exact private(set) var suffix: String
     }
 
-    private var exact: Set<ExactText> = []
+    private var exact: Set<ByteExactString> = []
     private var patterns: [Pattern] = []
 
     /// - Parameter text: origins with white space between.

@@ -14,7 +14,7 @@ package struct DirectExchange: Sendable {
     let reply: @Sendable (Result<Answer, any Error>) -> Void
 
     /// The room for its response.
-    let hold: AnswerHold
+    let hold: ResponseMemoryLease
     /// The caller's user, once authenticated.
     var user = LaneKey.nobody
 

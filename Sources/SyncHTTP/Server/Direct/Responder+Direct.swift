@@ -20,7 +20,7 @@ extension Responder {
         let started = NIODeadline.now()
         let requestID = RequestID.of(head.headerFields)
         let context = LogContext(of: head.headerFields, requestID)
-        let hold = AnswerHold(budgets.answers, pages: budgets.pages)
+        let hold = ResponseMemoryLease(budgets.answers, pages: budgets.pages)
         let exchange = DirectExchange(
             head: head,
             body: body.map { Array($0.readableBytesView) } ?? [],

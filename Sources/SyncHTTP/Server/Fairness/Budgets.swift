@@ -16,29 +16,29 @@ package final class Budgets: Sendable {
     /// Bytes of bodies whose senders are not known yet.
     package let unverified: UnverifiedBodies
     /// Bytes of bodies whose signatures are being verified.
-    package let verifying: FairGate
+    package let verifying: AdmissionController
     /// Bytes of bodies that are being decoded, or wait decoded for their commit.
-    package let decoding: FairGate
+    package let decoding: AdmissionController
     /// Bytes of responses, from before they are made until the client has read them.
-    package let answers: FairGate
+    package let answers: AdmissionController
     /// Pages that are being read.
-    package let pages: FairGate
+    package let pages: AdmissionController
     /// Requests that are held until something happens.
     package let waits: FairBudget
-    package let cutOffs = CutOffs()
+    package let cutOffs = SlowClientMetrics()
 
     package init(_ configuration: HTTPConfiguration) {
         bodies = FairBudget(.bodies, limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
         unverified = UnverifiedBodies(configuration.unverifiedBodies)
-        verifying = FairGate(.verifying, limit: Self.verifyingBytes, patience: Self.patience)
-        decoding = FairGate(.decoding, limit: configuration.decodedBodyBytes, patience: Self.patience)
-        answers = FairGate(
+        verifying = AdmissionController(.verifying, limit: Self.verifyingBytes, patience: Self.patience)
+        decoding = AdmissionController(.decoding, limit: configuration.decodedBodyBytes, patience: Self.patience)
+        answers = AdmissionController(
             .answers,
             limit: configuration.heldAnswerBytes,
             patience: Self.patience,
             label: HTTPMetrics.heldAnswerBytes
         )
-        pages = FairGate(.pages, limit: configuration.concurrentPages, patience: Self.patience)
+        pages = AdmissionController(.pages, limit: configuration.concurrentPages, patience: Self.patience)
         // each waiting request keeps a connection
         waits = FairBudget(.waits, limit: configuration.maximumConnections, label: HTTPMetrics.waits)
     }

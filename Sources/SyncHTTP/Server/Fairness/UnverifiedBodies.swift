@@ -3,13 +3,13 @@ package import NIOCore
 package import SyncModel
 import Synchronization
 
-/// The memory of bodies that arrive before their senders are authenticated (``UnverifiedRoom``).
+/// The memory of bodies that arrive before their senders are authenticated (``UnverifiedBodyBudget``).
 ///
 /// It is apart from the memory of other bodies, so that requests without a secret take nothing from an organization.
 package final class UnverifiedBodies: Sendable {
     private struct State {
-        package var room: UnverifiedRoom
-        package var channels: [UnverifiedRoom.Ticket: any Channel] = [:]
+        package var room: UnverifiedBodyBudget
+        package var channels: [UnverifiedBodyBudget.Ticket: any Channel] = [:]
     }
 
     private let overload = Overload(.unverified)
@@ -21,14 +21,14 @@ package final class UnverifiedBodies: Sendable {
         _ limits: UnverifiedBodyLimits,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
-        state = Mutex(State(room: UnverifiedRoom(limits)))
+        state = Mutex(State(room: UnverifiedBodyBudget(limits)))
         meter = Meter(label: HTTPMetrics.heldUnverifiedBytes)
         self.now = now
     }
 
     /// A body that arrives.
     package struct Arrival: Sendable {
-        fileprivate let ticket: UnverifiedRoom.Ticket
+        fileprivate let ticket: UnverifiedBodyBudget.Ticket
         fileprivate let bodies: UnverifiedBodies
 
         /// Reserves room for bytes that have arrived.
@@ -47,7 +47,7 @@ package final class UnverifiedBodies: Sendable {
         }
     }
 
-    package func begin(_ origin: UnverifiedRoom.Origin, on channel: any Channel) -> Arrival {
+    package func begin(_ origin: UnverifiedBodyBudget.Origin, on channel: any Channel) -> Arrival {
         let ticket = state.withLock { state in
             let ticket = state.room.begin(origin, now: now())
             state.channels[ticket] = channel
@@ -64,10 +64,10 @@ package final class UnverifiedBodies: Sendable {
         }
     }
 
-    private func take(_ amount: Int, for ticket: UnverifiedRoom.Ticket) throws(Problem) {
+    private func take(_ amount: Int, for ticket: UnverifiedBodyBudget.Ticket) throws(Problem) {
         var isRefused = false
         change { state in
-            let evicted: [UnverifiedRoom.Ticket]
+            let evicted: [UnverifiedBodyBudget.Ticket]
             switch state.room.take(amount, for: ticket) {
             case .taken(let others): evicted = others
             case .refused(let others): (evicted, isRefused) = (others, true)

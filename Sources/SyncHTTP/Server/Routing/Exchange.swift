@@ -14,7 +14,7 @@ package struct Exchange: Sendable {
     package let channel: any Channel
 
     /// The room for its response.
-    package let hold: AnswerHold
+    package let hold: ResponseMemoryLease
     /// Shared by all requests.
     package let budgets: Budgets
     /// The caller's user, once authenticated.
@@ -26,7 +26,7 @@ package struct Exchange: Sendable {
     /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?
     /// The details recorded of the act that the request is.
-    package var act: ActNote?
+    package var act: AuditRecorder?
 
     /// Throws when the caller is not served any more; long waits call it now and then.
     package var isStillServed: @Sendable () async throws -> Void = {}

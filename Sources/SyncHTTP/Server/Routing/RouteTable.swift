@@ -11,10 +11,10 @@ package struct RouteTable: Sendable {
         case nothing
     }
 
-    private var literal: [ExactText: Resource] = [:]
+    private var literal: [ByteExactString: Resource] = [:]
     private var templates: [Resource] = []
     /// By the paths that they are below.
-    private var trees: [ExactText: Route] = [:]
+    private var trees: [ByteExactString: Route] = [:]
 
     /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
     ///

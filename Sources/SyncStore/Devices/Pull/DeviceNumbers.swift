@@ -14,7 +14,7 @@ final class DeviceNumbers: Sendable {
     /// Most ids are UUIDs, and are stored without their text.
     struct OfType {
         private var byUUID: [UUID: Int64] = [:]
-        private var byText: [ExactText: Int64] = [:]
+        private var byText: [ByteExactString: Int64] = [:]
 
         var count: Int { byUUID.count + byText.count }
 
@@ -34,7 +34,7 @@ final class DeviceNumbers: Sendable {
     }
 
     private struct State {
-        var types: [ExactText: OfType] = [:]
+        var types: [ByteExactString: OfType] = [:]
         var count = 0
         /// Whether all of the device's numbers were read.
         var isLoaded = false
@@ -45,7 +45,8 @@ final class DeviceNumbers: Sendable {
     var count: Int { state.withLock { $0.count } }
 
     /// Gives access to the numbers during a call.
-    func look<Value, Failure: Error>(_ body: ([ExactText: OfType]) throws(Failure) -> sending Value) throws(Failure)
+    func look<Value, Failure: Error>(_ body: ([ByteExactString: OfType]) throws(Failure) -> sending Value)
+        throws(Failure)
         -> sending Value
     {
         try state.withLock { state throws(Failure) in try body(state.types) }

@@ -14,7 +14,7 @@ import Testing
     ]
 
     @Test func `creates, updates, returns and lists an organization`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let id = UUID()
         let path = "/admin/organizations/\(id.uuidString)"
         expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func `pages the list of organizations`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for _ in 0..<3 { _ = try await scene.operate(.PUT, "/admin/organizations/\(UUID().lowercased)", "{}") }
         let all = try await Self.ids(scene, "").ids
         #expect(all.count == 5)
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    private static func ids(_ scene: Scene, _ query: String) async throws -> (ids: [String], next: String?) {
+    private static func ids(_ scene: TwoTenantFixture, _ query: String) async throws -> (ids: [String], next: String?) {
         let reply = try await scene.operate(.GET, "/admin/organizations" + query)
         #expect(reply.status == 200)
         let ids = reply.json?["organizations"]?.elements?.compactMap { $0["id"]?.string }
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `names the invalid members of an organization's body and changes nothing`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let long = String(repeating: "x", count: 201)
         let cases: [(String, ProblemCode, [String])] = [
             ("", .invalidJSON, []), ("{", .invalidJSON, []), ("[]", .invalidRequest, [" member_type"]),
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test func `admits only the operator to the admin API`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let paths = [
             "/admin/organizations", scene.admin, scene.admin + "/users/\(scene.ada.user.lowercased)",
             scene.admin + "/entity-types/task", scene.admin + "/upstream", scene.admin + "/users",

@@ -7,7 +7,7 @@ import Testing
 /// `/admin/organizations/{id}/entity-types/{name}` and `…/users/{user}`
 @Suite struct AdminTypesTests {
     @Test func `creates, updates and returns an entity type`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/entity-types/activity"
         expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
         let made = try await scene.operate(.PUT, path, "{}")
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `registers an entity type with its defaults on first use`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create("expense"), scene.ada.create("task")])
         for (name, priority) in [("expense", 8), ("task", 0)] {
             let type = try await scene.operate(.GET, scene.admin + "/entity-types/" + name).json
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func `forwards a new entity type if there is an upstream, unless the body sets otherwise`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         func put(_ name: String, _ body: String) async throws -> [String?] {
             let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/" + name, body)
             return ["\(reply.status)", reply.json?["upstream"]?.text, reply.json?["visibility"]?.string]
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test func `fixes the id space of an entity type in use but not its other settings`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/entity-types/task"
         _ = try await scene.operate(.PUT, path, #"{"id_space":"shared"}"#)
         #expect(try await scene.operate(.PUT, path, #"{"id_space":"mapped"}"#).status == 200)
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func `replaces relations as a whole and keeps those of an entity type in use`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/entity-types/note"
         func put(_ body: String) async throws -> (Int, String?) {
             let reply = try await scene.operate(.PUT, path, body)
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test func `accepts exactly three id spaces`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for space in ["device", "shared", "mapped", "device"] {
             let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/note", #"{"id_space":"\#(space)"}"#)
             #expect(reply.json?["id_space"]?.string == space)
@@ -149,7 +149,7 @@ import Testing
     }
 
     @Test func `uses client-chosen ids for a type in the shared id space`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/label", #"{"id_space":"shared"}"#)
         let id = UUID()
         let drafts = [id.quoted, "42"].map {
@@ -165,7 +165,7 @@ import Testing
     }
 
     @Test func `names the invalid members of an entity type's body and changes nothing`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let cases: [(String, ProblemCode, [String])] = [
             ("", .invalidJSON, []), ("[]", .invalidRequest, [" member_type"]),
             (#"{"upstream":false,"upstream":false}"#, .invalidRequest, ["/upstream member_duplicate"]),

@@ -13,7 +13,7 @@ import Testing
     private static let base = "http://127.0.0.1:1"
 
     @Test func `creates, updates, returns and deletes an upstream`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/upstream"
         expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
         expectProblem(try await scene.operate(.DELETE, path), .notFound, errors: [])
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test func `a credential is kept until it is replaced and its secret is never returned`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/upstream"
         let cases = [
             (#"{"bearer":"s3cret-value"}"#, #"{"bearer":true}"#),
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func `no log line contains a secret`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let gateway = try await GatewayProcess.start(
             database: scene.gateway.database.uri,
             settings: ["SLUICE_LOG_LEVEL": "trace"]
@@ -127,21 +127,21 @@ import Testing
     }
 
     @Test func `the credential signed requires a signing key`() async throws {
-        let without = try await Scene()
+        let without = try await TwoTenantFixture()
         let body = #"{"base_url":"\#(Self.base)","credential":"signed"}"#
         try await without.whileNothingChanges {
             let reply = try await without.operate(.PUT, without.admin + "/upstream", body)
             expectProblem(reply, .validationFailed, errors: ["/credential member_range"])
             #expect(reply.text.contains("SLUICE_SIGNING_KEY_FILE"))
         }
-        let with = try await Scene { $0.canSign = true }
+        let with = try await TwoTenantFixture { $0.canSign = true }
         let made = try await with.operate(.PUT, with.admin + "/upstream", body)
         #expect(made.status == 201)
         #expect(made.json?["credential"]?.string == "signed")
     }
 
     @Test func `the time-out must be shorter than the lease`() async throws {
-        let scene = try await Scene { $0.leaseSeconds = 20 }
+        let scene = try await TwoTenantFixture { $0.leaseSeconds = 20 }
         let path = scene.admin + "/upstream"
         let long = try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","timeout_seconds":20}"#)
         expectProblem(long, .validationFailed, errors: ["/timeout_seconds member_range"])
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test func `names the invalid members of an upstream's body and changes nothing`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create()])
         let path = scene.admin + "/upstream"
         let made = try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","headers":{"x-a":"1"}}"#)
@@ -251,7 +251,7 @@ import Testing
     }
 
     @Test func `a new upstream takes effect immediately and only for its organization`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         func push(_ worker: SyncWorker, _ type: String) async throws -> [String?] {
             var draft = worker.create(type)
             draft["endpoint"] = #""/things""#
@@ -281,7 +281,7 @@ import Testing
     }
 
     @Test func `concurrent requests for an upstream all succeed and one creates it`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/upstream"
         let bodies = (1...8).map { #"{"base_url":"\#(Self.base)","headers":{"x":"\#($0)"}}"# }
         let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -292,7 +292,7 @@ import Testing
     }
 
     @Test func `a purge deletes the upstream`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let body = #"{"base_url":"\#(Self.base)","credential":{"bearer":"s3cret"}}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
         #expect(try await scene.operate(.DELETE, scene.admin).status == 204)

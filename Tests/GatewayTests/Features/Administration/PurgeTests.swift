@@ -11,7 +11,7 @@ import Testing
 /// `DELETE /admin/organizations/{id}`
 @Suite struct PurgeTests {
     @Test func `a purge deletes all rows of the tenant and none of the others`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let eves = try await scene.eve.push([scene.eve.create(), scene.eve.create("note")])
         let others = try await Self.rows(scene, of: scene.eve)
         for worker in [scene.ada, scene.bob] {
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func `concurrent pushes finish with either result and leave nothing`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         var phones: [SyncWorker] = []
         for _ in 0..<6 { phones.append(try await SyncWorker(scene.gateway, organization: scene.ada.organization)) }
         let replies = try await withThrowingTaskGroup(of: Reply.self) { [phones] group in
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func `a suspended organization can be purged`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create()])
         _ = try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#)
         #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
@@ -93,7 +93,7 @@ import Testing
 
     /// The test reads the list of tables from the database, so new tables are covered automatically.
     @Test func `a purge covers every table and leaves the other tenant's rows unchanged`() async throws {
-        let scene = try await Scene(#"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#)
+        let scene = try await TwoTenantFixture(#"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#)
         _ = try await scene.operate(
             .PUT,
             "/admin/organizations/\(scene.eve.organization.lowercased)",
@@ -185,7 +185,7 @@ import Testing
     /// Interrupted between any two statements: the next attempt purges the rest.
     @Test(.onOneServer("has a trigger on a table")) func `an interrupted purge continues`() async throws {
         for table in ["mutations", "id_mappings", "entities", "devices", "feeds", "organizations"] {
-            let scene = try await Scene()
+            let scene = try await TwoTenantFixture()
             _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
             _ = try await scene.eve.push([scene.eve.create()])
             let kept = try await Self.checksums(scene, of: scene.eve)
@@ -210,7 +210,7 @@ import Testing
     }
 
     @Test func `a purge ends event streams and waiting requests`() async throws {
-        let scene = try await Scene {
+        let scene = try await TwoTenantFixture {
             $0.keepAlive = .milliseconds(50)
             $0.checkInterval = .milliseconds(50)
         }
@@ -226,7 +226,7 @@ import Testing
 
     /// Lanes run, two gateways accept pushes, and the organization is purged in the middle.
     @Test func `a purge during pushes and lanes of two gateways leaves no rows`() async throws {
-        let scene = try await Scene(#"{"mutations_per_day_per_user":100000}"#, forwards: true)
+        let scene = try await TwoTenantFixture(#"{"mutations_per_day_per_user":100000}"#, forwards: true)
         let other = try await LiveGateway.start(on: scene.gateway.database, forwards: true)
         let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
@@ -256,7 +256,7 @@ import Testing
     }
 
     /// Every table with rows of organizations, and the column of the organization.
-    private static func tables(_ scene: Scene) async throws -> [String: String] {
+    private static func tables(_ scene: TwoTenantFixture) async throws -> [String: String] {
         let connection = try await scene.gateway.database.connect()
         defer { connection.close() }
         let statement = Statement(
@@ -277,7 +277,7 @@ import Testing
 
     /// Row counts and checksums of an organization's rows in each table. Quota usage is excluded, because it changes
     /// with every request.
-    private static func checksums(_ scene: Scene, of worker: SyncWorker) async throws -> [String: String] {
+    private static func checksums(_ scene: TwoTenantFixture, of worker: SyncWorker) async throws -> [String: String] {
         let connection = try await scene.gateway.database.connect()
         defer { connection.close() }
         let parts = try await tables(scene).map { table, column in
@@ -293,7 +293,7 @@ import Testing
         )
     }
 
-    private static func rows(_ scene: Scene, of worker: SyncWorker) async throws -> [String: Int] {
+    private static func rows(_ scene: TwoTenantFixture, of worker: SyncWorker) async throws -> [String: Int] {
         try await scene.mentions(of: worker.organization.lowercased)
     }
 }

@@ -10,7 +10,7 @@ import Testing
 /// A suspended organization is rejected on every route; its data stays.
 @Suite struct SuspensionTests {
     @Test func `suspension rejects every user route immediately and reactivation restores it`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let draft = scene.ada.create()
         #expect(try await scene.ada.push([draft]).status == 200)
         let before = try await scene.tables()
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func `suspension ends waiting requests and accepted ones are answered`() async throws {
-        let scene = try await Scene(forwards: true) { $0.checkInterval = .milliseconds(50) }
+        let scene = try await TwoTenantFixture(forwards: true) { $0.checkInterval = .milliseconds(50) }
         // no upstream listens, so pushed mutations stay pending
         let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
@@ -55,7 +55,7 @@ import Testing
 
     /// No event is sent that occurred after the suspension.
     @Test func `a stream ends without further events after a suspension`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let (ada, _) = try await scene.ada.listen()
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
         // changes that occur anyway: the test writes to the tables

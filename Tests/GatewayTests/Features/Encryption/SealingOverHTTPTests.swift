@@ -18,7 +18,7 @@ import Testing
 
     /// Two tenants. The first has a key; a second gateway on the same database does not.
     @Test func `a gateway without the key reports that and returns no wrong data`() async throws {
-        let scene = try await Scene(masterKeys: TestKeys.first)
+        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
         let upstream =
             #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"geheimnis"},"headers":{"x-k":"geheimnis"}}"#
         let draft = scene.ada.create("task", #"{"title":"geheimnis"}"#)
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func `commands without the key report that`() async throws {
-        let scene = try await Scene(masterKeys: TestKeys.first)
+        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
         #expect(try await scene.ada.push([scene.ada.create("task", "{}")]).statuses == ["succeeded"])
         let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
         defer { try? FileManager.default.removeItem(atPath: file) }
@@ -100,7 +100,7 @@ import Testing
 
     @Test func `user keys require a master key`() async throws {
         let settings = #"{"settings":{"user_keys":true}}"#
-        let plain = try await Scene(masterKeys: Self.without)
+        let plain = try await TwoTenantFixture(masterKeys: Self.without)
         let refused = try await plain.operate(.PUT, plain.admin, settings)
         #expect(refused.status == 422)
         #expect(refused.json?.value(at: "/errors/0/pointer")?.string == "/settings/user_keys")
@@ -109,7 +109,7 @@ import Testing
         let off = try await plain.operate(.PUT, plain.admin, #"{"settings":{"user_keys":false}}"#)
         #expect(off.json?.value(at: "/settings/user_keys")?.bool == false)
 
-        let sealed = try await Scene(masterKeys: TestKeys.first)
+        let sealed = try await TwoTenantFixture(masterKeys: TestKeys.first)
         let on = try await sealed.operate(.PUT, sealed.admin, settings)
         #expect(on.status == 200 && on.json?.value(at: "/settings/user_keys")?.bool == true)
         #expect(try await sealed.ada.push([sealed.ada.create("task", #"{"title":"x"}"#)]).statuses == ["succeeded"])
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func `a missing key of one organization does not affect others`() async throws {
-        let scene = try await Scene(masterKeys: TestKeys.first)
+        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
         #expect(try await scene.ada.push([scene.ada.create()]).statuses == ["succeeded"])
         let other = try await LiveGateway.start(on: scene.gateway.database, masterKeys: TestKeys.second)
         let organization = UUID()

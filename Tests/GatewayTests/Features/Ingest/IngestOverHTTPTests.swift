@@ -13,7 +13,7 @@ import Testing
         + #""operation":"upsert","document":{"title":"theirs"}}"#
 
     /// A service token of Ada's organization, created by the operator.
-    private func token(_ scene: Scene, source: String = "crm") async throws -> (id: String, text: String) {
+    private func token(_ scene: TwoTenantFixture, source: String = "crm") async throws -> (id: String, text: String) {
         let reply = try await scene.operate(.POST, scene.admin + "/service-tokens", #"{"source":"\#(source)"}"#)
         #expect(reply.status == 201, "\(reply.text)")
         return (
@@ -21,7 +21,7 @@ import Testing
         )
     }
 
-    private func ingest(_ scene: Scene, _ token: String?, _ events: String = event) async throws -> Reply {
+    private func ingest(_ scene: TwoTenantFixture, _ token: String?, _ events: String = event) async throws -> Reply {
         try await send(
             .POST,
             scene.gateway.address + "/v1/ingest",
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `an event appears in the feed and wakes waiting pulls`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let token = try await token(scene).text
         let since = try #require(try await scene.ada.get("/v1/changes").next)
         async let waiting = scene.ada.get("/v1/changes?wait=60&since=\(since)")
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `a service token is limited to its organization and to events, until it is revoked`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let token = try await token(scene)
         let guesses = [nil, scene.ada.token, LiveGateway.operatorToken, String(token.text.dropLast()) + "A"]
         for other in guesses where other != token.text {
@@ -77,14 +77,14 @@ import Testing
     }
 
     @Test func `rejects events of a suspended organization`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let token = try await token(scene).text
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
         expectProblem(try await ingest(scene, token), .organizationSuspended)
     }
 
     @Test func `a batch of events counts as one request of the quota`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let token = try await token(scene).text
         let settings = #"{"settings":{"requests_per_second":2}}"#
         #expect(try await scene.operate(.PUT, scene.admin, settings).status == 200)

@@ -23,13 +23,13 @@ import Testing
 
     private func admin(_ worker: SyncWorker) -> String { "/admin/organizations/\(worker.organization.lowercased)" }
 
-    private func setUpstream(_ scene: Scene, _ worker: SyncWorker, _ url: String) async throws {
+    private func setUpstream(_ scene: TwoTenantFixture, _ worker: SyncWorker, _ url: String) async throws {
         let reply = try await scene.operate(.PUT, admin(worker) + "/upstream", #"{"base_url":"\#(url)"}"#)
         #expect(reply.status == 201, "\(reply.text)")
     }
 
     private func poll(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ worker: SyncWorker,
         _ settings: String = changes,
         name: String = "crm"
@@ -48,13 +48,13 @@ import Testing
         #expect(reply.status == 201, "\(reply.text)")
     }
 
-    private func row(_ scene: Scene, _ worker: SyncWorker, name: String = "crm") async throws -> JSONValue {
+    private func row(_ scene: TwoTenantFixture, _ worker: SyncWorker, name: String = "crm") async throws -> JSONValue {
         let reply = try await scene.operate(.GET, admin(worker) + "/sources/\(name)")
         return try #require(reply.json, "\(reply.text)")
     }
 
     private func waitFor(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ worker: SyncWorker,
         _ what: String,
         name: String = "crm",
@@ -72,7 +72,7 @@ import Testing
     ///
     /// - Parameter moment: of that success; nil: any.
     private func waitUntilPolled(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ worker: SyncWorker,
         name: String = "crm",
         at moment: String? = nil
@@ -84,7 +84,7 @@ import Testing
     }
 
     /// Triggers a poll of a source, and waits until it has finished.
-    private func run(_ scene: Scene, _ worker: SyncWorker) async throws {
+    private func run(_ scene: TwoTenantFixture, _ worker: SyncWorker) async throws {
         scene.gateway.clock.advance(seconds: 30)
         try await waitUntilPolled(scene, worker, at: scene.gateway.clock.now.rfc3339)
     }
@@ -99,7 +99,7 @@ import Testing
     @Test func `phones receive colleagues' edits at an API without webhooks but not their own`()
         async throws
     {
-        let scene = try await Scene(forwards: true, polls: true)
+        let scene = try await TwoTenantFixture(forwards: true, polls: true)
         let lines = Mutex<[String]>([])
         let api = try await DemoServer.start(
             report: { line in lines.withLock { $0.append(line) } },
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test func `an unchanged list is not transferred again`() async throws {
-        let scene = try await Scene(polls: true)
+        let scene = try await TwoTenantFixture(polls: true)
         let lines = Mutex<[String]>([])
         let api = try await DemoServer.start { line in lines.withLock { $0.append(line) } }
         try await setUpstream(scene, scene.ada, api.baseURL)
@@ -164,7 +164,7 @@ import Testing
     /// A third-party server.
     @Test func `polls Kinto by its timestamps, including deletions`() async throws {
         let server = try await KintoServer.shared()
-        let scene = try await Scene(polls: true)
+        let scene = try await TwoTenantFixture(polls: true)
         let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
         let url = server.baseURL + "/buckets/default/collections/notes"
         let upstream = #"{"base_url":"\#(url)","credential":{"header":"Authorization","value":"Basic \#(login)"}}"#
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test func `polls each organization's own API with its own credential`() async throws {
-        let scene = try await Scene(polls: true)
+        let scene = try await TwoTenantFixture(polls: true)
         func api(_ name: String) async throws -> ListServer {
             try await ListServer { head, _ in
                 guard head.headers["authorization"] == ["Bearer \(name)"] else { return .whole(401, [:], "{}") }
@@ -224,7 +224,7 @@ import Testing
     // MARK: - Hostile upstreams
 
     @Test func `a hostile upstream affects only its own source, whose error is reported`() async throws {
-        let scene = try await Scene(polls: true)
+        let scene = try await TwoTenantFixture(polls: true)
         let elsewhere = try await ListServer { _, _ in .whole(200, [:], "[]") }
         let away = elsewhere.baseURL
         let json: HTTPHeaders = ["content-type": "application/json"]
@@ -282,7 +282,7 @@ import Testing
     }
 
     @Test func `rejects invalid settings by pointer`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for (settings, errors) in [
             ("{}", ["/settings/path member_required", "/settings/mapping member_required"]),
             (

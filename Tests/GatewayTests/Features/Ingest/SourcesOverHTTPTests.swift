@@ -20,7 +20,7 @@ import Testing
             .components(separatedBy: "```")[0]
     }
 
-    private func put(_ scene: Scene, _ name: String = "crm", _ body: String? = nil) async throws -> Reply {
+    private func put(_ scene: TwoTenantFixture, _ name: String = "crm", _ body: String? = nil) async throws -> Reply {
         try await scene.operate(
             .PUT,
             "\(scene.admin)/sources/\(name)",
@@ -30,7 +30,7 @@ import Testing
 
     /// Sends a message as a Standard Webhooks library would.
     private func send(
-        _ scene: Scene,
+        _ scene: TwoTenantFixture,
         _ body: String,
         id: String = "msg_1",
         secret: String? = Self.secret,
@@ -68,7 +68,7 @@ import Testing
     // MARK: - Messages
 
     @Test func `the page's example works as documented`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let made = try await put(scene)
         #expect(made.status == 201, "\(made.text)")
         #expect(made.json?["secret"]?.isNull == true && !made.text.contains(Self.secret))
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func `a message wakes waiting pulls, and is rejected by pointer until the mapping fits`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let name = #""name": "x""#
         let mapping = """
             {"kind": "webhook", "secret": "\(Self.secret)", "settings": {"mapping": {"rules": [
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func `accepts the valid part of a message, and the sender repeats it for the rest`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await put(scene).status == 201)
         let good = #"{"type": "contact.updated", "contact": {"id": 1, "revision": 1}}"#
         let bad = #"{"type": "contact.updated", "contact": {"id": 2}}"#
@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test func `a rejected message is answered 422 regardless of the event's own code`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let erased = scene.bob.user.lowercased
         _ = try await scene.bob.push([scene.bob.create("note")])
         let gone = try await scene.operate(.DELETE, "\(scene.admin)/users/\(erased)?erase=true")
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test func `answers 400 to a body that is not JSON, but only with a valid signature`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await put(scene).status == 201)
         expectProblem(try await send(scene, "{"), .invalidJSON)
         expectProblem(try await send(scene, "{", secret: Self.other), .unauthorized, errors: [])
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test func `ignores a byte order mark before a message, which is part of the signature`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await put(scene).status == 201)
         let reply = try await send(scene, "\u{feff}" + message(1))
         #expect(reply.status == 200, "\(reply.text)")
@@ -162,7 +162,7 @@ import Testing
     // MARK: - Access
 
     @Test func `a sender without a valid signature cannot discover sources`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await put(scene).status == 201)
         let foreign = "/admin/organizations/\(scene.eve.organization.lowercased)/sources/theirs"
         let theirs = try Self.example("json", below: "Mapping").replacing(Self.secret, with: Self.other)
@@ -195,7 +195,7 @@ import Testing
     }
 
     @Test func `a public key verifies a sender's signature`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let key = WebhookSigningKey()
         let body = try Self.example("json", below: "Mapping").replacing(Self.secret, with: key.publicKey.text)
         #expect(try await put(scene, "crm", body).status == 201)
@@ -208,7 +208,7 @@ import Testing
     }
 
     @Test func `both secrets are valid during a rotation`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let made = try await put(
             scene,
             "crm",
@@ -231,7 +231,7 @@ import Testing
     }
 
     @Test func `a suspended organization rejects messages, and a message counts towards the quota`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await put(scene).status == 201)
         let settings = #"{"settings":{"requests_per_second":2}}"#
         #expect(try await scene.operate(.PUT, scene.admin, settings).status == 200)
@@ -249,7 +249,7 @@ import Testing
     // MARK: - Operators
 
     @Test func `a test returns the events of a body and changes nothing`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         #expect(try await put(scene).status == 201)
         let body = try Self.example("json", below: "Webhook sources")
         let path = scene.admin + "/sources/crm/test"
@@ -276,7 +276,7 @@ import Testing
     }
 
     @Test func `lists, changes and removes a source, and names errors by pointer`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/sources"
         #expect(try await scene.operate(.GET, path).text == #"{"sources":[]}"#)
         let bad =

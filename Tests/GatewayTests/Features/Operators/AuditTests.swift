@@ -10,7 +10,7 @@ import Testing
 /// `/admin/audit`, and its entries.
 @Suite struct AuditTests {
     @Test func `an audit entry contains the actor, action, reason, time and outcome`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let reason = "Kunde rief an: „bitte“"
         let encoded = try #require(reason.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
         let body = #"{"name":"Hush","settings":{"on_failure":"halt"}}"#
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `rejected actions are audited and secrets are not`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let upstream = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"hush-hush"}}"#
         #expect(try await scene.act(.PUT, scene.admin + "/upstream", upstream).status == 201)
         #expect(try await scene.act(.PUT, scene.admin + "/upstream", #"{"base_url":7}"#).status == 422)
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test func `rejects an invalid reason before anything happens`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let long = String(repeating: "x", count: 501)
         for reason in ["%", "%zz", "%00", "%0a", "a%1fb", "%ff", long] {
             let reply = try await scene.act(
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func `reads of users' payloads are audited and other reads are not`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         _ = try await scene.ada.push([scene.ada.create()])
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         for path in [scene.admin, scene.admin + "/users", user, "/admin/now", "/admin/audit", "/admin/retention"] {
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test func `filters and pages the audit log`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         for number in 0..<5 {
             scene.gateway.clock.advance(seconds: 10)
             let token = number.isMultiple(of: 2) ? Operators.admin : LiveGateway.operatorToken
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test func `a purge keeps the audit entries and removes the users from them`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         #expect(try await scene.call(.PUT, user, as: Operators.admin).status < 300)
         let eves = "/admin/organizations/\(scene.eve.organization.lowercased)/users/\(scene.eve.user.lowercased)"
@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test func `an erased user's audit entries contain only a hash regardless of their time`() async throws {
-        let scene = try await Scene { $0.joinPatience = .zero }
+        let scene = try await TwoTenantFixture { $0.joinPatience = .zero }
         _ = try await scene.ada.push([scene.ada.create()])
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         #expect(try await scene.act(.GET, user + "/export").status == 200)
@@ -168,7 +168,7 @@ import Testing
     }
 
     /// An audited read is one of them.
-    private func expectNothingDone(_ scene: Scene) async throws {
+    private func expectNothingDone(_ scene: TwoTenantFixture) async throws {
         for reply in [
             try await scene.act(.PUT, scene.admin, #"{"name":"Other"}"#),
             try await scene.act(.GET, scene.admin + "/mutations"),
@@ -179,7 +179,7 @@ import Testing
     }
 
     @Test func `an action fails if its audit entry cannot be written`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         try await scene.execute("ALTER TABLE audit RENAME TO audit_away")
         try await expectNothingDone(scene)
         try await scene.execute("ALTER TABLE audit_away RENAME TO audit")
@@ -189,7 +189,7 @@ import Testing
     /// A trigger, a read-only database, a missing privilege.
     @Test(.onOneServer("has a trigger on a table"), arguments: ["P0001", "25006", "42501"])
     func `an action fails if the database rejects its audit entry for any reason`(state: String) async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         try await scene.execute(
             """
             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
@@ -204,7 +204,7 @@ import Testing
     }
 
     @Test func `the audit entry names the user of an action whose path does not contain the user`() async throws {
-        let scene = try await Scene { $0.joinPatience = .zero }
+        let scene = try await TwoTenantFixture { $0.joinPatience = .zero }
         _ = try await scene.ada.push([scene.ada.create()])
         let (ada, device) = (scene.ada.user.lowercased, scene.ada.device.lowercased)
         let (users, mutations) = (scene.admin + "/users", scene.admin + "/mutations")
@@ -236,7 +236,7 @@ import Testing
     }
 
     @Test func `the audit entry contains the number of retried deliveries`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let webhooks = scene.admin + "/webhooks"
         let made = try await scene.act(.POST, webhooks, #"{"url":"https://hooks.example/sluice"}"#)
         let id = try #require(made.json?["id"]?.string)
@@ -247,7 +247,7 @@ import Testing
 
     /// A completed action is reported as completed, even if its audit entry's outcome cannot be written.
     @Test(.onOneServer("has a trigger on a table")) func `a completed action is answered`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         try await scene.execute(
             """
             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
@@ -261,7 +261,7 @@ import Testing
     }
 
     @Test func `commands are audited and a command lists the audit log`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri, "SUDO_USER": "ida"]
         let id = scene.ada.organization.lowercased
         let done = try await Program.run(

@@ -6,10 +6,10 @@ import Testing
 
 /// The audit entries of commands, in addition to their output.
 @Suite(.timeLimit(.minutes(10))) struct CommandAuditTests {
-    private let scene: Scene
+    private let scene: TwoTenantFixture
 
     init() async throws {
-        scene = try await Scene()
+        scene = try await TwoTenantFixture()
     }
 
     private func run(_ arguments: [String]) async throws -> Program.Result {

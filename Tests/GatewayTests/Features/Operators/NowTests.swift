@@ -12,14 +12,14 @@ import Testing
 
 /// `/admin/now` and `/admin/events`.
 @Suite struct NowTests {
-    private func now(_ scene: Scene) async throws -> JSONValue {
+    private func now(_ scene: TwoTenantFixture) async throws -> JSONValue {
         let reply = try await scene.operate(.GET, "/admin/now")
         #expect(reply.status == 200, "\(reply.text)")
         return try #require(reply.json)
     }
 
     @Test func `the overview contains all members of the contract`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let now = try await now(scene)
         #expect(
             now.names == [
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func `counts stuck and waiting mutations over all organizations`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.stick(failed: 3, conflicts: 2, of: scene.ada)
         try await scene.stick(failed: 1, conflicts: 0, of: scene.eve)
         try await scene.execute(
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func `lists blocked lanes with their users`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let ada = scene.ada.organization.lowercased
         for worker in [scene.ada, scene.bob, scene.eve] { _ = try await worker.push([worker.create()]) }
         let (first, second) = (UUID(), UUID())
@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test func `the traffic has rates and history points`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         func points() async throws -> Int {
             try await now(scene).value(at: "/history/series/accepted")?.elements.map { Array($0).count } ?? 0
         }
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test func `an operator's event stream reports changes`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let cookie = try await scene.signIn(Operators.reader)
         var request = HTTPClientRequest(url: scene.gateway.operations + "/admin/events")
         request.headers.add(name: "cookie", value: cookie)
@@ -156,7 +156,7 @@ import Testing
     }
 
     @Test func `operators' changes are published as events and their tests are not`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         var request = HTTPClientRequest(url: scene.gateway.operations + "/admin/events")
         request.headers.add(name: "authorization", value: "Bearer \(Operators.reader)")
         let response = try await HTTPClient.shared.execute(request, deadline: .now() + .minutes(5))
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test func `limits the number of operator streams and their duration`() async throws {
-        let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(100) }
+        let scene = try await TwoTenantFixture.withOperators { $0.maximumStream = .milliseconds(100) }
         // each ends after its maximum duration
         for _ in 0..<3 {
             let reply = try await scene.operate(.GET, "/admin/events")
@@ -214,7 +214,7 @@ import Testing
     }
 }
 
-extension Scene {
+extension TwoTenantFixture {
     /// Marks mutations of a user as stuck, in the database.
     func stick(failed: Int, conflicts: Int, of worker: SyncWorker) async throws {
         let drafts = (0..<failed + conflicts).map { _ in worker.create() }

@@ -10,10 +10,10 @@ import Testing
 
 /// Settling many mutations in one operation: preview, operation, result, and permissions.
 @Suite struct OperationsOverHTTPTests {
-    private typealias Trouble = StuckOverHTTPTests.Trouble
+    private typealias Failure = FailuresOverHTTPTests.Failure
 
     @Test func `an operation is previewed, executed, and its result is kept`() async throws {
-        let trouble = try await Trouble(operates: true)
+        let trouble = try await Failure(operates: true)
         let scene = trouble.scene
         let all = scene.admin + "/operations"
         let filter = #""filter":{"status":"failed","error_code":"\#(try await Self.code(trouble))"}"#
@@ -61,13 +61,13 @@ import Testing
         #expect(try await scene.operate(.POST, path + "/cancel").json?["state"]?.string == "done")
     }
 
-    private static func code(_ trouble: Trouble) async throws -> String {
+    private static func code(_ trouble: Failure) async throws -> String {
         let reply = try await trouble.look("/admin/mutations?status=failed")
         return try #require(reply.mutations.first?["error_code"]?.string)
     }
 
     @Test func `resolves a conflict and skips unsettleable mutations with a reason`() async throws {
-        let trouble = try await Trouble(operates: true)
+        let trouble = try await Failure(operates: true)
         let scene = trouble.scene
         let all = scene.admin + "/operations"
         let resolve = try await scene.operate(
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test func `names the errors of a request and rejects readers`() async throws {
-        let trouble = try await Trouble()
+        let trouble = try await Failure()
         let scene = trouble.scene
         let all = scene.admin + "/operations"
         let wrong: [(body: String, error: String)] = [
@@ -125,7 +125,7 @@ import Testing
             let reply = try await send(
                 .POST,
                 scene.gateway.operations + path,
-                token: StuckOverHTTPTests.reader,
+                token: FailuresOverHTTPTests.reader,
                 body: good
             )
             expectProblem(reply, .forbidden)

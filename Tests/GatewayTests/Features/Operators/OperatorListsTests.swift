@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func `finds organizations by part of the name or the beginning of the id`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for (path, name) in [
             (scene.admin, "Müller & Söhne"), ("/admin/organizations/\(scene.eve.organization)", "Acme_100%"),
         ] {
@@ -39,7 +39,7 @@ import Testing
 
     /// A page searches a limited number of organizations, and has a cursor even if it contains none.
     @Test func `a search is limited per page and can be continued`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.execute(
             """
             INSERT INTO organizations (id, name, status, settings, created_at, updated_at)
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func `lists entity types by name`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for name in ["task", "contact", "note"] {
             #expect(try await scene.act(.PUT, scene.admin + "/entity-types/\(name)", "{}").status == 201)
         }
@@ -82,7 +82,7 @@ import Testing
 
     @Test func `lists data keys without key material`() async throws {
         let master = "of-a-test " + String(repeating: "0", count: 8)
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         try await scene.execute("DELETE FROM organization_keys")
         #expect(try await scene.operate(.GET, scene.admin + "/keys").text == #"{"keys":[]}"#)
         try await scene.execute(
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test func `a probe returns the upstream's response`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let path = scene.admin + "/upstream/test"
         expectProblem(try await scene.act(.POST, path), .notFound, errors: [])
         // the other organization's settings are not used

@@ -20,13 +20,13 @@ enum Operators {
     }
 }
 
-extension Scene {
+extension TwoTenantFixture {
     /// A scene with three more operators.
     static func withOperators(
         forwards: Bool = false,
         _ configure: (inout HTTPConfiguration) -> Void = { _ in }
-    ) async throws -> Scene {
-        try await Scene(forwards: forwards) {
+    ) async throws -> TwoTenantFixture {
+        try await TwoTenantFixture(forwards: forwards) {
             Operators.configure(&$0)
             configure(&$0)
         }

@@ -21,7 +21,7 @@ import Testing
 
     /// New routes are included automatically. The contract's description of scopes lists their requirements.
     @Test func `every route requires its scope`() async throws {
-        let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(50) }
+        let scene = try await TwoTenantFixture.withOperators { $0.maximumStream = .milliseconds(50) }
         let contract = try Contract()
         let calls = contract.operations(below: "/admin/")
         #expect(calls.count > 40)
@@ -57,7 +57,7 @@ import Testing
         let page = try Repository.text("docs/api.md")
         let scopes = try #require(page.components(separatedBy: "| scope | is good for |").last)
             .components(separatedBy: "The console signs in")[0]
-        let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(50) }
+        let scene = try await TwoTenantFixture.withOperators { $0.maximumStream = .milliseconds(50) }
         let contract = try Contract()
         for (method, template, name) in contract.operations(below: "/admin/") where method == .GET {
             let path = template.replacing(/\{[a-z_]+\}/, with: "\(UUID().lowercased)")
@@ -81,7 +81,7 @@ import Testing
 
     @Test func `audited actions are named as in the contract`() async throws {
         let contract = try Contract()
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         var tried: Set<String> = []
         for (method, template, name) in contract.operations(below: "/admin/") where method != .GET {
             let path = template.replacing(/\{[a-z_]+\}/, with: "\(UUID().lowercased)")

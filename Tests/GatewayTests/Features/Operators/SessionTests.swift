@@ -11,7 +11,7 @@ import Testing
 /// `/console/session`, `/admin/me`, and the permissions of a cookie.
 @Suite struct SessionTests {
     @Test func `a cookie has the permissions of its token`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         for (token, name, scope) in [
             (Operators.reader, "rita", "read"), (Operators.settler, "sam", "settle"),
             (Operators.admin, "anna", "admin"), (LiveGateway.operatorToken, "operator", "admin"),
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func `the cookie is inaccessible to scripts and other sites`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let body = #"{"token":"\#(Operators.reader)"}"#
         let plain = try await scene.call(.POST, "/console/session", as: nil, body)
         let field = try #require(plain.header("set-cookie").first)
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func `a cookie expires and cannot be forged`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let cookie = try await scene.signIn(Operators.admin)
         func look(_ cookie: String) async throws -> Reply {
             try await scene.call(.GET, "/admin/me", as: nil, nil, [("Cookie", "a=b; \(cookie)")])
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test func `signing out invalidates every copy of the cookie at all gateways`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let twin = try await LiveGateway.start(on: scene.gateway.database, configure: Operators.configure)
         let (ended, kept) = (try await scene.signIn(Operators.admin), try await scene.signIn(Operators.reader))
         func statuses(_ cookie: String) async throws -> [Int] {
@@ -100,7 +100,7 @@ import Testing
 
     /// Replicas accept each other's cookies. A replica without the token in its settings does not.
     @Test func `a cookie is valid at every gateway that has the token`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let cookie = try await scene.signIn(Operators.admin)
         let twin = try await LiveGateway.start(on: scene.gateway.database, configure: Operators.configure)
         let other = try await LiveGateway.start(on: scene.gateway.database)
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test func `pages of other origins cannot use the cookie`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let cookie = ("Cookie", try await scene.signIn(Operators.admin))
         let host = String(scene.gateway.operations.dropFirst("http://".count))
         let change = #"{"name":"By the console"}"#
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test func `limits the rate of sign-in attempts with wrong tokens`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         func attempt(_ token: String) async throws -> Reply {
             try await scene.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#)
         }
@@ -171,7 +171,7 @@ import Testing
 
     /// If a valid token were counted, a guesser could lock its operator out.
     @Test func `valid tokens do not count as guesses`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         func attempt(_ token: String) async throws -> Int {
             try await scene.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#).status
         }
@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test func `concurrent guesses do not get additional attempts`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         let port = try #require(URL(string: scene.gateway.operations)?.port)
         let body = #"{"token":"not-the-token-at-all"}"#
         let head =
@@ -211,7 +211,7 @@ import Testing
     }
 
     @Test func `rejects invalid sign-in requests`() async throws {
-        let scene = try await Scene.withOperators()
+        let scene = try await TwoTenantFixture.withOperators()
         for (body, pointer) in [
             ("{}", "/token member_required"), (#"{"token":7}"#, "/token member_type"),
             (#"{"token":"x","more":1}"#, "/more member_unknown"),

@@ -12,8 +12,8 @@ import Testing
     private static let path = "/admin/retention"
 
     /// A month passes after three creates, a delete and a rejection of Ada's, a week after a create of Eve's.
-    private static func oldScene(retains: Bool = false) async throws -> Scene {
-        let scene = try await Scene(retains: retains)
+    private static func oldScene(retains: Bool = false) async throws -> TwoTenantFixture {
+        let scene = try await TwoTenantFixture(retains: retains)
         let contact = UUID()
         let stranger = ["local_id": UUID().quoted, "payload": "{}"]
         _ = try await scene.ada.push([
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func `only the operator may access retention, and only without parameters`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         for method in [HTTPMethod.GET, .POST] {
             let reply = try await send(method, scene.gateway.operations + Self.path, token: scene.ada.token)
             #expect(reply.status == 401)

@@ -79,7 +79,10 @@ import Tokens
             let query = "?issuer=\(Self.encoded(Self.north))&subject=\(Self.encoded(subject))"
             let found = try Self.users(await stage.operate(.GET, path + query))
             #expect(found.count == 1, "\(subject)")
-            #expect(found.first?.value(at: "/subjects/0/subject")?.string.map { ExactText($0) } == ExactText(subject))
+            #expect(
+                found.first?.value(at: "/subjects/0/subject")?.string.map { ByteExactString($0) }
+                    == ByteExactString(subject)
+            )
             for other in [Self.path(stage.tenants.north) + query, path + "?subject=\(Self.encoded(subject))"] {
                 #expect(try Self.users(await stage.operate(.GET, other)).isEmpty)
             }
@@ -208,7 +211,7 @@ import Tokens
     }
 
     @Test func `names the errors of a subject and provisions no user`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let long = String(repeating: "é", count: 128)
         try await scene.whileNothingChanges {
             for (body, errors) in [
@@ -262,7 +265,7 @@ import Tokens
     }
 
     @Test func `the command lists and provisions users`() async throws {
-        let scene = try await Scene(#"{"provisioning":"explicit"}"#)
+        let scene = try await TwoTenantFixture(#"{"provisioning":"explicit"}"#)
         let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
         let organization = scene.ada.organization.uuidString
         func run(_ words: String...) async throws -> (status: Int32, output: String, complaint: String) {
@@ -303,7 +306,7 @@ import Tokens
     }
 
     @Test func `commands interpret a UUID like tokens of its issuer and merge by subject`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let issuer = "https://acme.example"
         var environment = [
             "SLUICE_DATABASE_URL": scene.gateway.database.uri, "SLUICE_JWT_ISSUER": issuer,
@@ -346,7 +349,7 @@ import Tokens
     }
 
     @Test func `no text of the database controls the terminal`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let name = "A\u{1b}[2J\u{9b}31m\u{202e}\nok       fake\u{7f}"
         try await scene.execute("UPDATE organizations SET name = E'A\\x1b[2J\\u009b31m\\u202e\\nok       fake\\x7f'")
         #expect(try await scene.lines("SELECT name FROM organizations LIMIT 1") == [name])

@@ -9,11 +9,11 @@ import Testing
 
 /// `POST /admin/organizations/{id}/users/{user}/join`, and its effects on both users' phones.
 @Suite struct JoinOverHTTPTests {
-    private static func scene(_ settings: String = "{}") async throws -> Scene {
-        try await Scene(settings) { $0.joinPatience = .zero }
+    private static func scene(_ settings: String = "{}") async throws -> TwoTenantFixture {
+        try await TwoTenantFixture(settings) { $0.joinPatience = .zero }
     }
 
-    private func join(_ scene: Scene, _ user: UUID, into target: UUID) async throws -> Reply {
+    private func join(_ scene: TwoTenantFixture, _ user: UUID, into target: UUID) async throws -> Reply {
         try await scene.operate(
             .POST,
             scene.admin + "/users/\(user.lowercased)/join",
@@ -67,7 +67,7 @@ import Testing
 
     /// A waiting request's later response no longer belongs to its user. A cursor could skip the other user's changes.
     @Test func `waiting requests end when their user is closed for a merge`() async throws {
-        let scene = try await Scene { configuration in
+        let scene = try await TwoTenantFixture { configuration in
             configuration.joinPatience = .zero
             configuration.checkInterval = .milliseconds(50)
         }

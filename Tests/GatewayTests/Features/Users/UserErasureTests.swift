@@ -9,11 +9,11 @@ import Testing
 
 /// `DELETE /admin/organizations/{id}/users/{user}?erase=true`, and its effects on phones.
 @Suite struct UserErasureTests {
-    private static func scene(_ settings: String = "{}") async throws -> Scene {
-        try await Scene(settings) { $0.joinPatience = .zero }
+    private static func scene(_ settings: String = "{}") async throws -> TwoTenantFixture {
+        try await TwoTenantFixture(settings) { $0.joinPatience = .zero }
     }
 
-    private func erase(_ scene: Scene, _ user: UUID, _ query: String = "?erase=true") async throws -> Reply {
+    private func erase(_ scene: TwoTenantFixture, _ user: UUID, _ query: String = "?erase=true") async throws -> Reply {
         try await scene.operate(.DELETE, scene.admin + "/users/\(user.lowercased)\(query)")
     }
 

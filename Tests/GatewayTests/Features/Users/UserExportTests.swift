@@ -13,7 +13,7 @@ import Testing
 
 /// `GET /admin/organizations/{id}/users/{user}/export`
 @Suite struct UserExportTests {
-    private func export(_ scene: Scene, _ worker: SyncWorker) async throws -> Reply {
+    private func export(_ scene: TwoTenantFixture, _ worker: SyncWorker) async throws -> Reply {
         try await scene.operate(
             .GET,
             "/admin/organizations/\(worker.organization.lowercased)/users/\(worker.user.lowercased)/export"
@@ -27,7 +27,7 @@ import Testing
     @Test(arguments: [nil, TestKeys.first]) func `an export contains all data of a user and none of others`(
         masterKeys: String?
     ) async throws {
-        let scene = try await Scene(masterKeys: masterKeys)
+        let scene = try await TwoTenantFixture(masterKeys: masterKeys)
         for worker in [scene.ada, scene.bob, scene.eve] {
             var bad = worker.create()
             bad["priority"] = "-1"
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func `an export contains the webhook messages about its user only`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let hook = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
         try #require(hook.status == 201, "\(hook.text)")
         for worker in [scene.ada, scene.bob] {
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `an export contains webhook messages about users merged into its user`() async throws {
-        let scene = try await Scene { $0.joinPatience = .zero }
+        let scene = try await TwoTenantFixture { $0.joinPatience = .zero }
         _ = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
         let (ada, bob) = (scene.ada, scene.bob)
         let server = try #require(try await ada.push([ada.create()]).results.first?["server_id"]?.string)
@@ -100,7 +100,7 @@ import Testing
 
     /// Ids were exported as text and times in PostgreSQL's format.
     @Test func `ids and times have the formats of the API`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let pushed = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
         #expect(pushed.status == 200)
         let (user, organization) = (scene.ada.user, scene.ada.organization)
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test func `pages follow each other without a gap`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         var keys: Set<String> = []
         for _ in 0..<4 {
             let drafts = (0..<30).map { _ in scene.ada.create() }
@@ -163,7 +163,7 @@ import Testing
 
     /// The test reads the list of columns from the database. A new column must be exported, or listed here.
     @Test func `exports every column of a user's rows`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let columns = try await scene.lines(
             """
             SELECT c.relname || '.' || a.attname
@@ -205,7 +205,7 @@ import Testing
     ]
 
     @Test func `answers 404 to an export of an unknown user`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         _ = try await scene.ada.push([scene.ada.create()])
         _ = try await scene.eve.push([scene.eve.create()])
         let path = scene.admin + "/users/"
@@ -220,7 +220,7 @@ import Testing
     }
 
     @Test func `the command exports the same lines`() async throws {
-        let scene = try await Scene(masterKeys: TestKeys.first)
+        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
         let file = FileManager.default.temporaryDirectory.appending(path: "master-keys-\(UUID().uuidString)")
         try Data(TestKeys.first.utf8).write(to: file)

@@ -13,7 +13,7 @@ import Testing
     private static let url = "https://hooks.example/sluice"
 
     @Test func `creates, updates, tests and deletes a webhook, and shows its secret once`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/webhooks"
         #expect(try await scene.operate(.GET, path).text == #"{"webhooks":[],"public_key":null}"#)
         let made = try await scene.operate(.POST, path, #"{"url":"HTTPS://Hooks.Example/sluice"}"#)
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func `names invalid webhook members by pointer and reveals no secrets`() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoTenantFixture()
         let path = scene.admin + "/webhooks"
         let cases: [(String, [String])] = [
             ("{}", ["/url member_required"]),
@@ -132,7 +132,7 @@ import Testing
     /// A failing push, a delivering gateway, and a receiver that verifies by secret and by key.
     @Test func `delivers a failure to a receiver with a valid signature`() async throws {
         let key = WebhookSigningKey()
-        let scene = try await Scene(#"{"on_failure":"halt"}"#, delivers: key)
+        let scene = try await TwoTenantFixture(#"{"on_failure":"halt"}"#, delivers: key)
         let receiver = try await WebhookReceiver()
         let path = scene.admin + "/webhooks"
         let made = try await scene.operate(.POST, path, #"{"url":"\#(receiver.url)/hook"}"#)

@@ -17,8 +17,12 @@ import Testing
 @Suite struct SealedLaneTests {
     static let marker = "geheimnis"
 
-    func stage(_ upstream: FakeUpstream = FakeUpstream(), isRunning: Bool = true) async throws -> Stage {
-        try await Stage(gateway: Gateway(masterKeys: TestKeys.first), upstream: upstream, isRunning: isRunning)
+    func stage(_ upstream: FakeUpstream = FakeUpstream(), isRunning: Bool = true) async throws -> DispatcherHarness {
+        try await DispatcherHarness(
+            gateway: Gateway(masterKeys: TestKeys.first),
+            upstream: upstream,
+            isRunning: isRunning
+        )
     }
 
     @Test func `seals answers, errors and overriding payloads`() async throws {
@@ -68,7 +72,7 @@ import Testing
     @Test func `returns an answer that looks sealed without a key`() async throws {
         let upstream = FakeUpstream { _, _ in .status(201, #""sluice-sealed:1:1:AAAA""#) }
         let keys = "-\n" + TestKeys.second
-        let stage = try await Stage(gateway: Gateway(masterKeys: keys), upstream: upstream)
+        let stage = try await DispatcherHarness(gateway: Gateway(masterKeys: keys), upstream: upstream)
         let entry = stage.create()
         try await stage.phone.push([entry])
         let mutation = try await stage.mutation(entry.id, is: .failed)
@@ -118,7 +122,7 @@ import Testing
                 """
         )
         await connection.closeAndWait()
-        let (dispatcher, group) = Stage.dispatcher(stage.gateway, stage.upstream, pollInterval: 0.05)
+        let (dispatcher, group) = DispatcherHarness.dispatcher(stage.gateway, stage.upstream, pollInterval: 0.05)
         _ = dispatcher
         let service = Task { try? await group.run() }
         defer { service.cancel() }
@@ -222,7 +226,7 @@ import Testing
             default: nil
             }
         }
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             settings: #"{"on_conflict":"continue"}"#,
             gateway: Gateway(masterKeys: keys),
             upstream: upstream
@@ -292,7 +296,7 @@ import Testing
     }
 }
 
-extension Stage {
+extension DispatcherHarness {
     /// Replaces a mutation's sealed payload.
     fileprivate func change(payloadOf id: UUID, _ change: (String) -> String) async throws {
         let sealed = try await read("SELECT payload #>> '{}' FROM mutations WHERE id = '\(id)'").string(0, 0)

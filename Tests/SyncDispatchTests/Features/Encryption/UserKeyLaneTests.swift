@@ -18,7 +18,7 @@ import Testing
     @Test func `seals answers with the key of the lane's user`() async throws {
         let upstream = FakeUpstream { _, _ in .status(201, #"{"id":1,"title":"geheimnis"}"#) }
         let gateway = try await Gateway(masterKeys: TestKeys.first)
-        let stage = try await Stage(settings: Self.settings, gateway: gateway, upstream: upstream)
+        let stage = try await DispatcherHarness(settings: Self.settings, gateway: gateway, upstream: upstream)
         let create = stage.create(payload: #"{"title":"geheimnis"}"#)
         try await stage.phone.push([create])
         let created = try await stage.mutation(create.id, is: .succeeded)
@@ -31,7 +31,7 @@ import Testing
     /// As after a restore: the rows exist, and the key does not.
     @Test func `a head whose key was destroyed fails and the lane continues`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
-        let stage = try await Stage(settings: Self.settings, gateway: gateway, isRunning: false)
+        let stage = try await DispatcherHarness(settings: Self.settings, gateway: gateway, isRunning: false)
         let (lost, next) = (stage.create(), stage.create(payload: #"{"title":"next"}"#))
         try await stage.phone.push([lost])
         let connection = try await gateway.database.connect()
@@ -40,7 +40,7 @@ import Testing
         let fresh = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
         let phone = stage.phone.signedIn(as: stage.phone.user, through: fresh)
         try await phone.push([next])
-        let (dispatcher, group) = Stage.dispatcher(fresh, stage.upstream, pollInterval: 0.05)
+        let (dispatcher, group) = DispatcherHarness.dispatcher(fresh, stage.upstream, pollInterval: 0.05)
         _ = dispatcher
         let service = Task { try? await group.run() }
         defer { service.cancel() }

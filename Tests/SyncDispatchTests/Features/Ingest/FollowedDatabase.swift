@@ -87,8 +87,8 @@ final class FollowedDatabase: Sendable {
         }
     }
 
-    var door: ReplicationDoor {
-        ReplicationDoor { _ in Self.configuration(self.cluster.uri(database: self.name)) }
+    var door: ReplicationConnector {
+        ReplicationConnector { _ in Self.configuration(self.cluster.uri(database: self.name)) }
     }
 
     /// Settings of a source that follows the database.
@@ -188,7 +188,7 @@ final class Follower: Sendable {
 
     func work(
         through other: Gateway? = nil,
-        door: ReplicationDoor? = nil,
+        door: ReplicationConnector? = nil,
         _ configure: (inout ReplicationWorker.Configuration) -> Void = { _ in }
     ) -> Running {
         Self.work(other ?? gateway, door ?? database.door, configure)
@@ -196,7 +196,7 @@ final class Follower: Sendable {
 
     static func work(
         _ gateway: Gateway,
-        _ door: ReplicationDoor,
+        _ door: ReplicationConnector,
         _ configure: (inout ReplicationWorker.Configuration) -> Void = { _ in }
     ) -> Running {
         let clock = gateway.clock

@@ -12,13 +12,15 @@ import Testing
 /// Edits at an API that also receives the gateway's own requests.
 @Suite struct IngestEchoTests {
     /// A stage whose organization has a service token, so that requests are recorded.
-    private func stage(_ upstream: FakeUpstream = FakeUpstream(), gateway: Gateway? = nil) async throws -> Stage {
-        let stage = try await Stage(gateway: gateway, upstream: upstream)
+    private func stage(_ upstream: FakeUpstream = FakeUpstream(), gateway: Gateway? = nil) async throws
+        -> DispatcherHarness
+    {
+        let stage = try await DispatcherHarness(gateway: gateway, upstream: upstream)
         _ = try await stage.gateway.store.administration.makeServiceToken(for: "crm", of: stage.organization.id)
         return stage
     }
 
-    private func source(_ stage: Stage) -> EventSource { EventSource(stage.gateway, stage.organization) }
+    private func source(_ stage: DispatcherHarness) -> EventSource { EventSource(stage.gateway, stage.organization) }
 
     private func event(
         _ id: String,
@@ -33,7 +35,7 @@ import Testing
     }
 
     /// Entity 1, created by a phone.
-    private func made(_ stage: Stage) async throws -> UUID {
+    private func made(_ stage: DispatcherHarness) async throws -> UUID {
         let contact = UUID()
         let create = stage.create(local: contact, payload: #"{"name":"Kari"}"#)
         try await stage.phone.push([create])
@@ -157,7 +159,7 @@ import Testing
     }
 
     /// A request about entity 1 is in flight until the gate opens.
-    private func flying(_ gate: Gate) async throws -> Stage {
+    private func flying(_ gate: Gate) async throws -> DispatcherHarness {
         let stage = try await stage(
             FakeUpstream { request, _ in
                 if request.method == "PATCH" { await gate.pass() }
@@ -170,7 +172,7 @@ import Testing
         return stage
     }
 
-    private func settled(_ stage: Stage) async throws {
+    private func settled(_ stage: DispatcherHarness) async throws {
         try await waitUntil("nothing waits") {
             try await stage.gateway.count("parked_events", of: stage.organization.id) == 0
         }
@@ -249,7 +251,7 @@ import Testing
     }
 
     @Test func `records nothing for organizations without service tokens`() async throws {
-        let stage = try await Stage()
+        let stage = try await DispatcherHarness()
         _ = try await made(stage)
         #expect(try await stage.gateway.count("sent_requests", of: stage.organization.id) == 0)
     }

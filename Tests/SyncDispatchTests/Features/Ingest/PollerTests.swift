@@ -81,7 +81,7 @@ import Testing
 
     private func organization(_ gateway: Gateway, hasUpstream: Bool = true) async throws -> Organization {
         let organization = try await gateway.organization()
-        if hasUpstream { try await Stage.setUpstream(organization.id, gateway, 4, "/id") }
+        if hasUpstream { try await DispatcherHarness.setUpstream(organization.id, gateway, 4, "/id") }
         // of the whole organization: private items would require an owner
         let connection = try await gateway.database.connect()
         try await connection.execute(
@@ -295,7 +295,7 @@ import Testing
         let lists = Lists("[\(Self.item(1))]")
         let running = poller(gateway, lists)
         try await waitFor(gateway, key, "failed") { $0.lastError == "the organization has no upstream" }
-        try await Stage.setUpstream(organization.id, gateway, 4, "/id")
+        try await DispatcherHarness.setUpstream(organization.id, gateway, 4, "/id")
         try await put(gateway, organization, "suspended")
         gateway.clock.advance(seconds: 1_000)
         try await settled(gateway, running)
@@ -483,7 +483,7 @@ import Testing
         async throws
     {
         let gateway = try await Gateway()
-        let stage = try await Stage(gateway: gateway)
+        let stage = try await DispatcherHarness(gateway: gateway)
         let lists = Lists { _, _ in .none("connection refused") }
         let running = poller(gateway, lists)
         var keys: [SourceKey] = []

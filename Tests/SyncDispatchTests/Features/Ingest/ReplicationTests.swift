@@ -254,7 +254,7 @@ import Testing
         let gateway = try await Gateway()
         let (one, two) = (try await FollowedDatabase(), try await FollowedDatabase())
         let followers = [try await Follower(gateway, one), try await Follower(gateway, two)]
-        let door = ReplicationDoor { uri in
+        let door = ReplicationConnector { uri in
             FollowedDatabase.configuration(
                 (uri.host == "one.example.org" ? one : two).cluster.uri(
                     database: (uri.host == "one.example.org" ? one : two).name
@@ -275,7 +275,7 @@ import Testing
 
     @Test func `organizations take turns for the places`() async throws {
         let gateway = try await Gateway()
-        let door = ReplicationDoor { _ throws(SourceTrouble) in throw SourceTrouble("nowhere") }
+        let door = ReplicationConnector { _ throws(SourceFailure) in throw SourceFailure("nowhere") }
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         var configuration = ReplicationWorker.Configuration(now: { gateway.clock.now })
@@ -295,7 +295,7 @@ import Testing
 
     @Test func `an organization beyond its share releases places immediately`() async throws {
         let gateway = try await Gateway()
-        let door = ReplicationDoor { _ throws(SourceTrouble) in throw SourceTrouble("nowhere") }
+        let door = ReplicationConnector { _ throws(SourceFailure) in throw SourceFailure("nowhere") }
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         var configuration = ReplicationWorker.Configuration(now: { gateway.clock.now })
@@ -577,7 +577,7 @@ import Testing
         let gateway = try await Gateway()
         let cluster = try await TestCluster.dedicated()
         let follower = try await Follower(gateway, try await FollowedDatabase())
-        let door = ReplicationDoor { _ in FollowedDatabase.configuration(cluster.uri()) }
+        let door = ReplicationConnector { _ in FollowedDatabase.configuration(cluster.uri()) }
         let running = follower.work(door: door)
         try await follower.waitForError("ALTER SYSTEM SET wal_level = logical")
         await running.stop()
@@ -593,7 +593,7 @@ import Testing
             with: "user=\(database.name)"
         )
         let follower = try await Follower(gateway, database)
-        let running = follower.work(door: ReplicationDoor { _ in FollowedDatabase.configuration(uri) })
+        let running = follower.work(door: ReplicationConnector { _ in FollowedDatabase.configuration(uri) })
         try await follower.waitForError("REPLICATION")
         try await database.run("ALTER ROLE \"\(database.name)\" REPLICATION")
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
@@ -637,17 +637,18 @@ import Testing
 
     @Test func `connects only to databases that the operator allows`() async throws {
         let uri = try DatabaseURI("postgresql://u:p@db.example.org/d?sslmode=require")
-        func door(_ addresses: String...) -> ReplicationDoor {
-            ReplicationDoor(policy: AddressPolicy(), authorities: "/cas") { _ in addresses.compactMap { IPAddress($0) }
+        func door(_ addresses: String...) -> ReplicationConnector {
+            ReplicationConnector(policy: AddressPolicy(), authorities: "/cas") { _ in
+                addresses.compactMap { IPAddress($0) }
             }
         }
         let good = try await door("10.0.0.1", "93.184.216.34").configuration(uri)
         #expect(good.uri.contains("hostaddr='93.184.216.34'"))
         for addresses in [[], ["127.0.0.1"], ["10.0.0.1", "169.254.169.254"], ["::1"]] {
-            let door = ReplicationDoor(policy: AddressPolicy(), authorities: "/cas") { _ in
+            let door = ReplicationConnector(policy: AddressPolicy(), authorities: "/cas") { _ in
                 addresses.compactMap { IPAddress($0) }
             }
-            await #expect(throws: SourceTrouble.self) { try await door.configuration(uri) }
+            await #expect(throws: SourceFailure.self) { try await door.configuration(uri) }
         }
     }
 

@@ -571,7 +571,7 @@ import Testing
         #expect(try await follower.state?.gap?.contains(change.words) == true)
         let found = try #require(try await gateway.store.sources.followed(limit: 1).first)
         let inspector = SourceInspector(door: database.door, now: { gateway.clock.now })
-        await #expect(throws: SourceTrouble.self) { try await inspector.inspect(found) }
+        await #expect(throws: SourceFailure.self) { try await inspector.inspect(found) }
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
         try await database.run("INSERT INTO \(change.name) VALUES (2, 'b')")
         try await waitUntil("it is followed again") { try await follower.entities["2"] == Self.named(2, "b") }

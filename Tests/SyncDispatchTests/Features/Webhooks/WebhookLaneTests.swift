@@ -12,7 +12,7 @@ import Testing
 
 /// Webhook messages about mutations that lanes run.
 @Suite struct WebhookLaneTests {
-    private func endpoint(_ stage: Stage) async throws -> WebhookKey {
+    private func endpoint(_ stage: DispatcherHarness) async throws -> WebhookKey {
         let row = try await stage.gateway.store.webhookAdministration.add(
             to: stage.organization.id,
             WebhookUpdate(),
@@ -22,14 +22,14 @@ import Testing
         return WebhookKey(organization: stage.organization.id, id: try #require(row).id)
     }
 
-    private func told(_ stage: Stage, _ endpoint: WebhookKey) async throws -> [WebhookDeliveryRow] {
+    private func told(_ stage: DispatcherHarness, _ endpoint: WebhookKey) async throws -> [WebhookDeliveryRow] {
         let page = try await stage.gateway.store.webhookAdministration
             .deliveries(of: endpoint, nil, limit: 100, after: nil)
         return (page?.deliveries ?? []).reversed()
     }
 
     @Test func `announces an upstream's refusal with its outcome, and the following halt`() async throws {
-        let stage = try await Stage(
+        let stage = try await DispatcherHarness(
             settings: #"{"on_failure":"halt"}"#,
             upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }
         )
@@ -48,7 +48,7 @@ import Testing
 
     /// The tables are locked, so a read of them would hang.
     @Test func `a mutation that the upstream accepts looks up no endpoints`() async throws {
-        let stage = try await Stage()
+        let stage = try await DispatcherHarness()
         _ = try await endpoint(stage)
         let closed = try await stage.gateway.database.connect()
         try await closed.execute(script: "BEGIN; LOCK webhook_endpoints, webhook_deliveries IN ACCESS EXCLUSIVE MODE")

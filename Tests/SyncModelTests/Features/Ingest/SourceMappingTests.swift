@@ -160,7 +160,7 @@ import Testing
         #expect(try id(times, one) != id(times, other))
         // a long message id is shortened to an event id
         let long = String(repeating: "m", count: 256)
-        let named = try Self.map(versions, #"{"id":1,"v":2}"#, id: .message(ExactText(long))).entries[0]
+        let named = try Self.map(versions, #"{"id":1,"v":2}"#, id: .message(ByteExactString(long))).entries[0]
         #expect(try named.event.get().id.hasPrefix("sha256:"))
     }
 

@@ -42,7 +42,8 @@ import Testing
         )
     }
 
-    private static func waits(_ hold: LaneHold?, _ status: MutationStatus = .pending) -> (inout UserSnapshot) -> Void {
+    private static func waits(_ hold: LaneBlocker?, _ status: MutationStatus = .pending) -> (inout UserSnapshot) -> Void
+    {
         { snapshot in
             snapshot.backlog.counts.add(3, of: status)
             snapshot.backlog.head = mutation(status, attempts: 2)
@@ -87,14 +88,14 @@ import Testing
     }
 
     @Test(arguments: [
-        (LaneHold(.conflict, mutationIDs: [Sample.id]), Finding.Code.laneHalted, Finding.Severity.problem),
-        (LaneHold(.failure, mutationIDs: [Sample.id]), .laneHalted, .problem),
-        (LaneHold(.backOff, until: soon), .backOff, .warning),
-        (LaneHold(.circuitOpen, until: soon), .circuitOpen, .warning),
-        (LaneHold(.noUpstream), .noUpstream, .problem),
-        (LaneHold(.blocked, mutationIDs: [Sample.id]), .blocked, .problem),
+        (LaneBlocker(.conflict, mutationIDs: [Sample.id]), Finding.Code.laneHalted, Finding.Severity.problem),
+        (LaneBlocker(.failure, mutationIDs: [Sample.id]), .laneHalted, .problem),
+        (LaneBlocker(.backOff, until: soon), .backOff, .warning),
+        (LaneBlocker(.circuitOpen, until: soon), .circuitOpen, .warning),
+        (LaneBlocker(.noUpstream), .noUpstream, .problem),
+        (LaneBlocker(.blocked, mutationIDs: [Sample.id]), .blocked, .problem),
     ])
-    func `reports the lane's hold and a remedy`(hold: LaneHold, code: Finding.Code, severity: Finding.Severity)
+    func `reports the lane's hold and a remedy`(hold: LaneBlocker, code: Finding.Code, severity: Finding.Severity)
         throws
     {
         let finding = try Self.finding(code, Self.waits(hold))
@@ -138,7 +139,7 @@ import Testing
         #expect(failed.sentence.hasPrefix("2 failed mutations wait for a person; "))
         let halted: (inout UserSnapshot) -> Void = { snapshot in
             both(&snapshot)
-            snapshot.backlog.hold = LaneHold(.failure, mutationIDs: [Sample.id])
+            snapshot.backlog.hold = LaneBlocker(.failure, mutationIDs: [Sample.id])
         }
         #expect(Self.codes(halted) == [.laneHalted], "it is not reported twice")
     }
@@ -248,7 +249,7 @@ import Testing
 
     @Test func `problems come before warnings, and warnings before information`() {
         let codes = Self.codes { snapshot in
-            Self.waits(LaneHold(.backOff, until: Self.soon))(&snapshot)
+            Self.waits(LaneBlocker(.backOff, until: Self.soon))(&snapshot)
             Self.asked(Self.record(.failed))(&snapshot)
             snapshot.backlog.devices[0].oldestPending = Self.mutation(.pending)
             snapshot.organization = .suspended

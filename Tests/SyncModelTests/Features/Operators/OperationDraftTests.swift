@@ -26,7 +26,7 @@ import Testing
 
     @Test func `parses a retry of all stuck mutations`() throws {
         let draft = try Self.draft(#""kind":"retry","filter":{},\#(Self.reason)"#)
-        #expect(draft.kind == .retry && draft.filter == StuckFilter() && draft.ids == nil)
+        #expect(draft.kind == .retry && draft.filter == FailureFilter() && draft.ids == nil)
         #expect(draft.perSecond == 50 && draft.reason == "the upstream is well again")
         #expect(draft.dependants == nil && draft.strategy == nil)
     }
@@ -40,7 +40,7 @@ import Testing
             "user_id":"\#(user.lowercased)","ids":["\#(id.lowercased)"]}
             """#
         )
-        var wanted = StuckFilter()
+        var wanted = FailureFilter()
         wanted.statuses = [.failed]
         wanted.entityType = "task"
         wanted.responseStatus = 422

@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func `parked events survive a restart of the gateway`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let source = try await source(replicas.base)
         #expect(try await source.results([EventSource.event("b", "7", version: 1)], through: replicas[0]) == ["parked"])
         try await replicas.restart(0)

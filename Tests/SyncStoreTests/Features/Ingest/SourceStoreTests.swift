@@ -56,14 +56,14 @@ import Testing
         return key
     }
 
-    private func advance(_ replicas: Replicas, seconds: Double) {
+    private func advance(_ replicas: GatewayPair, seconds: Double) {
         for gateway in [replicas.base, replicas[0], replicas[1]] { gateway.clock.advance(seconds: seconds) }
     }
 
     // MARK: - Workers
 
     @Test func `one worker holds a source at a time, and a late report changes nothing`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas[0].organization()
         let key = try await work(in: organization.id, replicas[0])
         let (one, other) = (replicas[0].store.sources, replicas[1].store.sources)
@@ -183,7 +183,7 @@ import Testing
     // MARK: - Receivers
 
     @Test func `caches a receiver for five seconds and accepts an earlier secret for its overlap`() async throws {
-        let replicas = try await Replicas()
+        let replicas = try await GatewayPair()
         let organization = try await replicas[0].organization()
         let key = try await make(in: organization.id, replicas[0], secret: "whsec_one")
         let (here, elsewhere) = (replicas[0].store.receivers, replicas[1].store.receivers)

@@ -54,7 +54,7 @@ import Testing
         let one = try await Self.crowded()
         let conflict = try await one.pushStuck(1, "note", "conflict", 409)[0]
         try await one.execute("UPDATE mutations SET stuck_at = '2026-01-01' WHERE id = '\(conflict.id)'")
-        var filter = StuckFilter()
+        var filter = FailureFilter()
         filter.statuses = [.conflict]
         for organization in [nil, Optional(one.organization.id)] {
             let page = try await one.gateway.store.stuckList.page(
@@ -88,7 +88,7 @@ import Testing
         for organization in [nil, Optional(one.organization.id)] {
             let all = try await one.gateway.stuck(of: organization)
             for status in MutationStatus.forAPerson {
-                var filter = StuckFilter()
+                var filter = FailureFilter()
                 filter.statuses = [status]
                 let wanted = all.filter { ($0.errorCode == "conflict") == (status == .conflict) }.map(\.id)
                 for limit in [1, 2, 100] {

@@ -155,7 +155,7 @@ import Testing
         func settle(_ kind: OperationKind, lease: Int64) async throws -> OperationTally {
             try await gateway.store.settling.operate(
                 kind,
-                on: OperationScreen(
+                on: OperationDisplay(
                     organization: one.organization.id,
                     operation: claimed.id,
                     lease: lease,

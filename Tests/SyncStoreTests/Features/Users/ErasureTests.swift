@@ -27,7 +27,7 @@ import Testing
             #"{"mutations_per_day_per_user":1000,"requests_per_second":1000}"#
         )
         let stranger = try await gateway.organization()
-        let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada@example.org"))
+        let subject = Subject(issuer: ByteExactString("https://id.example"), text: ByteExactString("ada@example.org"))
         let user = try await gateway.store.identities.make(subject, in: organization)
         let one = Phone(gateway, organization, user: user)
         let other = Phone(gateway, organization)
@@ -175,7 +175,7 @@ import Testing
     @Test func `an erased subject is not mapped to a new id`() async throws {
         let gateway = try await Gateway()
         let (organization, elsewhere) = (try await gateway.organization(), try await gateway.organization())
-        let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada"))
+        let subject = Subject(issuer: ByteExactString("https://id.example"), text: ByteExactString("ada"))
         let user = try await gateway.store.identities.make(subject, in: organization)
         let there = try await gateway.store.identities.make(subject, in: elsewhere)
         try await Phone(gateway, organization, user: user).erase()
@@ -191,7 +191,7 @@ import Testing
             #expect(letIn?.code == .userErased)
         }
         #expect(try await second.store.identities.user(subject, in: elsewhere) == there)
-        let stranger = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada2"))
+        let stranger = Subject(issuer: ByteExactString("https://id.example"), text: ByteExactString("ada2"))
         #expect(try await second.store.identities.make(stranger, in: organization) != user)
     }
 
@@ -244,7 +244,7 @@ import Testing
     @Test func `an erasure includes the users joined into the user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
-        let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada@example.org"))
+        let subject = Subject(issuer: ByteExactString("https://id.example"), text: ByteExactString("ada@example.org"))
         let user = try await gateway.store.identities.make(subject, in: organization)
         let (one, other) = (Phone(gateway, organization, user: user), Phone(gateway, organization))
         for phone in [one, other] { try await phone.push([phone.create()]) }

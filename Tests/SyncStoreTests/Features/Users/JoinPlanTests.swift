@@ -32,8 +32,8 @@ import Testing
             (JoinStatements.ownEntities, "\(parties), \(keys)"),
             (JoinStatements.lockUnseen, "\(organization), \(user), \(keys), 1000"),
             (JoinStatements.show, "\(organization), \(keys), 2000"),
-            (EntityWalk.named, "\(organization), \(user), 0, 20000, 50"),
-            (EntityWalk.unseen, "\(organization), \(user), 0, 20000, 50"),
+            (EntityScan.named, "\(organization), \(user), 0, 20000, 50"),
+            (EntityScan.unseen, "\(organization), \(user), 0, 20000, 50"),
         ]
         let rows = MergedRows(Gateway.tables)
         calls += [(rows.count, "\(organization), \(user)"), (rows.collisions, parties)]

@@ -302,7 +302,7 @@ import Testing
             INSERT INTO rejections (organization_id, user_id, idempotency_key, device_id, sequence_number, error,
                 rejected_at)
             SELECT '\(one.organization.id)', '\(one.user)', gen_random_uuid(), gen_random_uuid(), n, '{}', now()
-            FROM generate_series(1, \(JoinSituation.rowLimit)) n
+            FROM generate_series(1, \(MergePreconditions.rowLimit)) n
             """
         )
         let problem = await #expect(throws: Problem.self) { try await one.join(into: other) }
@@ -510,7 +510,7 @@ import Testing
     @Test func `joins users that have a subject and never pushed`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
-        let subjects = ["old", "new"].map { Subject(issuer: "https://id.example", text: ExactText($0)) }
+        let subjects = ["old", "new"].map { Subject(issuer: "https://id.example", text: ByteExactString($0)) }
         var users: [UUID] = []
         for subject in subjects { users.append(try await gateway.store.identities.make(subject, in: organization)) }
         let joining = gateway.store.joining

@@ -140,7 +140,7 @@ package struct PollPlanner: Sendable {
         var page = PollPage(events: events, items: items.count, request: request, response: response, end: .last)
         page.greatest = greatest(of: items, in: body)
         page.end = end(of: body, items.count, response, request, state)
-        page.content = items.isEmpty ? nil : RepetitionWatch.digest(list.raw)
+        page.content = items.isEmpty ? nil : RepetitionDetector.digest(list.raw)
         return .page(page)
     }
 
@@ -166,7 +166,7 @@ package struct PollPlanner: Sendable {
         case .link:
             guard let next = LinkHeader.next(in: response.links) else { return .last }
             do throws(PollPath.Refused) {
-                return .next(.link(ExactText(try PollPath(request.path).following(next, below: base).text)))
+                return .next(.link(ByteExactString(try PollPath(request.path).following(next, below: base).text)))
             } catch {
                 return .broken("the next page \(error.reason), which is not followed")
             }
@@ -182,8 +182,8 @@ package struct PollPlanner: Sendable {
                 return .broken("the cursor at '\(pointer)' is longer than \(form)")
             }
             // some APIs return the cursor of the end repeatedly
-            if count == 0, state.pass?.place == .cursor(ExactText(cursor)) { return .last }
-            return .next(.cursor(ExactText(cursor)))
+            if count == 0, state.pass?.place == .cursor(ByteExactString(cursor)) { return .last }
+            return .next(.cursor(ByteExactString(cursor)))
         case .page(_, let first):
             // a short page is no sign of the end: many APIs return fewer items than requested
             if count == 0 { return .last }
@@ -297,13 +297,15 @@ extension PollState.Pass {
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list did not end after \(pages) pages" }
         // a link may lead back to the first page
-        if places == nil { places = RepetitionWatch(PollState.Place.link(ExactText(page.request.path)).digest) }
+        if places == nil {
+            places = RepetitionDetector(PollState.Place.link(ByteExactString(page.request.path)).digest)
+        }
         if places?.repeats(place.digest) == true {
             return "the pages form a cycle: the page after page \(pages) was read before"
         }
         guard let content = page.content else { return nil }
         if contents == nil {
-            contents = RepetitionWatch(content)
+            contents = RepetitionDetector(content)
         } else if contents?.repeats(content) == true {
             return "the pages repeat: page \(pages) has the items of an earlier page"
         }
@@ -315,7 +317,7 @@ extension PollState.Place {
     fileprivate var digest: String {
         var writer = JSONWriter()
         write(to: &writer)
-        return RepetitionWatch.digest(writer.bytes)
+        return RepetitionDetector.digest(writer.bytes)
     }
 }
 

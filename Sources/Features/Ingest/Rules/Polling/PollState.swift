@@ -31,14 +31,14 @@ package struct PollState: Sendable, Hashable {
         var items = 0
         /// Of these, refused ones.
         var refused = 0
-        var places: RepetitionWatch?
-        var contents: RepetitionWatch?
+        var places: RepetitionDetector?
+        var contents: RepetitionDetector?
     }
 
     /// The place of a page.
     enum Place: Sendable, Hashable {
-        case link(ExactText)
-        case cursor(ExactText)
+        case link(ByteExactString)
+        case cursor(ByteExactString)
         case number(Int)
     }
 
@@ -131,7 +131,7 @@ package struct PollState: Sendable, Hashable {
         writer.beginObject()
         settings.writeMembers(to: &writer)
         writer.endObject()
-        return RepetitionWatch.digest(writer.bytes + [0] + Array(base.text.utf8))
+        return RepetitionDetector.digest(writer.bytes + [0] + Array(base.text.utf8))
     }
 }
 
@@ -149,8 +149,8 @@ extension PollState.Pass {
         }
         items = Int(clamping: value["items"]?.int64 ?? 0)
         refused = Int(clamping: value["refused"]?.int64 ?? 0)
-        places = RepetitionWatch(stored: value["places"])
-        contents = RepetitionWatch(stored: value["contents"])
+        places = RepetitionDetector(stored: value["places"])
+        contents = RepetitionDetector(stored: value["contents"])
     }
 
     func write(to writer: inout JSONWriter) {
@@ -180,9 +180,9 @@ extension PollState.Pass {
 extension PollState.Place {
     init?(stored value: JSONValue) {
         if let path = value["link"]?.string {
-            self = .link(ExactText(path))
+            self = .link(ByteExactString(path))
         } else if let cursor = value["cursor"]?.string {
-            self = .cursor(ExactText(cursor))
+            self = .cursor(ByteExactString(cursor))
         } else if let number = value["number"]?.int64 {
             self = .number(Int(clamping: number))
         } else {

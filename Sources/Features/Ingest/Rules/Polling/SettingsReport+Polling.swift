@@ -28,9 +28,9 @@ extension SettingsReport {
         text(value, at: pointer, limit: PollerSettings.maximumParameterBytes)
     }
 
-    mutating func pollHeaders(_ value: JSONValue, at pointer: String) -> [ExactText: String] {
-        var headers: [ExactText: String] = [:]
-        var folded: Set<ExactText> = []
+    mutating func pollHeaders(_ value: JSONValue, at pointer: String) -> [ByteExactString: String] {
+        var headers: [ByteExactString: String] = [:]
+        var folded: Set<ByteExactString> = []
         var count = 0
         members(of: value, at: pointer, "headers, with their values") { report, name, place, value in
             count += 1

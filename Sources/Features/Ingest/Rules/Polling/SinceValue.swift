@@ -5,7 +5,7 @@ package import SyncModel
 package enum SinceValue: Sendable, Hashable {
     case time(Timestamp)
     case number(Int64)
-    case text(ExactText)
+    case text(ByteExactString)
 
     /// The longest text, in bytes.
     package static let maximumBytes = 1_000
@@ -43,7 +43,7 @@ package enum SinceValue: Sendable, Hashable {
         if let number = value.int64 {
             self = .number(number)
         } else if let text = value.string, Self.isAcceptable(text) {
-            self = .text(ExactText(text))
+            self = .text(ByteExactString(text))
         } else {
             return nil
         }

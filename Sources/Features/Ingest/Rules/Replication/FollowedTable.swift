@@ -43,7 +43,7 @@ package struct FollowedTable: Sendable, Hashable {
         var (table, entityType): (QualifiedName?, String?) = (nil, nil)
         var columns = Columns.all
         var renamed: [RenamedColumn] = []
-        var roles: [ExactText: String] = [:]
+        var roles: [ByteExactString: String] = [:]
         var ids: [String] = []
         let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
             switch member {
@@ -105,7 +105,7 @@ package struct FollowedTable: Sendable, Hashable {
             return .all
         }
         var members: [Member] = []
-        var names: Set<ExactText> = []
+        var names: Set<ByteExactString> = []
         report.members(of: value, at: pointer, "columns") { report, column, place, value in
             guard members.count < columnLimit, report.isColumn(column, at: place) else { return true }
             guard let name = report.text(value, at: place, limit: 200) else { return true }

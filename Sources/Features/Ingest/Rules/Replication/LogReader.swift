@@ -11,7 +11,7 @@ package struct LogReader: Sendable {
     private var readers: [UInt32: TableReader] = [:]
     private var names: [UInt32: QualifiedName] = [:]
     private var committedAt = Timestamp(microseconds: 0)
-    private var freshKeys: Set<ExactText> = []
+    private var freshKeys: Set<ByteExactString> = []
     /// The place of the last change, and the number of events there: rows of one COPY share one place.
     private var last: (position: UInt64, count: Int) = (.max, 0)
     private var ignored = 0
@@ -43,7 +43,7 @@ package struct LogReader: Sendable {
         _ id: UInt32,
         _ name: QualifiedName,
         _ columns: @autoclosure () -> [FollowedColumn]
-    ) throws(SourceTrouble) {
+    ) throws(SourceFailure) {
         readers[id] = nil
         guard let name = followed(id, name), let table = tables[name] else { return }
         for (other, same) in names where same == name && other != id { (names[other], readers[other]) = (nil, nil) }

@@ -16,12 +16,13 @@ package struct PublicationScope: Sendable, Hashable {
         /// The rows of the catalog by which the publication contains the table: its own, its schema's, or all tables'.
         /// PostgreSQL creates a row again when the table, its condition or its column list is set again, and writes one
         /// when the table moves to another schema or is attached to a partitioned table.
-        package var members: Set<ExactText>
+        package var members: Set<ByteExactString>
         /// A hash of the condition (WHERE); empty without one.
         @Exact package var filter: String
         /// The numbers of the columns in the column list; nil without one.
         package var columns: Set<Int64>?
-        /// Whether changes of the table reach the log under its own name. Not stored: a stored scope is one without loss.
+        /// Whether changes of the table reach the log under its own name. Not stored: a stored scope is one without
+        /// loss.
         package var isPublished = true
         /// The table and all of its partitions.
         package var relations: [Relation] = []
@@ -30,7 +31,7 @@ package struct PublicationScope: Sendable, Hashable {
         package init(name: QualifiedName, oid: Int64, members: [String], filter: String, columns: [Int64]?) {
             self.name = name
             self.oid = oid
-            self.members = Set(members.map { ExactText($0) })
+            self.members = Set(members.map { ByteExactString($0) })
             self.filter = filter
             self.columns = columns.map { Set($0) }
         }

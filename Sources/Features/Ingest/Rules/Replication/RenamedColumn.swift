@@ -27,10 +27,10 @@ extension FollowedTable {
     /// Returns the columns that the settings call by another name.
     ///
     /// A renaming applies only if no column has the name in the settings. Of several, the first applies.
-    package func renamings(of columns: some Sequence<String>) -> [ExactText: String] {
+    package func renamings(of columns: some Sequence<String>) -> [ByteExactString: String] {
         guard !renamed.isEmpty else { return [:] }
-        var names = Set<ExactText>(columns)
-        var found: [ExactText: String] = [:]
+        var names = Set<ByteExactString>(columns)
+        var found: [ByteExactString: String] = [:]
         for column in renamed where names.contains(column.name) && found[column.name] == nil {
             if names.insert(column.meant).inserted { found[column.name] = column.meant }
         }

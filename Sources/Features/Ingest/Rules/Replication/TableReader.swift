@@ -26,13 +26,13 @@ struct TableReader: Sendable {
     private let tellsOldRows: Bool
 
     /// - Throws: the defect of the table or its settings, with an instruction.
-    init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceTrouble) {
+    init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceFailure) {
         self.table = table
         let renamings = table.renamings(of: told.lazy.map(\.name))
         let columns = told.map { column in
             FollowedColumn(name: renamings[column.name] ?? column.name, type: column.type, isKey: column.isKey)
         }
-        var places: [ExactText: Int] = [:]
+        var places: [ByteExactString: Int] = [:]
         for (index, column) in columns.enumerated() where places[column.name] == nil { places[column.name] = index }
         for (role, column) in table.wanted where places[column] == nil {
             throw Self.lack(of: column, as: role, table, told)
@@ -53,17 +53,17 @@ struct TableReader: Sendable {
             let reason = "its replica identity does not contain '\(columns[lacking].name)'"
             let past =
                 "remove the table from the settings until this is read, or recreate the slot, and import the table"
-            throw SourceTrouble(Self.advice(table, reason, past))
+            throw SourceFailure(Self.advice(table, reason, past))
         }
         if let version, ![20, 21, 23, 26, 1700].contains(columns[version].type) {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Column '\(columns[version].name)' of table \(table.name) is its version, but not a whole number. "
                     + "Choose another column, or omit version: then the position of a change in the log is its version."
             )
         }
         if table.causingKey != nil, !tellsOldRows {
             let reason = "otherwise the log does not show whether this change or an earlier one wrote its causing_key"
-            throw SourceTrouble(Self.advice(table, reason, "omit causing_key in the settings until this is read"))
+            throw SourceFailure(Self.advice(table, reason, "omit causing_key in the settings until this is read"))
         }
     }
 
@@ -83,9 +83,9 @@ struct TableReader: Sendable {
         as role: String,
         _ table: FollowedTable,
         _ told: [FollowedColumn]
-    ) -> SourceTrouble {
+    ) -> SourceFailure {
         let names = told.prefix(listedColumns).map { "'\($0.name)'" }.joined(separator: ", ")
-        return SourceTrouble(
+        return SourceFailure(
             """
             Table \(table.name) has no column '\(column)', which the settings use as \(role), at this position of the log. \
             If it has another name there, add it to the table's 'renamed', or use that name. Otherwise the publication \
@@ -106,7 +106,7 @@ struct TableReader: Sendable {
         new: [ColumnValue],
         isInsertion: Bool,
         at place: Place,
-        freshKeys: inout Set<ExactText>,
+        freshKeys: inout Set<ByteExactString>,
         _ limits: IntakeLimits
     ) -> [LoggedEvent] {
         guard new.count == types.count, old.map({ $0.count == types.count }) ?? true else {
@@ -149,8 +149,8 @@ struct TableReader: Sendable {
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
 
-    /// Whether two ids are spellings of one entity's: a UUID in upper and lower case, `1.0` and `1.00`, `0` and `-0`. Then
-    /// the entity did not get another id, and a deletion under the old spelling would delete it.
+    /// Whether two ids are spellings of one entity's: a UUID in upper and lower case, `1.0` and `1.00`, `0` and `-0`.
+    /// Then the entity did not get another id, and a deletion under the old spelling would delete it.
     private func isSameEntity(
         _ old: [ColumnValue],
         _ row: [ColumnValue],
@@ -204,7 +204,9 @@ struct TableReader: Sendable {
     /// The key of the request that caused this change.
     ///
     /// A key that the row had before belongs to an earlier change, unless the same transaction wrote it.
-    private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<ExactText>) -> String? {
+    private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<ByteExactString>)
+        -> String?
+    {
         guard let causingKey, case .text(let text) = row[causingKey], text.count <= IngestEvent.maximumKeyBytes else {
             return nil
         }

@@ -22,7 +22,7 @@ enum LiveOperator {
 /// A gateway with typical work for an operator. It has two organizations, one of them with an API. It has failures,
 /// conflicts and their dependents, and a malicious payload.
 struct ConsoleScene: Sendable {
-    let scene: Scene
+    let scene: TwoTenantFixture
     let upstream: DemoServer
     /// In Ada's organization. Nothing blocks its lane.
     let colleague: SyncWorker
@@ -38,7 +38,7 @@ struct ConsoleScene: Sendable {
     /// - Parameter isHostile: whether to add malicious texts.
     static func make(isHostile: Bool = false) async throws -> ConsoleScene {
         let upstream = try await DemoServer.start()
-        let scene = try await Scene(#"{"on_conflict":"halt"}"#, forwards: true, operates: true) {
+        let scene = try await TwoTenantFixture(#"{"on_conflict":"halt"}"#, forwards: true, operates: true) {
             $0.operatorTokens = LiveOperator.all ?? $0.operatorTokens
         }
         try await operate(scene, scene.admin, #"{"name":"Nordlys Salg"}"#)
@@ -60,14 +60,14 @@ struct ConsoleScene: Sendable {
         return ConsoleScene(scene: scene, upstream: upstream, colleague: colleague, mutations: mutations)
     }
 
-    private static func operate(_ scene: Scene, _ path: String, _ body: String) async throws {
+    private static func operate(_ scene: TwoTenantFixture, _ path: String, _ body: String) async throws {
         let url = scene.gateway.operations + path
         let reply = try await send(.PUT, url, token: LiveOperator.token, body: Array(body.utf8))
         #expect((200..<300).contains(reply.status), "\(reply.text)")
     }
 
     /// Mutations that phones sent to the API: two succeed, one fails and blocks another, one is retried.
-    private static func replay(_ scene: Scene) async throws -> [String: String] {
+    private static func replay(_ scene: TwoTenantFixture) async throws -> [String: String] {
         let (contact, lost, worker) = (UUID(), UUID(), scene.bob)
         func create(_ path: String, _ payload: String, as local: UUID = UUID()) -> Draft {
             worker.create("contact", local: local, payload).with(["endpoint": "\"\(path)\""])
@@ -88,7 +88,7 @@ struct ConsoleScene: Sendable {
     }
 
     /// Mutations that phones sent to the built-in store: some fail, one is in conflict.
-    private static func store(_ scene: Scene, _ colleague: SyncWorker) async throws -> [String: String] {
+    private static func store(_ scene: TwoTenantFixture, _ colleague: SyncWorker) async throws -> [String: String] {
         let (ada, eve) = (scene.ada, scene.eve)
         let failed = (1...3).map { number in
             ada.change("update", "expense", server: "\(4_710 + number)").with(["payload": #"{"amount":249.90}"#])

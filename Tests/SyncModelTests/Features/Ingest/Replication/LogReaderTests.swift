@@ -227,7 +227,7 @@ import Testing
         var reader = try Self.reader(table)
         #expect {
             try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
-        } throws: { error in (error as? SourceTrouble)?.words.contains(words) == true }
+        } throws: { error in (error as? SourceFailure)?.words.contains(words) == true }
     }
 
     @Test func `reads a renamed column of the log as the configured one`() throws {
@@ -251,7 +251,7 @@ import Testing
         #expect {
             try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
         } throws: { error in
-            let words = (error as? SourceTrouble)?.words ?? ""
+            let words = (error as? SourceFailure)?.words ?? ""
             return ["'nick', which the settings use as columns", "'id', 'name', 'data'.", "'renamed'"]
                 .allSatisfy { words.contains($0) }
         }

@@ -1,0 +1,159 @@
+import Foundation
+
+/// Room of one kind that users may wait for.
+///
+/// Organizations take turns, and so do the users of each; ``FairShares`` limits how much each may hold. This type only
+/// decides; the caller resumes the waiters.
+public struct FairSemaphore: Sendable {
+    /// Names a waiter.
+    public typealias Ticket = Int
+
+    /// The waiters that are admitted or rejected.
+    public struct Decision: Sendable, Equatable {
+        /// They hold the room that they asked for.
+        public var admitted: [Ticket] = []
+        /// They have waited too long.
+        public var refused: [Ticket] = []
+    }
+
+    private struct Waiter {
+        let ticket: Ticket
+        let user: LaneKey
+        let amount: Int
+        let since: ContinuousClock.Instant
+    }
+
+    /// Organizations, or users of one, that may be passed over in one decision.
+    ///
+    /// They hold enough already. After that many, all waiters wait for the next chance: this bounds the work when
+    /// thousands wait. Those passed over go to the end of the queue, since giving back their room will give them
+    /// another chance.
+    private static let looks = 64
+
+    public private(set) var shares: FairShares
+    private let patience: Duration
+    private var lines: [UUID: RoundRobinQueue<UUID, Waiter>] = [:]
+    private var order = FIFOQueue<UUID>()
+    private var lastTicket = 0
+    /// The number of waiters.
+    public private(set) var waiting = 0
+
+    /// - Parameters:
+    ///   - whole: the total amount of room.
+    ///   - patience: how long a user may wait before it is rejected.
+    public init(whole: Int, patience: Duration) {
+        shares = FairShares(whole: whole)
+        self.patience = patience
+    }
+
+    /// Takes room for a user if it is available at once.
+    ///
+    /// No other user of its organization may wait.
+    public mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
+        guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
+        shares.take(amount, for: user)
+        return true
+    }
+
+    /// Queues a user for room.
+    public mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
+        lastTicket += 1
+        let waiter = Waiter(ticket: lastTicket, user: user, amount: amount, since: now)
+        if lines[user.organization] == nil { order.append(user.organization) }
+        lines[user.organization, default: RoundRobinQueue()].append(waiter, of: user.user)
+        waiting += 1
+        return lastTicket
+    }
+
+    /// Takes room whether or not it is free: for what the user holds already.
+    public mutating func take(_ amount: Int, for user: LaneKey) {
+        shares.take(amount, for: user)
+    }
+
+    public mutating func giveBack(_ amount: Int, of user: LaneKey) {
+        shares.giveBack(amount, of: user)
+    }
+
+    /// Admits the waiters for whom there is room.
+    ///
+    /// Rejects those at the head of each queue who have waited too long.
+    public mutating func settle(now: ContinuousClock.Instant) -> Decision {
+        var decision = Decision()
+        var passed: [UUID] = []
+        while passed.count < Self.looks, let organization = order.popFirst() {
+            switch settle(organization, now, &decision) {
+            case .admitted: order.append(organization)
+            case .empty: lines[organization] = nil
+            case .holdsEnough: passed.append(organization)
+            case .noRoom:
+                // no waiter behind passes: a request that needs much room would never get it
+                order.prepend([organization])
+                for organization in passed { order.append(organization) }
+                return decision
+            }
+        }
+        for organization in passed { order.append(organization) }
+        return decision
+    }
+
+    /// Removes a waiter that no longer needs room. Does nothing for one that has left the queue.
+    public mutating func leave(_ ticket: Ticket) {
+        for organization in Array(lines.keys) {
+            guard let left = lines[organization]?.remove(where: { $0.ticket == ticket }), !left.isEmpty else {
+                continue
+            }
+            waiting -= left.count
+            if lines[organization]?.isEmpty ?? true {
+                lines[organization] = nil
+                _ = order.remove { $0 == organization }
+            }
+            return
+        }
+    }
+
+    /// Turns away all who have waited too long.
+    public mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
+        guard waiting > 0 else { return [] }
+        var late: [Ticket] = []
+        for organization in Array(lines.keys) {
+            late += lines[organization]?.remove { now - $0.since > patience }.map(\.ticket) ?? []
+            if lines[organization]?.isEmpty ?? true { lines[organization] = nil }
+        }
+        if !late.isEmpty { _ = order.remove { lines[$0] == nil } }
+        waiting -= late.count
+        return late
+    }
+
+    private enum Admission {
+        case admitted, empty, holdsEnough, noRoom
+    }
+
+    /// One organization's turn: admits the next of its users for whom there is room.
+    private mutating func settle(_ organization: UUID, _ now: ContinuousClock.Instant, _ decision: inout Decision)
+        -> Admission
+    {
+        guard var line = lines.removeValue(forKey: organization) else { return .empty }
+        defer { lines[organization] = line }
+        var passed = 0
+        while let next = line.next {
+            if now - next.since > patience {
+                _ = line.popNext()
+                waiting -= 1
+                decision.refused.append(next.ticket)
+            } else if shares.mayTake(next.amount, for: next.user) {
+                _ = line.popNext()
+                waiting -= 1
+                shares.take(next.amount, for: next.user)
+                decision.admitted.append(next.ticket)
+                return line.isEmpty ? .empty : .admitted
+            } else if shares.held(by: organization) == 0 {
+                return .noRoom
+            } else {
+                passed += 1
+                guard passed < min(line.ownerCount, Self.looks) else { return .holdsEnough }
+                line.pass()
+            }
+        }
+        return .empty
+    }
+}

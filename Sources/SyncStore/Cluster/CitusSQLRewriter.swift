@@ -1,0 +1,148 @@
+import Postgres
+
+/// The text of a statement on a cluster that shards by organization (Citus).
+///
+/// There, a statement must restrict each table to organizations, in terms of parameters alone: then it goes to the one
+/// server that has them. Plain PostgreSQL does not need that: it would sort the list of organizations again for each
+/// look-up. So one text is written, and the cluster's is made from it by these rules:
+///
+/// 1. Where rows come in by `unnest` and a table is joined with them, `x.organization_id = k.organization_id`, it is
+///    anchored, too: `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`, each named once, since a
+///    look-up in an index goes through all of them for each row. Where the organization is one parameter, so is a table
+///    that is joined with one that is: `AND x.organization_id = $1`.
+/// 2. Rows that are inserted come from `organizations`, joined with the input: only so are they known to belong where
+///    they go. All organizations exist, for a group holds them or their lanes (``GroupStatements/makeLanes``).
+/// 3. No plan is kept for any organization: it could not name the server.
+/// 4. One row is inserted by `VALUES`, for which the server that receives it keeps its plan, since such a statement
+///    needs no other table: half of what the rules above cost (``ofOneRow``).
+///
+/// Where no rule applies, the cluster's text is written out next to the statement (`Statement.variant`). A test
+/// compares the result of every statement with the cluster's requirements, without a cluster.
+struct CitusSQLRewriter {
+    private let sql: String
+    /// The expression that an organization's column is compared with.
+    ///
+    /// `= $1`, or `= ANY (…)`; nil where a statement has no organization.
+    private let anchor: String?
+
+    init(_ statement: Statement) { self.init(statement.variant ?? statement.sql) }
+
+    init(_ sql: String) {
+        self.sql = sql
+        anchor = Self.arrays(sql).map { "= ANY (\(Self.distinct)(\($0)))" } ?? Self.parameter(sql).map { "= \($0)" }
+    }
+
+    /// The function of `sql/citus.sql` that the cluster evaluates during planning.
+    static let distinct = "distinct_organizations"
+
+    /// The text for any number of rows.
+    var ofRows: String {
+        let text = sql.replacing("'force_generic_plan'", with: "'auto'")
+        guard let anchor else { return text }
+        return Self.anchored(Self.insertion(text, anchor), anchor)
+    }
+
+    /// The parameters that hold organizations as arrays, joined; nil where none does.
+    private static func arrays(_ sql: String) -> String? {
+        let inputs = sql.matches(of: /unnest\(([^()]*)\)(?:\s+WITH ORDINALITY|) AS \w+ \(([^()]*)\)/)
+        var arrays: [String] = []
+        for input in inputs {
+            let names = words(input.output.2)
+            let parameters = words(input.output.1)
+            guard let place = names.firstIndex(of: "organization_id"), place < parameters.count,
+                !arrays.contains(parameters[place])
+            else { continue }
+            arrays.append(parameters[place])
+        }
+        return arrays.isEmpty ? nil : arrays.joined(separator: " || ")
+    }
+
+    /// The parameter that holds the one organization; nil if no parameter does.
+    private static func parameter(_ sql: String) -> String? {
+        if let match = sql.firstMatch(of: /organization_id = (\$\d+)/) { return String(match.output.1) }
+        let isRow = sql.contains(/^INSERT INTO [^()]*\(\s*organization_id/) && sql.contains("\nSELECT $1::uuid,")
+        return isRow ? "$1" : nil
+    }
+
+    /// The text for one row, of an `INSERT … SELECT … FROM unnest(…)`; nil for others.
+    ///
+    /// The statement must have no other inputs. Its parameters are the same arrays, of which the first elements are
+    /// taken.
+    var ofOneRow: String? {
+        let rows = #/(?s)^(INSERT\ INTO\ .*?\n)SELECT\ (.*?)\sFROM\ unnest\(([^()]*)\)\ AS\ (\w+)\ \(([^()]*)\)(.*)$/#
+        guard let match = sql.wholeMatch(of: rows) else { return nil }
+        let (_, target, list, arrays, alias, names, rest) = match.output
+        // the order of one row is no matter
+        let ending = String(rest.replacing(/^\nORDER BY [^\n]*/, with: ""))
+        let asksMore = "\(list)\(ending)".contains(/\b(SELECT|WHERE|JOIN)\b/)
+        guard !asksMore, ending.isEmpty || ending.hasPrefix("\nON CONFLICT ") || ending.hasPrefix("\nRETURNING ") else {
+            return nil
+        }
+        let values = Dictionary(uniqueKeysWithValues: zip(Self.words(names), Self.words(arrays)))
+        let all = Self.words(names).map { "\(alias).\($0)" }.joined(separator: ", ")
+        let given = list.replacing("\(alias).*", with: all).replacing(/\b(\w+)\.(\w+)\b/) { match in
+            let array = match.output.1 == alias ? values[String(match.output.2)] : nil
+            return array.map { "(\($0))[1]" } ?? String(match.output.0)
+        }
+        return "\(target)VALUES (\(given))\(ending)"
+    }
+
+    private static func words(_ list: Substring) -> [String] {
+        list.split(separator: ",").map { $0.filter { !$0.isWhitespace } }
+    }
+
+    private static func anchored(_ sql: String, _ anchor: String) -> String {
+        sql.replacing(/\b(\w+)\.(organization_id|id) = (\w+)\.(organization_id|id)\b/) { match in
+            let (all, table, column, _, other) = match.output
+            // in the table of the organizations themselves the id is meant
+            let isTheirs = column == "id" && other == "organization_id" && sql.contains("organizations \(table)")
+            // inserted rows are anchored behind their join with organizations
+            guard column == "organization_id" || isTheirs, table != newcomers else { return String(all) }
+            return "\(all) AND \(table).\(column) \(anchor)"
+        }
+    }
+
+    /// The alias of the table of organizations in an INSERT.
+    private static let newcomers: Substring = "oz"
+
+    /// Rewrites an `INSERT` so that it reads from `organizations`.
+    ///
+    /// It was an `INSERT … SELECT k.organization_id, … FROM unnest(…) AS k (…)`.
+    private static func insertion(_ sql: String, _ anchor: String) -> String {
+        let rows =
+            #/
+            (?s)^(INSERT\ INTO\ .*?\n)SELECT\ (\w+\.organization_id|\w+\.\*)(.*?)
+            \sFROM\ (unnest\([^()]*\)\ AS\ (\w+)\ \(([^()]*)\))(.*)$
+            /#
+        if let match = sql.wholeMatch(of: rows), words(match.output.6).contains("organization_id") {
+            let (_, target, first, list, input, alias, names, rest) = match.output
+            let others = first.hasSuffix("*") ? words(names).dropFirst().map { ", \(alias).\($0)" }.joined() : ""
+            return """
+                \(target)SELECT \(newcomers).id\(others)\(list)
+                FROM organizations \(newcomers) JOIN \(input) ON \(newcomers).id = \(alias).organization_id\
+                \(restricted(String(rest), "\(newcomers).id \(anchor)"))
+                """
+        }
+        // one row, or rows of one organization
+        let row =
+            #/
+            (?s)^(INSERT\ INTO\ .*?\n)SELECT\ \$1::uuid(,(?:(?!\sFROM\s|\sWHERE\s).)*?)
+            \s(FROM\ unnest|WHERE\ )(.*)$
+            /#
+        guard let match = sql.wholeMatch(of: row) else { return sql }
+        let (_, target, list, next, rest) = match.output
+        let source = "\(target)SELECT \(newcomers).id\(list)\nFROM organizations \(newcomers)"
+        let behind = next == "WHERE " ? "\nWHERE \(rest)" : " CROSS JOIN unnest\(rest)"
+        return source + restricted(behind, "\(newcomers).id \(anchor)")
+    }
+
+    /// Adds a condition behind the FROM clause, whose parts begin their lines.
+    private static func restricted(_ rest: String, _ condition: String) -> String {
+        if let place = rest.firstRange(of: "\nWHERE ") {
+            return String(rest[..<place.lowerBound]) + "\nWHERE \(condition) AND " + rest[place.upperBound...]
+        }
+        let ends = ["\nORDER BY ", "\nON CONFLICT ", "\nRETURNING "].compactMap { rest.firstRange(of: $0)?.lowerBound }
+        let place = ends.min() ?? rest.endIndex
+        return rest[..<place] + "\nWHERE \(condition)" + rest[place...]
+    }
+}

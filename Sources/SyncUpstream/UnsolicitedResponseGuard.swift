@@ -1,0 +1,66 @@
+import NIOCore
+import NIOHTTP1
+
+/// Discards unsolicited responses, so that one organization never receives another's response.
+///
+/// When a response has ended, the client immediately gives the connection to the next request, in the midst of the data
+/// that were read: data behind the response would be taken for the next one. Here a response ends only after all data
+/// that came with it have been checked, and a connection with surplus data takes no request and is closed. (HTTP/1.1
+/// cannot distinguish data that arrive later, during the next request, from a response: RFC 9112, 9.2 and 11.2.)
+///
+/// Its place is between the decoder of responses and the client's own handler.
+final class UnsolicitedResponseGuard: ChannelDuplexHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias InboundOut = HTTPClientResponsePart
+    typealias OutboundIn = HTTPClientRequestPart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    /// The end of an answer that is not handed on yet.
+    private var end: HTTPClientResponsePart?
+    /// Whether more came than was asked for.
+    private var isSpoilt = false
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isSpoilt, end == nil else { return spoil(context) }
+        let part = unwrapInboundIn(data)
+        if case .end = part { end = part } else { context.fireChannelRead(data) }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        handOn(context)
+        context.fireChannelReadComplete()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // the decoder knows that nothing was asked for
+        if end != nil { spoil(context) } else { context.fireErrorCaught(error) }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        handOn(context)
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        handOn(context)
+        context.fireChannelInactive()
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard isSpoilt else { return context.write(data, promise: promise) }
+        promise?.fail(ChannelError.ioOnClosedChannel)
+    }
+
+    /// The response stays valid; the connection is not used again.
+    private func spoil(_ context: ChannelHandlerContext) {
+        isSpoilt = true
+        handOn(context)
+        context.close(promise: nil)
+    }
+
+    private func handOn(_ context: ChannelHandlerContext) {
+        guard let end else { return }
+        self.end = nil
+        context.fireChannelRead(wrapInboundOut(end))
+    }
+}
