@@ -27,7 +27,7 @@ struct DemoCollections: Sendable {
         /// Raised with each change.
         var revision = 0
 
-        mutating func note(_ deletion: DemoList.Deletion) {
+        mutating func record(_ deletion: DemoList.Deletion) {
             revision += 1
             if deletions.count >= DemoCollections.capacity { deletions.removeFirst() }
             deletions.append(deletion)
@@ -72,7 +72,7 @@ struct DemoCollections: Sendable {
     }
 
     /// Records the event of a document's change.
-    private mutating func note(
+    private mutating func record(
         _ document: DemoDocument,
         in path: String,
         isDeleted: Bool = false,
@@ -133,9 +133,9 @@ struct DemoCollections: Sendable {
         }
         if request.method == "DELETE" {
             collections[path]?.documents[id] = nil
-            collections[path]?.note(DemoList.Deletion(id: id, version: found.version + 1, at: now()))
+            collections[path]?.record(DemoList.Deletion(id: id, version: found.version + 1, at: now()))
             documentCount -= 1
-            note(found, in: path, isDeleted: true, by: request)
+            record(found, in: path, isDeleted: true, by: request)
             return DemoAnswer(status: 204)
         }
         guard let object = Self.object(request.body) else { return notAnObject }
@@ -151,7 +151,7 @@ struct DemoCollections: Sendable {
         }
         collections[path]?.documents[id] = found
         collections[path]?.revision += 1
-        note(found, in: path, by: request)
+        record(found, in: path, by: request)
         return DemoAnswer(status: 200, body: found.json, etag: found.etag)
     }
 
@@ -167,7 +167,7 @@ struct DemoCollections: Sendable {
         collection.revision += 1
         collections[path] = collection
         documentCount += 1
-        note(document, in: path, by: request)
+        record(document, in: path, by: request)
         return DemoAnswer(
             status: 201,
             body: document.json,

@@ -87,7 +87,7 @@ final class DemoUpstream: Service {
             let answer = collections.withLock { collections in
                 let answer = collections.answer(request)
                 // under the lock: in the order in which they happened
-                for change in collections.takeChanges() { webhook.note(change) }
+                for change in collections.takeChanges() { webhook.record(change) }
                 return answer
             }
             report(DemoLine.text(request, answer))

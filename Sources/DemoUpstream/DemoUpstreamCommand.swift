@@ -31,20 +31,20 @@ struct DemoUpstreamCommand: AsyncParsableCommand {
     func run() async throws {
         let upstream: DemoUpstream
         do throws(DemoUpstreamError) {
-            upstream = try await .listen(port: port) { Terminal.say($0) }
+            upstream = try await .listen(port: port) { Terminal.output($0) }
         } catch {
-            Terminal.say(error.description)
+            Terminal.output(error.description)
             throw ExitCode.failure
         }
-        Terminal.say(upstream.address.description)
+        Terminal.output(upstream.address.description)
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await upstream.run() }
             for await line in Self.input() {
-                let words = line.split(separator: " ")
-                guard words.count == 2, let gateway = ListenAddress(parsing: String(words[0])),
-                    let token = ServiceToken(parsing: words[1])
+                let userMessage = line.split(separator: " ")
+                guard userMessage.count == 2, let gateway = ListenAddress(parsing: String(userMessage[0])),
+                    let token = ServiceToken(parsing: userMessage[1])
                 else { continue }
-                upstream.webhook.tell(gateway, token: token)
+                upstream.webhook.notify(gateway, token: token)
             }
             group.cancelAll()
         }

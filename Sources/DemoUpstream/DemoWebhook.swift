@@ -21,10 +21,10 @@ final class DemoWebhook: Sendable {
     private let events = AsyncStream.makeStream(of: DemoEvent.self, bufferingPolicy: .bufferingNewest(capacity))
     private let targets = AsyncStream.makeStream(of: Target.self, bufferingPolicy: .bufferingNewest(1))
 
-    func note(_ event: DemoEvent) { events.continuation.yield(event) }
+    func record(_ event: DemoEvent) { events.continuation.yield(event) }
 
     /// Begins to report changes to a gateway.
-    func tell(_ gateway: ListenAddress, token: ServiceToken) {
+    func notify(_ gateway: ListenAddress, token: ServiceToken) {
         targets.continuation.yield(Target(gateway: gateway, token: token))
     }
 

@@ -26,33 +26,33 @@ package final class CommitterConnection: Sendable {
     /// How long a server that cannot be reached directly is not tried again.
     ///
     /// Its rows are requested through the configuration's own server until then.
-    private static let detour: Duration = .seconds(10)
+    private static let fallback: Duration = .seconds(10)
 
     private let configuration: ConnectionConfiguration
     private let isInPlace: Bool
-    private let onDetour: (@Sendable (ServerAddress, PostgresError) -> Void)?
+    private let onFallback: (@Sendable (ServerAddress, PostgresError) -> Void)?
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - isInPlace: whether the committer's thread drives it, which then is the committer's own.
-    ///   - onDetour: as of `ShardRouting`.
+    ///   - onFallback: as of `ShardRouting`.
     package init(
         _ configuration: ConnectionConfiguration,
         isInPlace: Bool = false,
-        onDetour: (@Sendable (ServerAddress, PostgresError) -> Void)? = nil
+        onFallback: (@Sendable (ServerAddress, PostgresError) -> Void)? = nil
     ) {
         self.configuration = configuration
         self.isInPlace = isInPlace
-        self.onDetour = onDetour
+        self.onFallback = onFallback
     }
 
     /// Sets the server that has the rows of the next group.
     ///
     /// Nil for the configuration's own.
-    func turn(to server: ServerAddress?) { state.withLock { $0.server = server } }
+    func selectServer(_ server: ServerAddress?) { state.withLock { $0.server = server } }
 
     /// Whether groups lie on several servers.
-    var isTurned: Bool { state.withLock { $0.server != nil } }
+    var hasSelectedServer: Bool { state.withLock { $0.server != nil } }
 
     /// How long a statement usually may take.
     var statementTimeout: Duration { configuration.statementTimeout }
@@ -66,11 +66,11 @@ package final class CommitterConnection: Sendable {
 
     /// The open connection.
     ///
-    /// - Parameter share: the divisor of a statement's usual time: 1 for all of it, 2 for a half.
+    /// - Parameter timeoutDivisor: the divisor of a statement's usual time: 1 for all of it, 2 for a half.
     /// - Throws: why connecting failed; within a quarter of a second of a failed try, that failure again.
-    func open(share: Int = 1) async throws(PostgresError) -> Connection {
+    func open(timeoutDivisor: Int = 1) async throws(PostgresError) -> Connection {
         let (connection, server) = try await nearest()
-        let limit = configuration.statementTimeout / share
+        let limit = configuration.statementTimeout / timeoutDivisor
         guard state.withLock({ $0.lines[server]?.limit }) != limit else { return connection }
         _ = try await connection.run(
             Self.limitStatement(
@@ -94,11 +94,11 @@ package final class CommitterConnection: Sendable {
     private func nearest() async throws(PostgresError) -> (Connection, ServerAddress?) {
         if let server = state.withLock({ $0.server }) {
             let failure = state.withLock { $0.lines[server]?.lastFailure }
-            if failure.map({ .now - $0.at >= Self.detour }) ?? true {
+            if failure.map({ .now - $0.at >= Self.fallback }) ?? true {
                 do throws(PostgresError) {
                     return (try await open(server), server)
                 } catch {
-                    if failure == nil { onDetour?(server, error) }
+                    if failure == nil { onFallback?(server, error) }
                 }
             }
         }

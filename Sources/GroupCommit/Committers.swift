@@ -13,36 +13,36 @@ package import SyncModel
 package final class Committers<Work: GroupTransaction>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
-    private let patience: Duration
+    private let timeout: Duration
 
     /// - Parameters:
     ///   - count: committers of light jobs; each has its own connection.
-    ///   - hasHeavyDesk: whether one more commits heavy jobs.
+    ///   - hasHeavyWorker: whether one more commits heavy jobs.
     ///   - limits: of a group.
-    ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
+    ///   - timeout: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
     package init(
         _ count: Int,
         doing work: Work,
-        hasHeavyDesk: Bool = false,
+        hasHeavyWorker: Bool = false,
         limits: GroupLimits = GroupLimits(),
         database: CommitterDatabase,
         metrics: CommitMetrics,
-        patience: Duration
+        timeout: Duration
     ) {
         let routes = database.routes
-        let desks = max(1, count)
-        let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk, limits: limits)
+        let workers = max(1, count)
+        let queue = GroupQueue<Work.Job>(workers: workers, hasHeavyWorker: hasHeavyWorker, limits: limits)
         self.queue = queue
-        self.patience = patience
-        committers = (0..<(hasHeavyDesk ? desks + 1 : desks)).map { desk in
+        self.timeout = timeout
+        committers = (0..<(hasHeavyWorker ? workers + 1 : workers)).map { worker in
             Committer(
                 work: work,
                 queue: queue,
-                desk: desk,
+                worker: worker,
                 connection: CommitterConnection(
                     database.connection,
-                    isInPlace: desk < desks,
-                    onDetour: routes?.onDetour
+                    isInPlace: worker < workers,
+                    onFallback: routes?.onFallback
                 ),
                 metrics: metrics,
                 routes: routes,
@@ -77,7 +77,7 @@ package final class Committers<Work: GroupTransaction>: Service {
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {
-                guard committer.desk == queue.desks else {
+                guard committer.worker == queue.workers else {
                     let thread = ThreadExecutor("desk")
                     group.addTask {
                         await withTaskExecutorPreference(thread) { await committer.run() }
@@ -92,7 +92,7 @@ package final class Committers<Work: GroupTransaction>: Service {
                 await withTaskCancellationOrGracefulShutdownHandler {
                     while !Task.isCancelled, !Task.isShuttingDownGracefully {
                         for committer in self.committers {
-                            committer.expire(after: self.patience)
+                            committer.expire(after: self.timeout)
                             committer.probeIfDue(at: .now)
                         }
                         try? await Task.sleep(for: .milliseconds(250))
@@ -106,9 +106,9 @@ package final class Committers<Work: GroupTransaction>: Service {
     }
 
     /// Why a committer cannot write; nil while all can.
-    package var trouble: PostgresError? {
+    package var writeFailure: PostgresError? {
         let now = ContinuousClock.now
-        return committers.lazy.compactMap { $0.trouble(at: now) }.first
+        return committers.lazy.compactMap { $0.writeFailure(at: now) }.first
     }
 
     /// Jobs that wait in all queues, for metrics.

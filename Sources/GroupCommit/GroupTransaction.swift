@@ -6,9 +6,9 @@ package protocol GroupTransaction: Sendable {
     associatedtype Job: GroupJob
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
-    /// - Parameter certainty: what must not be taken from a cache.
+    /// - Parameter context: what must not be taken from a cache.
     /// - Throws: `PostgresError`, ``CommitFailure``, or what `Catalog` throws; then nothing of the group is committed.
-    func commit(_ group: [Job], on connection: Connection, _ certainty: RetryContext) async throws
+    func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws
 
     /// The problem for a job that failed; the log has the rest.
     func problem(_ error: any Error) -> Problem
@@ -20,10 +20,10 @@ package protocol GroupTransaction: Sendable {
     func isStale(_ error: PostgresError) -> Bool
 
     /// Fetches users' keys that values are sealed with, or are to be.
-    func supply(_ error: SealError) async throws
+    func fetchMissingKeys(_ error: SealError) async throws
 
     /// Drops a group's organizations from the cache.
-    func forget(_ group: [Job])
+    func invalidateCache(_ group: [Job])
 }
 
 extension GroupTransaction {

@@ -9,13 +9,13 @@ package struct ShardRouting: Sendable {
     /// Called when a server cannot be reached.
     ///
     /// It answered before, or was not tried yet.
-    let onDetour: @Sendable (ServerAddress, PostgresError) -> Void
+    let onFallback: @Sendable (ServerAddress, PostgresError) -> Void
 
     package init(
         to server: @escaping @Sendable (Int) -> ServerAddress?,
-        onDetour: @escaping @Sendable (ServerAddress, PostgresError) -> Void
+        onFallback: @escaping @Sendable (ServerAddress, PostgresError) -> Void
     ) {
         self.server = server
-        self.onDetour = onDetour
+        self.onFallback = onFallback
     }
 }

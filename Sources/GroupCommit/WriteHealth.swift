@@ -7,10 +7,11 @@ package import Postgres
 /// that takes too long do not. A refused job makes a probe due, and a probe counts whatever its failure is.
 package struct WriteHealth: Sendable {
     /// How long a writer may fail before the gateway is not ready. A restart of the database is usually shorter.
-    package static let patience: Duration = .seconds(3)
+    package static let timeout: Duration = .seconds(3)
     /// How long a lack of resources or a refusal by the database counts, unless a job is committed. A probe is no proof
-    /// against it: it may reuse space on a full disk, where the next job finds none. So readiness changes twice a minute
-    /// at most. While commits are not replicated, a commit is no proof either: one without changes waits for no standby.
+    /// against it: it may reuse space on a full disk, where the next job finds none. So readiness changes twice a
+    /// minute at most. While commits are not replicated, a commit is no proof either: one without changes waits for no
+    /// standby.
     package static let shortage: Duration = .seconds(30)
     /// How long a writer may be idle before it is probed.
     ///
@@ -80,8 +81,8 @@ package struct WriteHealth: Sendable {
     /// Why the gateway is not ready.
     ///
     /// Nil while the writer succeeds, or has failed for a moment only.
-    package func trouble(at now: ContinuousClock.Instant) -> PostgresError? {
-        guard let failingSince, now - failingSince >= Self.patience else { return nil }
+    package func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
+        guard let failingSince, now - failingSince >= Self.timeout else { return nil }
         return failure
     }
 

@@ -16,7 +16,7 @@ final class CancelRequest: Sendable {
         let started = DedicatedThread.start("pg-cancel") { [self] in
             key.send()
             sent.store(true, ordering: .releasing)
-            mailbox.nudge()
+            mailbox.wake()
         }
         if !started { sent.store(true, ordering: .releasing) }
     }

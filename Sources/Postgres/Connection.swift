@@ -140,7 +140,7 @@ public final class Connection: Sendable {
     /// Whether the connection works but should be replaced.
     ///
     /// It buffers much memory, or its prepared statements no longer fit the schema.
-    var isWorn: Bool { mailbox.isWorn }
+    var needsReplacement: Bool { mailbox.needsReplacement }
 
     /// Ends the session and its thread, without waiting for either.
     ///
@@ -179,7 +179,7 @@ public final class Connection: Sendable {
         } onCancel: {
             guard heedsCancellation else { return }
             ticket.cancel()
-            mailbox.nudge()
+            mailbox.wake()
         }
     }
 }

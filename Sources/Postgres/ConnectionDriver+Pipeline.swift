@@ -4,14 +4,14 @@ extension ConnectionDriver {
     /// A message of the protocol has less than 1 GiB, a part of it not for the values.
     private static let maximumMessage = 0x3fff_0000
     /// libpq keeps the largest send buffer it ever needed.
-    private static let wornAfter = 16 << 20
+    private static let replacementAge = 16 << 20
 
     /// Sends all queries with one Sync and collects their results.
     ///
     /// `isAlive` is whether the connection can continue.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
-        guard let vigil else { return plainPipeline(queries, limits) }
-        let guarded = GuardedPipeline(queries, by: vigil)
+        guard let transactionGuard else { return plainPipeline(queries, limits) }
+        let guarded = GuardedPipeline(queries, by: transactionGuard)
         let (outcome, isAlive) = plainPipeline(guarded.queries, limits)
         return (guarded.outcome(outcome), isAlive)
     }
@@ -32,7 +32,7 @@ extension ConnectionDriver {
         collector.error = unsent
         _ = handle.takeCommitWarning()
         let (end, interruption) = exchange(limits) { drain(into: &collector, of: sent) }
-        if collector.needsFreshConnection { isWorn = true }
+        if collector.needsFreshConnection { needsReplacement = true }
         switch end {
         case .done:
             // a session of a server that cannot write is dropped, so that the next one may find a server that can
@@ -94,7 +94,7 @@ extension ConnectionDriver {
             }
             steps.append(.execute(index))
         }
-        if bytes > Self.wornAfter { isWorn = true }
+        if bytes > Self.replacementAge { needsReplacement = true }
         return (steps, nil)
     }
 

@@ -15,11 +15,11 @@ final class ConnectionDriver {
     var prepared: [String: Prepared] = [:]
     var pointers = ValuePointers()
     /// Set by jobs after which the connection is better replaced.
-    var isWorn = false
+    var needsReplacement = false
     /// Turns queries into the server's words, where it is of another kind.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
     /// The statements around its transactions.
-    private(set) var vigil: Dialect.TransactionGuard?
+    private(set) var transactionGuard: Dialect.TransactionGuard?
     private let configuration: ConnectionConfiguration
 
     private init(_ configuration: ConnectionConfiguration, _ mailbox: Mailbox) throws(PostgresError) {
@@ -75,7 +75,7 @@ final class ConnectionDriver {
         let timeout = max(.zero, configuration.statementTimeout) / .milliseconds(1)
         let settings = [("statement_timeout", "\(Int(timeout))")] + configuration.settings
         guard let dialect = configuration.dialect else { return _ = try apply(settings) }
-        let answer = try apply(settings, asking: [Query(dialect.question)])
+        let answer = try apply(settings, asking: [Query(dialect.detection)])
         let isSpoken = try answer[0].bool(0, 0)
         if let server = configuration.server {
             guard isSpoken, try apply([], asking: [Query(dialect.identity)])[0].string(0, 0) == server.identity else {
@@ -86,7 +86,7 @@ final class ConnectionDriver {
         guard isSpoken else { return }
         _ = try apply(dialect.settings)
         translation = dialect.translation
-        vigil = dialect.vigil
+        transactionGuard = dialect.transactionGuard
     }
 
     /// Sets parameters of the session, and reads answers in the same round trip.
@@ -140,7 +140,7 @@ final class ConnectionDriver {
             }
         deliverNotifications()
         // The caller may read the connection's state next, so it is published first.
-        mailbox.finished(in: handle.transaction, isWorn: isWorn, isReadOnly: handle.isReadOnly)
+        mailbox.finished(in: handle.transaction, needsReplacement: needsReplacement, isReadOnly: handle.isReadOnly)
         if !isAlive { mailbox.close() }
         return (outcome, isAlive)
     }

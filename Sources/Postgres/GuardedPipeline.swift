@@ -3,14 +3,14 @@ struct GuardedPipeline {
     private(set) var queries: [Query] = []
     /// By place in ``queries``: the place of the original query; nil for added ones.
     private var places: [Int?] = []
-    private let vigil: Dialect.TransactionGuard
+    private let transactionGuard: Dialect.TransactionGuard
 
-    init(_ asked: [Query], by vigil: Dialect.TransactionGuard) {
-        self.vigil = vigil
+    init(_ asked: [Query], by transactionGuard: Dialect.TransactionGuard) {
+        self.transactionGuard = transactionGuard
         for (place, query) in asked.enumerated() {
-            if query.statement == Query.commit.statement { add(Query(vigil.check), nil) }
+            if query.statement == Query.commit.statement { add(Query(transactionGuard.verify), nil) }
             add(query, place)
-            if query.statement == Query.begin.statement { add(Query(vigil.note), nil) }
+            if query.statement == Query.begin.statement { add(Query(transactionGuard.before), nil) }
         }
     }
 
@@ -27,7 +27,7 @@ struct GuardedPipeline {
         case .failure(let error):
             guard let index = error.statementIndex, places.indices.contains(index) else { return outcome }
             // the server's own message for a transaction that cannot be serialized with another
-            let hasChanged = error.sqlState == "22012" && error.statement == vigil.check.name
+            let hasChanged = error.sqlState == "22012" && error.statement == transactionGuard.verify.name
             return .failure(
                 PostgresError(
                     hasChanged ? .server(sqlState: "40001") : error.kind,

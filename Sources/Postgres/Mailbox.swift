@@ -14,7 +14,7 @@ final class Mailbox: Sendable {
         var isClosing = false
         var hasEnded = false
         var transaction = Transaction.none
-        var isWorn = false
+        var needsReplacement = false
         var isReadOnly = false
         var isSignalled = false
         var serverProcess: Int32 = 0
@@ -43,13 +43,13 @@ final class Mailbox: Sendable {
     }
 
     /// Makes the thread check its jobs' tickets and `isClosing`.
-    func nudge() {
+    func wake() {
         if state.withLock({ $0.raiseSignal() }) { wakeUp.signal() }
     }
 
     func close() {
         state.withLock { $0.isClosing = true }
-        nudge()
+        wake()
     }
 
     func waitForEnd() async {
@@ -63,7 +63,7 @@ final class Mailbox: Sendable {
     }
 
     var isUsable: Bool { state.withLock { !$0.isClosing && !$0.hasEnded } }
-    var isWorn: Bool { state.withLock { $0.isWorn || $0.isReadOnly } }
+    var needsReplacement: Bool { state.withLock { $0.needsReplacement || $0.isReadOnly } }
     var isReadOnly: Bool { state.withLock { $0.isReadOnly } }
     var transaction: Transaction { state.withLock { $0.transaction } }
     var serverProcess: Int32 { state.withLock { $0.serverProcess } }
@@ -106,10 +106,10 @@ final class Mailbox: Sendable {
         state.withLock { $0.serverProcess = serverProcess }
     }
 
-    func finished(in transaction: Transaction, isWorn: Bool, isReadOnly: Bool) {
+    func finished(in transaction: Transaction, needsReplacement: Bool, isReadOnly: Bool) {
         state.withLock {
             $0.transaction = transaction
-            $0.isWorn = $0.isWorn || isWorn
+            $0.needsReplacement = $0.needsReplacement || needsReplacement
             $0.isReadOnly = isReadOnly
         }
     }

@@ -6,7 +6,7 @@
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
-    private let patience: MigratorTimeouts
+    private let timeout: MigratorTimeouts
 
     /// A migrator for these files.
     ///
@@ -15,9 +15,9 @@ public struct Migrator: Sendable {
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
-        patience: MigratorTimeouts = MigratorTimeouts()
+        timeout: MigratorTimeouts = MigratorTimeouts()
     ) {
-        self.patience = patience
+        self.timeout = timeout
         self.migrations = migrations.sorted { $0.name < $1.name }
         self.variables = variables
     }
@@ -61,14 +61,14 @@ public struct Migrator: Sendable {
         on connection: Connection,
         onWait: @Sendable (MigratorError) -> Void
     ) async throws -> String? {
-        let deadline = ContinuousClock.now + patience.total
+        let deadline = ContinuousClock.now + timeout.total
         while true {
             do {
                 return try await applyNext(on: connection)
             } catch let failure as MigratorError {
                 guard case .failed(_, let error) = failure, error.isRetryable, .now < deadline else { throw failure }
                 onWait(failure)
-                try await Task.sleep(for: patience.pause)
+                try await Task.sleep(for: timeout.pause)
             }
         }
     }
@@ -158,7 +158,7 @@ extension Migrator {
         do {
             // A migration that waits for a lock makes all later statements wait behind it. So it does not wait long
             // behind a long transaction: it is undone and tried again later.
-            let limit = Int(max(patience.forLock / .milliseconds(1), 1))
+            let limit = Int(max(timeout.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {
                 try await connection.execute(script: statement)

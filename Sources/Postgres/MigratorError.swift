@@ -18,7 +18,7 @@ public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
         case .gap(let pending, let applied): "migration \(pending) is pending, but \(applied) has been applied"
         case .missing(let name): "migration \(name) has been applied, but this build does not know it"
         case .endedTransaction(let name): "migration \(name) ends the transaction it runs in"
-        case .failed(let name, let error): "migration \(name) failed: \(error.words)"
+        case .failed(let name, let error): "migration \(name) failed: \(error.userMessage)"
         }
     }
 }

@@ -58,10 +58,10 @@ public final class Pool: Sendable {
         let connection = try await checkOut()
         do {
             let value = try await body(connection)
-            await giveBack(connection)
+            await release(connection)
             return value
         } catch {
-            await giveBack(connection)
+            await release(connection)
             throw error
         }
     }
@@ -100,7 +100,7 @@ extension Pool {
                     try await connection.ping()
                     return connection
                 } catch  where error.kind == .cancelled {
-                    await giveBack(connection)
+                    await release(connection)
                     throw error
                 } catch {
                     // The next one may be alive.
@@ -126,9 +126,9 @@ extension Pool {
         }
     }
 
-    private func giveBack(_ connection: Connection) async {
+    private func release(_ connection: Connection) async {
         if connection.isInTransaction { await connection.rollback() }
-        if connection.isUsable, !connection.isWorn, !connection.isInTransaction {
+        if connection.isUsable, !connection.needsReplacement, !connection.isInTransaction {
             apply { state, now in state.release(connection, at: now) }
         } else {
             await discard(connection)

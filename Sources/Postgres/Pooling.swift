@@ -22,14 +22,14 @@ extension Pooling {
     /// A pooler announces a process number that is not the server's. Where sessions are shared, one client uses several
     /// of them or, since the one given back last is lent first, two clients use the same. Throws as `Connection.open`
     /// does.
-    public static func look(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
+    public static func check(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {
         var configuration = ConnectionConfiguration(uri: uri, connectTimeout: connectTimeout)
         configuration.ownsSession = false
         let first = try await Connection.open(configuration)
         do throws(PostgresError) {
-            let pooling = try await look(through: first, configuration)
+            let pooling = try await check(through: first, configuration)
             await first.closeAndWait()
             return pooling
         } catch {
@@ -38,7 +38,7 @@ extension Pooling {
         }
     }
 
-    private static func look(
+    private static func check(
         through first: Connection,
         _ configuration: ConnectionConfiguration
     ) async throws(PostgresError) -> Pooling {

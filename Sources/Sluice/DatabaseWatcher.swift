@@ -25,33 +25,33 @@ final class DatabaseWatcher: Service {
     var reasons: [String] { reason.withLock { $0.map { [$0] } ?? [] } }
 
     func run() async throws {
-        await cancelWhenGracefulShutdown { await self.keepLooking() }
+        await cancelWhenGracefulShutdown { await self.runPollLoop() }
         // a service that ends would end the others
         try? await gracefulShutdown()
     }
 
-    private func keepLooking() async {
+    private func runPollLoop() async {
         while !Task.isCancelled {
-            let finding = await SchemaCheck.look(at: databaseURL)
+            let finding = await SchemaCheck.check(at: databaseURL)
             switch finding {
             case .ready(let pooling):
-                note(nil)
-                PoolerAdvice.note(pooling, to: logger)
+                record(nil)
+                PoolerAdvice.record(pooling, to: logger)
                 return
             case .unreachable: break
-            case .shared: note("the database is behind \(PoolerAdvice.refusal). \(PoolerAdvice.remedy)")
-            case .empty, .behind, .unfit: note(finding.words)
+            case .shared: record("the database is behind \(PoolerAdvice.refusal). \(PoolerAdvice.remedy)")
+            case .empty, .behind, .unfit: record(finding.userMessage)
             }
             try? await Task.sleep(for: Self.interval)
         }
     }
 
-    private func note(_ new: String?) {
-        let isNews = reason.withLock { reason in
+    private func record(_ new: String?) {
+        let isChange = reason.withLock { reason in
             defer { reason = new }
             return reason != new
         }
-        guard isNews, let new else { return }
+        guard isChange, let new else { return }
         logger.error("Database is reachable, but cannot be used", metadata: [LogKeys.reason: "\(new)"])
     }
 }

@@ -80,12 +80,12 @@ enum GatewayAssembly {
         for feature in features { feature.addMetrics(to: registry) }
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, features: features, logger: logger)
         dispatching.dispatcher.withLock { $0 = dispatcher }
-        let census = LaneStatsCollector(
+        let stats = LaneStatsCollector(
             store: store.lanes,
             organizations: settings.metricsOrganizations,
             now: SystemClock.now
         )
-        registry.addDispatchMetrics(of: dispatcher, census, organizations: settings.metricsOrganizations)
+        registry.addDispatchMetrics(of: dispatcher, stats, organizations: settings.metricsOrganizations)
         registry.addClusterMetrics(of: store.cluster.servers)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
         let health = GatewayHealth(serving: state, dispatcher: dispatcher, verifier: verifier, database: database)
@@ -101,9 +101,9 @@ enum GatewayAssembly {
             companions + [database].compactMap { $0 }
             + [keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest]
             + features.flatMap(\.services)
-            + [dispatcher, census, store.clusterCensus, operations, server, state]
+            + [dispatcher, stats, store.clusterStats, operations, server, state]
         // 13 s by default: a push in progress gets its usual time, and the remaining services some seconds more
-        try await run(services, within: settings.databasePatience.push + .milliseconds(8_500), logger: logger)
+        try await run(services, within: settings.databaseTimeouts.push + .milliseconds(8_500), logger: logger)
         await upstream.shutdown()
         await reader.shutdown()
         await store.close()

@@ -11,10 +11,10 @@ struct HealthProbe {
     /// `/livez` or `/readyz`.
     let path: String
     /// For connecting and for each piece of the response, in seconds.
-    let patience: Int
+    let timeout: Int
 
     /// Nil if the gateway is well, else why not.
-    func complaint() -> String? {
+    func problem() -> String? {
         let answer: [UInt8]
         switch exchange() {
         case .success(let bytes): answer = bytes
@@ -60,7 +60,7 @@ struct HealthProbe {
         let descriptor = socket(first.ai_family, first.ai_socktype | Int32(SOCK_CLOEXEC.rawValue), first.ai_protocol)
         guard descriptor >= 0 else { return failure("no socket") }
         defer { close(descriptor) }
-        var limit = timeval(tv_sec: patience, tv_usec: 0)
+        var limit = timeval(tv_sec: timeout, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
         // the one for sending counts for connecting, too
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)

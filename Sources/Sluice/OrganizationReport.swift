@@ -18,20 +18,20 @@ struct OrganizationReport {
     let rows: [Row]
 
     /// - Parameters:
-    ///   - census: organizations, those first that have waited longest, and one more than `limit` if there are others.
+    ///   - stats: organizations, those first that have waited longest, and one more than `limit` if there are others.
     ///   - halted: lanes that are halted in all organizations.
-    init(_ census: [LaneStore.OrganizationStats], limit: Int, halted: Int, now: Timestamp) {
+    init(_ stats: [LaneStore.OrganizationStats], limit: Int, halted: Int, now: Timestamp) {
         func seconds(_ row: LaneStore.OrganizationStats) -> Double {
             let age = row.oldest.map { now.microseconds - $0.microseconds } ?? 0
             return Double(max(0, age)) / 1_000_000
         }
-        var rows = census.prefix(limit).map {
+        var rows = stats.prefix(limit).map {
             Row(organization: $0.organization.lowercased, seconds: seconds($0), halted: $0.halted)
         }
-        if census.count > limit {
+        if stats.count > limit {
             // the two were counted a moment apart
             let others = max(0, halted - rows.reduce(0) { $0 + $1.halted })
-            rows.append(Row(organization: "other", seconds: seconds(census[limit]), halted: others))
+            rows.append(Row(organization: "other", seconds: seconds(stats[limit]), halted: others))
         }
         self.rows = rows
     }

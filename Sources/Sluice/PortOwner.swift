@@ -13,9 +13,9 @@ struct PortOwner: Sendable, Equatable {
     /// A description for an error: `another sluice dev (process 4711, in /home/me/sluice/.sluice)`.
     ///
     /// Nil if the process is not visible, for example because it belongs to another user.
-    static func words(of port: Int) -> String? { of(port)?.words }
+    static func userMessage(of port: Int) -> String? { of(port)?.userMessage }
 
-    var words: String {
+    var userMessage: String {
         if isDevelopment { return "another sluice dev (process \(process), in \(TerminalText.of(developmentFolder)))" }
         if program == "sluice" { return "another Sluice gateway (process \(process))" }
         return "another program (\(TerminalText.of(program, upTo: 40)), process \(process))"
@@ -54,12 +54,15 @@ struct PortOwner: Sendable, Equatable {
     }
 
     private init?(_ process: Int) {
-        let words = Self.text(of: "/proc/\(process)/cmdline").split(separator: "\0", omittingEmptySubsequences: false)
-            .map(String.init)
-        guard let first = words.first, !first.isEmpty else { return nil }
+        let userMessage = Self.text(of: "/proc/\(process)/cmdline").split(
+            separator: "\0",
+            omittingEmptySubsequences: false
+        )
+        .map(String.init)
+        guard let first = userMessage.first, !first.isEmpty else { return nil }
         self.process = process
         program = URL(filePath: first).lastPathComponent
-        arguments = words.dropFirst().filter { !$0.isEmpty }
+        arguments = userMessage.dropFirst().filter { !$0.isEmpty }
         directory = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/cwd")) ?? ""
     }
 

@@ -11,7 +11,7 @@ enum PortProbe {
     }
 
     /// Whether a server could listen here; tries it for a moment.
-    static func look(at address: ListenAddress) -> Finding {
+    static func check(at address: ListenAddress) -> Finding {
         withSocket(address) { descriptor, target, length in
             var yes: Int32 = 1
             setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))

@@ -73,13 +73,13 @@ extension PrometheusRegistry {
     ///
     /// - Parameter organizations: how many are named by their ids, if a setting allows that; the others together are
     ///   `other`. 0 shows none of them.
-    func addDispatchMetrics(of dispatcher: Dispatcher, _ census: LaneStatsCollector, organizations: Int) {
+    func addDispatchMetrics(of dispatcher: Dispatcher, _ stats: LaneStatsCollector, organizations: Int) {
         addGauge(
             "sluice_lanes",
             "Lanes of all replicas, by state: running, due, waiting (back-off, circuit), halted (action needed).",
             by: "state"
         ) {
-            guard let lanes = census.findings.lanes else { return [:] }
+            guard let lanes = stats.findings.lanes else { return [:] }
             return ["running": lanes.running, "due": lanes.due, "waiting": lanes.waiting, "halted": lanes.halted]
                 .mapValues(Double.init)
         }
@@ -109,7 +109,7 @@ extension PrometheusRegistry {
             "sluice_oldest_pending_mutation_seconds",
             "Age of the oldest pending or in-flight mutation; 0 without such mutations."
         ) {
-            census.findings.lanes.map { $0.oldest.map(Self.age) ?? 0 }
+            stats.findings.lanes.map { $0.oldest.map(Self.age) ?? 0 }
         }
         guard organizations > 0 else { return }
         let oldest = "sluice_organization_oldest_pending_mutation_seconds"
@@ -119,7 +119,7 @@ extension PrometheusRegistry {
         describe(oldest, kind: .gauge, help: help)
         describe(halted, kind: .gauge, help: "Halted lanes of these organizations, which need a person's action.")
         onScrape { registry in
-            let found = census.findings
+            let found = stats.findings
             let report = OrganizationReport(
                 found.organizations,
                 limit: organizations,

@@ -8,7 +8,7 @@ struct DispatcherState {
     private(set) var awaiting = 0
     private(set) var heldBySlow = 0
     private var lastTurn: ContinuousClock.Instant?
-    private var crowd = LaneScheduler.Contention()
+    private var contention = LaneScheduler.Contention()
     /// How many lanes of each organization may run, as far as known.
     private var caps: [UUID: Int] = [:]
 
@@ -22,7 +22,7 @@ struct DispatcherState {
         working = scheduler.hosts.working
         awaiting = scheduler.hosts.awaiting
         heldBySlow = scheduler.hosts.heldBySlow
-        crowd = scheduler.crowd
+        contention = scheduler.contention
     }
 
     /// A runner has read how many lanes of an organization may run.
@@ -33,7 +33,7 @@ struct DispatcherState {
     }
 
     /// Whether other lanes wait for the place of one of an organization.
-    func isCrowded(_ organization: UUID) -> Bool { crowd.includes(organization) }
+    func isCrowded(_ organization: UUID) -> Bool { contention.includes(organization) }
 
     /// Why lanes are not run; empty if they are.
     func reasons(at now: ContinuousClock.Instant) -> [String] {

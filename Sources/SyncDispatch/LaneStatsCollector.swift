@@ -41,8 +41,8 @@ package final class LaneStatsCollector: Service {
     }
 
     private func count() async {
-        if let lanes = try? await store.census(at: now()) { found.withLock { $0.lanes = lanes } }
-        guard organizations > 0, let counted = try? await store.census(organizations: organizations + 1) else { return }
+        if let lanes = try? await store.stats(at: now()) { found.withLock { $0.lanes = lanes } }
+        guard organizations > 0, let counted = try? await store.stats(organizations: organizations + 1) else { return }
         found.withLock { $0.organizations = counted }
     }
 }

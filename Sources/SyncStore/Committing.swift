@@ -11,7 +11,7 @@ struct Committing {
     let notifier: ChangeNotifier
     let now: TimeSource
     let failure: StoreFailure
-    private let parkedBell = ParkedEntitySignal()
+    private let parkedSignal = ParkedEntitySignal()
     private let heavyLanes = HeavyLanes()
 
     init(
@@ -45,10 +45,10 @@ struct Committing {
             committers: Committers(
                 configuration.committers,
                 doing: work,
-                hasHeavyDesk: true,
+                hasHeavyWorker: true,
                 database: database,
                 metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
-                patience: configuration.patience.push
+                timeout: configuration.timeouts.push
             ),
             catalog: catalog,
             stuckMutations: stuckMutations,
@@ -61,7 +61,7 @@ struct Committing {
             catalog: catalog,
             notifier: notifier,
             leaseSeconds: configuration.leaseSeconds,
-            parkedBell: parkedBell,
+            parkedSignal: parkedSignal,
             participants: configuration.participants,
             now: now,
             failure: failure
@@ -73,7 +73,7 @@ struct Committing {
                 limits: .lanes,
                 database: database,
                 metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps"),
-                patience: configuration.patience.laneStep
+                timeout: configuration.timeouts.laneStep
             ),
             catalog: catalog,
             pool: pool,
@@ -95,14 +95,14 @@ struct Committing {
             committers: Committers(
                 1,
                 doing: work,
-                hasHeavyDesk: true,
+                hasHeavyWorker: true,
                 database: database,
                 metrics: CommitMetrics(prefix: "sluice_ingest_group", jobs: "batches"),
-                patience: configuration.patience.push
+                timeout: configuration.timeouts.push
             ),
             catalog: catalog,
             pool: pool,
-            bell: parkedBell,
+            signal: parkedSignal,
             pruning: IngestPruning(pool: pool, policy: configuration.retention, now: now, failure: failure),
             heavyLanes: heavyLanes,
             now: now,

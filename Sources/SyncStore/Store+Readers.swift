@@ -10,7 +10,9 @@ extension Store {
     package var masterKeys: MasterKeys? { configuration.masterKeys }
 
     /// Which listeners are served no more.
-    package var lastingCallers: LongLivedSessions { LongLivedSessions(pool: pool, cluster: cluster, failure: failure) }
+    package var longLivedSessions: LongLivedSessions {
+        LongLivedSessions(pool: pool, cluster: cluster, failure: failure)
+    }
 
     /// Computes the results of pushes without committing them.
     package var previews: PushPreviewer {
@@ -66,7 +68,7 @@ extension Store {
             notifier: notifier,
             now: now,
             failure: failure,
-            writeTimeout: configuration.patience.settlement
+            writeTimeout: configuration.timeouts.settlement
         )
     }
 

@@ -28,7 +28,7 @@ package final class Store: Sendable {
     /// The cluster that the database is, if it is one.
     package let cluster: Cluster
     /// Run by processes that serve for long.
-    package let clusterCensus: ClusterStatsCollector
+    package let clusterStats: ClusterStatsCollector
     package let now: TimeSource
     package let failure: StoreFailure
     package let logger: Logger
@@ -36,11 +36,11 @@ package final class Store: Sendable {
     let stuckMutations: FailureSearcher
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
-    private static let readinessPatience: Duration = .seconds(2)
+    private static let readinessTimeout: Duration = .seconds(2)
     /// How recently a cluster's server must have been seen to count as available.
     ///
     /// Twice what a poll takes without its pause, while one server hangs.
-    private static let clusterPatience: Duration = .seconds(15)
+    private static let clusterTimeout: Duration = .seconds(15)
     private let lastReadiness = Mutex<[String]>([])
     private let parts = Mutex<[ObjectIdentifier: any Sendable]>([:])
 
@@ -51,32 +51,32 @@ package final class Store: Sendable {
         self.logger = logger
         failure = StoreFailure(logger: logger)
         cluster = Cluster()
-        let patience = configuration.patience
-        let pooled = Self.connection(configuration, settings: Self.pooledSettings(with: patience), cluster)
-        pool = Pool(configuration: pooled, maximum: configuration.poolSize, acquireTimeout: patience.connection)
+        let timeouts = configuration.timeouts
+        let pooled = Self.connection(configuration, settings: Self.pooledSettings(with: timeouts), cluster)
+        pool = Pool(configuration: pooled, maximum: configuration.poolSize, acquireTimeout: timeouts.connection)
         let masterKeys = configuration.masterKeys
         catalog = Catalog(pool: pool, cluster: cluster, masterKeys: masterKeys, now: now, failure: failure)
         keyCheck = MasterKeyCheck(pool: pool, cluster: cluster, masterKeys: masterKeys)
         identities = Identities(pool: pool, now: now, failure: failure)
-        catalog.whenReborn { [identities] in identities.invalidate() }
+        catalog.onRecreated { [identities] in identities.invalidate() }
         stuckMutations = FailureSearcher(pool: pool, failure: failure)
         quotas = RequestQuotas(pool: pool, cluster: cluster, now: now, failure: failure)
-        clusterCensus = ClusterStatsCollector(pooled, cluster: cluster, logger: logger)
+        clusterStats = ClusterStatsCollector(pooled, cluster: cluster, logger: logger)
         var hinting = pooled
         hinting.uri = configuration.hintsURL ?? configuration.databaseURL
         hintsPool = configuration.hintsURL.map { _ in
-            Pool(configuration: hinting, maximum: 2, acquireTimeout: patience.connection)
+            Pool(configuration: hinting, maximum: 2, acquireTimeout: timeouts.connection)
         }
         let hints = ReplicaHints(pool: hintsPool ?? pool) { [hinting] onHint in
             var listening = hinting
             listening.onNotification = { onHint($0.payload) }
             return listening
         }
-        notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
+        notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.pollInterval)
         let committing = Committing(
             configuration: configuration,
             database: CommitterDatabase(
-                Self.connection(configuration, settings: Self.hotSettings(with: patience), cluster),
+                Self.connection(configuration, settings: Self.hotSettings(with: timeouts), cluster),
                 routes: configuration.commitsDirectly ? cluster.servers.routes(logger) : nil,
                 probe: [hints.probe]
             ),
@@ -108,14 +108,14 @@ package final class Store: Sendable {
         do {
             // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, independent of that of
             // statements
-            let reasons = try await within(Self.readinessPatience) { try await self.unreadiness() }
+            let reasons = try await within(Self.readinessTimeout) { try await self.unreadiness() }
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
             // connections that all wait for one server of a cluster do not block the others; if there is no cluster, or
             // it was ended, none waits
             let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
-            if waited, cluster.servers.wasSeen(within: Self.clusterPatience) { return lastReadiness.withLock { $0 } }
+            if waited, cluster.servers.wasSeen(within: Self.clusterTimeout) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
             return [error.isOfReadOnlyServer ? Self.readOnly : "the database cannot be reached"]
         } catch {
@@ -144,14 +144,15 @@ package final class Store: Sendable {
     /// A cluster's servers fail one by one, and the organizations of the others are served.
     private var writeTrouble: String? {
         guard !cluster.isThere else { return nil }
-        let trouble = pushes.trouble ?? lanes.trouble ?? ingest.trouble ?? notifier.hints.trouble
-        guard let error = trouble else { return nil }
+        let writeFailure =
+            pushes.writeFailure ?? lanes.writeFailure ?? ingest.writeFailure ?? notifier.hints.writeFailure
+        guard let error = writeFailure else { return nil }
         logger.debug("not ready", metadata: ["error": "\(error.message)"])
         return error.isOfReadOnlyServer ? Self.readOnly : "the database does not accept writes"
     }
 
     /// Which master keys wrap the stored data keys, read again.
-    package func masterKeysInUse() async throws -> MasterKeysInUse { try await keyCheck.look() }
+    package func masterKeysInUse() async throws -> MasterKeysInUse { try await keyCheck.inspect() }
 
     /// Notices for operators while requests can be served, as of the last check.
     package var notices: [String] { keyCheck.notices }
@@ -160,7 +161,7 @@ package final class Store: Sendable {
     ///
     /// Logs nothing while the database is unavailable.
     package func warnOfUnknownMasterKeys() async {
-        for (label, count) in (try? await keyCheck.look().unknown) ?? [] {
+        for (label, count) in (try? await keyCheck.inspect().unknown) ?? [] {
             logger.warning(
                 "Data keys are wrapped by a master key that is not configured; their organizations are not served",
                 metadata: ["master_key": "\(label)", "count": "\(count)"]
@@ -184,8 +185,8 @@ package final class Store: Sendable {
         var connection = ConnectionConfiguration(
             uri: configuration.databaseURL,
             settings: settings,
-            connectTimeout: configuration.patience.lock,
-            statementTimeout: configuration.patience.statement
+            connectTimeout: configuration.timeouts.lock,
+            statementTimeout: configuration.timeouts.statement
         )
         connection.dialect = cluster.dialect
         return connection
@@ -194,11 +195,11 @@ package final class Store: Sendable {
     /// For every connection.
     ///
     /// No statement waits long for a lock, and no transaction stays open.
-    static func pooledSettings(with patience: DatabaseTimeouts) -> [(String, String)] {
+    static func pooledSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [
-            ("lock_timeout", milliseconds(patience.lock)),
-            ("idle_in_transaction_session_timeout", milliseconds(patience.idleTransaction)), ("jit", "off"),
+            ("lock_timeout", milliseconds(timeouts.lock)),
+            ("idle_in_transaction_session_timeout", milliseconds(timeouts.idleTransaction)), ("jit", "off"),
         ]
     }
 
@@ -206,8 +207,8 @@ package final class Store: Sendable {
     ///
     /// That is so independent of the tables' size at that moment. A plan that was made on small tables and kept would
     /// always hash-join all partitions.
-    static func hotSettings(with patience: DatabaseTimeouts) -> [(String, String)] {
-        pooledSettings(with: patience) + [
+    static func hotSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
+        pooledSettings(with: timeouts) + [
             ("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off"),
             ("enable_seqscan", "off"),
         ]

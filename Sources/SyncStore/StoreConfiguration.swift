@@ -26,9 +26,9 @@ package struct StoreConfiguration: Sendable {
     /// How often subscribed data is read anyway while other replicas' hints arrive.
     ///
     /// A hint may be lost.
-    package var lookInterval: Duration = .seconds(15)
+    package var pollInterval: Duration = .seconds(15)
     /// How long to wait for Postgres.
-    package var patience = DatabaseTimeouts()
+    package var timeouts = DatabaseTimeouts()
     /// Devices that a user may have; every request of one more is refused.
     package var devicesPerUser = 1_000
     /// How long taken events and sent requests are remembered.

@@ -29,7 +29,7 @@ package struct StoreFailure: Sendable {
     private static let lostStatements: Set = ["26000", "42P05"]
 
     /// Logs that an answer was given without a part that could not be read. Once a second at most.
-    package func note(_ error: any Error, leavingOut what: StaticString) {
+    package func record(_ error: any Error, leavingOut what: StaticString) {
         var metadata: Logger.Metadata = ["left_out": "\(what)", "error": "\(error)"]
         if let error = error as? PostgresError {
             metadata["error"] = "\(error.message)"
@@ -75,7 +75,8 @@ package struct StoreFailure: Sendable {
             return .storeUnavailable
         }
         if error.isOfDatabase || error.sqlState == "54000" {
-            // missing rights, damage, or no transaction ids left (54000): no request can prevent it, and none is at fault
+            // missing rights, damage, or no transaction ids left (54000): no request can prevent it, and none is at
+            // fault
             logger.log(level: warned.isDue() ? .error : .debug, "store refuses statements", metadata: metadata)
             return .storeUnavailable
         }
@@ -98,7 +99,7 @@ package struct StoreFailure: Sendable {
     }
 
     /// Logs that an organization is not served because its key is missing.
-    package func note(locked organization: UUID, _ reason: String) {
+    package func record(locked organization: UUID, _ reason: String) {
         logger.error(
             "Organization is locked: its data cannot be decrypted",
             metadata: ["organization": "\(organization.uuidString.lowercased())", "reason": "\(reason)"]
@@ -106,7 +107,7 @@ package struct StoreFailure: Sendable {
     }
 
     /// Logs that a value could not be opened; its row is shown without it.
-    package func note(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
+    package func record(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
         unreadable.increment()
         logger.log(
             level: warnedOfUnreadable.isDue() ? .error : .debug,

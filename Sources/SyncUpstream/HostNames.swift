@@ -33,24 +33,24 @@ package final class HostNames: Sendable {
     private static let capacity = 10_000
 
     private let threads: NIOThreadPool
-    private let patience: Duration
+    private let timeout: Duration
     private let lifetime: Duration
     private let lookUp: @Sendable (String) -> [IPAddress]
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - threads: names that are looked up at the same time.
-    ///   - patience: how long a caller waits for the resolver.
+    ///   - timeout: how long a caller waits for the resolver.
     ///   - lifetime: how long an answer is used again.
     ///   - lookUp: blocks until the resolver has answered.
     package init(
         threads: Int = 64,
-        patience: Duration = .seconds(5),
+        timeout: Duration = .seconds(5),
         lifetime: Duration = .seconds(10),
         lookUp: @escaping @Sendable (String) -> [IPAddress] = HostAddresses.lookUp
     ) {
         self.threads = NIOThreadPool(numberOfThreads: threads)
-        self.patience = patience
+        self.timeout = timeout
         self.lifetime = lifetime
         self.lookUp = lookUp
         state = Mutex(State(shares: FairShares(whole: threads)))
@@ -64,13 +64,13 @@ package final class HostNames: Sendable {
         if let address = IPAddress(host) { return .addresses([address]) }
         return await withCheckedContinuation { continuation in
             let (answer, ticket) = state.withLock {
-                $0.begin(host, organization, continuation, patience, Self.capacity)
+                $0.begin(host, organization, continuation, timeout, Self.capacity)
             }
             switch (answer, ticket) {
             case (let answer?, _): continuation.resume(returning: answer)
             case (nil, let ticket?):
                 Task { [self] in
-                    try? await Task.sleep(for: patience)
+                    try? await Task.sleep(for: timeout)
                     giveUp(ticket, on: host)
                 }
                 if let holder = ticket.holder { start(host, holder) }
@@ -83,7 +83,7 @@ package final class HostNames: Sendable {
         threads.submit { [self] state in
             let found = state == .active ? lookUp(host) : []
             let waiting = self.state.withLock { state in
-                state.shares.giveBack(1, of: holder)
+                state.shares.release(1, of: holder)
                 let entry = state.entries[host]
                 state.entries[host] = .found(found, until: .now + lifetime)
                 if case .pending(_, let waiting)? = entry { return Array(waiting.values) }
@@ -116,7 +116,7 @@ extension HostNames.State {
         _ host: String,
         _ organization: UUID,
         _ continuation: CheckedContinuation<HostNames.Answer, Never>,
-        _ patience: Duration,
+        _ timeout: Duration,
         _ capacity: Int
     ) -> (HostNames.Answer?, HostNames.Ticket?) {
         let now = ContinuousClock.now
@@ -125,7 +125,7 @@ extension HostNames.State {
         case .found(let addresses, let until)? where now < until: return (.addresses(addresses), nil)
         case .pending(let since, var waiting)?:
             // later callers do not wait for a look-up that is late already
-            guard since.duration(to: now) < patience else { return (.late, nil) }
+            guard since.duration(to: now) < timeout else { return (.late, nil) }
             waiting[lastTicket] = continuation
             entries[host] = .pending(since: since, waiting)
             return (nil, HostNames.Ticket(number: lastTicket, holder: nil))

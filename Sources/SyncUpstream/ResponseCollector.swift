@@ -58,7 +58,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             state.response = CollectedResponse(head: head, body: state.isCut ? nil : ByteBuffer())
             return state.isCut
         }
-        return goOn(unless: isTooLong, needing: length ?? min(ResponseMemoryBudget.firstPart, maximumBytes), task)
+        return proceed(unless: isTooLong, needing: length ?? min(ResponseMemoryBudget.firstPart, maximumBytes), task)
     }
 
     package func didReceiveBodyPart(task: HTTPClient.Task<Response>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
@@ -76,7 +76,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             return (state.isCut, hasLength ? 0 : length)
         }
         // a body of unknown length may be read to its limit, once it is not a short one
-        return goOn(unless: isTooLong, needing: length > ResponseMemoryBudget.firstPart / 2 ? maximumBytes : 0, task)
+        return proceed(unless: isTooLong, needing: length > ResponseMemoryBudget.firstPart / 2 ? maximumBytes : 0, task)
     }
 
     package func didFinishRequest(task: HTTPClient.Task<Response>) throws -> CollectedResponse {
@@ -85,7 +85,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
     }
 
     /// Reads on as soon as there is room.
-    private func goOn(
+    private func proceed(
         unless isTooLong: Bool,
         needing bytes: Int,
         _ task: HTTPClient.Task<Response>

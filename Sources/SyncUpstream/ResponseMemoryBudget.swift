@@ -12,7 +12,7 @@ package final class ResponseMemoryBudget: Sendable {
     /// Bytes claimed for a body of unknown length. A body that exceeds half of it claims the rest of its limit.
     static let firstPart = 65_536
     /// A waiter leaves when its request ends, so the queue itself never refuses one.
-    private static let patience: Duration = .seconds(86_400)
+    private static let timeout: Duration = .seconds(86_400)
 
     private struct Waiter {
         let claim: Claim
@@ -21,7 +21,7 @@ package final class ResponseMemoryBudget: Sendable {
     }
 
     private struct State {
-        var room: FairSemaphore
+        var semaphore: FairSemaphore
         var waiters: [FairSemaphore.Ticket: Waiter] = [:]
     }
 
@@ -30,14 +30,14 @@ package final class ResponseMemoryBudget: Sendable {
 
     package init(bytes: Int) {
         whole = bytes
-        state = Mutex(State(room: FairSemaphore(whole: bytes, patience: Self.patience)))
+        state = Mutex(State(semaphore: FairSemaphore(whole: bytes, timeout: Self.timeout)))
     }
 
     /// The number of claimed bytes.
-    package var held: Int { state.withLock { $0.room.shares.taken } }
+    package var held: Int { state.withLock { $0.semaphore.shares.taken } }
 
     /// The number of responses that wait for room.
-    package var waiting: Int { state.withLock { $0.room.waiting } }
+    package var waiting: Int { state.withLock { $0.semaphore.waiting } }
 
     /// - Parameter deadline: ends a wait for room.
     package func claim(for organization: UUID, user: UUID, until deadline: NIODeadline) -> Claim {
@@ -52,20 +52,20 @@ package final class ResponseMemoryBudget: Sendable {
             var isEnded = false
         }
 
-        private let room: ResponseMemoryBudget
+        private let semaphore: ResponseMemoryBudget
         private let user: LaneKey
         private let deadline: NIODeadline
         private let held = Mutex(Held())
 
-        fileprivate init(_ room: ResponseMemoryBudget, _ user: LaneKey, until deadline: NIODeadline) {
-            self.room = room
+        fileprivate init(_ semaphore: ResponseMemoryBudget, _ user: LaneKey, until deadline: NIODeadline) {
+            self.semaphore = semaphore
             self.user = user
             self.deadline = deadline
         }
 
         deinit {
             let bytes = held.withLock { $0.bytes }
-            if bytes > 0 { room.giveBack(bytes, of: user) }
+            if bytes > 0 { semaphore.release(bytes, of: user) }
         }
 
         package var bytes: Int { held.withLock { $0.bytes } }
@@ -74,8 +74,8 @@ package final class ResponseMemoryBudget: Sendable {
         ///
         /// - Returns: completes once there is room; nil if there is some at once.
         func extend(to bytes: Int, on loop: any EventLoop) -> EventLoopFuture<Void>? {
-            let more = min(bytes, max(1, room.whole / 4)) - self.bytes
-            guard more > 0, let wait = room.take(more, for: self, user, on: loop) else { return nil }
+            let more = min(bytes, max(1, semaphore.whole / 4)) - self.bytes
+            guard more > 0, let wait = semaphore.take(more, for: self, user, on: loop) else { return nil }
             // the client does not end a request whose response has arrived completely and is not read yet
             let timer = loop.scheduleTask(deadline: deadline) { self.stopWaiting() }
             wait.whenComplete { _ in timer.cancel() }
@@ -89,7 +89,7 @@ package final class ResponseMemoryBudget: Sendable {
                 defer { held.ticket = nil }
                 return held.ticket
             }
-            if let ticket { room.leave(ticket) }
+            if let ticket { semaphore.leave(ticket) }
         }
 
         fileprivate func add(_ bytes: Int) {
@@ -112,13 +112,13 @@ package final class ResponseMemoryBudget: Sendable {
     {
         let promise = loop.makePromise(of: Void.self)
         let (isTaken, isEnded) = state.withLock { state in
-            if state.room.takeAtOnce(bytes, for: user) {
+            if state.semaphore.tryAcquire(bytes, for: user) {
                 claim.add(bytes)
                 return (true, false)
             }
-            let ticket = state.room.wait(for: bytes, by: user, now: .now)
+            let ticket = state.semaphore.wait(for: bytes, by: user, now: .now)
             if claim.waits(by: ticket) {
-                state.room.leave(ticket)
+                state.semaphore.leave(ticket)
                 return (false, true)
             }
             state.waiters[ticket] = Waiter(claim: claim, bytes: bytes, promise: promise)
@@ -134,22 +134,24 @@ package final class ResponseMemoryBudget: Sendable {
 
     private func leave(_ ticket: FairSemaphore.Ticket) {
         let waiter = state.withLock { state in
-            state.room.leave(ticket)
+            state.semaphore.leave(ticket)
             return state.waiters.removeValue(forKey: ticket)
         }
         waiter?.promise.fail(HTTPClientError.deadlineExceeded)
         settle()
     }
 
-    private func giveBack(_ bytes: Int, of user: LaneKey) {
-        state.withLock { $0.room.giveBack(bytes, of: user) }
+    private func release(_ bytes: Int, of user: LaneKey) {
+        state.withLock { $0.semaphore.release(bytes, of: user) }
         settle()
     }
 
     private func settle() {
         let admitted = state.withLock { state -> [Waiter] in
-            guard state.room.waiting > 0 else { return [] }
-            let admitted = state.room.settle(now: .now).admitted.compactMap { state.waiters.removeValue(forKey: $0) }
+            guard state.semaphore.waiting > 0 else { return [] }
+            let admitted = state.semaphore.settle(now: .now).admitted.compactMap {
+                state.waiters.removeValue(forKey: $0)
+            }
             for waiter in admitted { waiter.claim.add(waiter.bytes) }
             return admitted
         }

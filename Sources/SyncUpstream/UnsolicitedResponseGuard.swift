@@ -27,7 +27,7 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        handOn(context)
+        forward(context)
         context.fireChannelReadComplete()
     }
 
@@ -37,12 +37,12 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        handOn(context)
+        forward(context)
         context.fireUserInboundEventTriggered(event)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        handOn(context)
+        forward(context)
         context.fireChannelInactive()
     }
 
@@ -54,11 +54,11 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
     /// The response stays valid; the connection is not used again.
     private func spoil(_ context: ChannelHandlerContext) {
         isSpoilt = true
-        handOn(context)
+        forward(context)
         context.close(promise: nil)
     }
 
-    private func handOn(_ context: ChannelHandlerContext) {
+    private func forward(_ context: ChannelHandlerContext) {
         guard let end else { return }
         self.end = nil
         context.fireChannelRead(wrapInboundOut(end))

@@ -21,7 +21,7 @@ extension TokenVerifier {
     var configuration: TokenConfiguration { state.withLock { $0.configuration } }
 
     /// Makes the ``JWKSRefresher`` check for due fetches.
-    func lookForWork() { wake.yield() }
+    func findWork() { wake.yield() }
 
     package struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.

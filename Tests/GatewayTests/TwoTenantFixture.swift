@@ -22,7 +22,7 @@ struct TwoTenantFixture: Sendable {
 
     /// - Parameters:
     ///   - settings: of the first organization.
-    ///   - patience: the time-outs for the database; nil for those that `isPatient` selects.
+    ///   - timeouts: the time-outs for the database; nil for those that `isPatient` selects.
     init(
         _ settings: String = "{}",
         on database: TestDatabase? = nil,
@@ -34,7 +34,7 @@ struct TwoTenantFixture: Sendable {
         operates: Bool = false,
         delivers: WebhookSigningKey? = nil,
         isPatient: Bool = true,
-        patience: DatabaseTimeouts? = nil,
+        timeouts: DatabaseTimeouts? = nil,
         masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
@@ -47,7 +47,7 @@ struct TwoTenantFixture: Sendable {
             retains: retains,
             operates: operates,
             delivers: delivers,
-            patience: patience ?? LiveGateway.patience(isPatient),
+            timeouts: timeouts ?? LiveGateway.timeouts(isPatient),
             masterKeys: masterKeys,
             configure: configure
         )

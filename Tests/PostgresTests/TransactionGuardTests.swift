@@ -8,13 +8,13 @@ import Testing
     private func watched(_ database: TestDatabase) async throws -> Connection {
         var configuration = ConnectionConfiguration(uri: database.uri, statementTimeout: Waiting.limit)
         configuration.dialect = Dialect(
-            question: Statement("test_question", "SELECT true"),
+            detection: Statement("test_question", "SELECT true"),
             identity: Statement("test_identity", "SELECT ''"),
             settings: [],
             translation: { $0 },
-            vigil: Dialect.TransactionGuard(
-                note: Statement("test_note", "SELECT set_config('test.place', max(n)::text, true) FROM places"),
-                check: Statement(
+            transactionGuard: Dialect.TransactionGuard(
+                before: Statement("test_note", "SELECT set_config('test.place', max(n)::text, true) FROM places"),
+                verify: Statement(
                     "test_check",
                     """
                     SELECT 1 / (coalesce(current_setting('test.place', true), '') IN ('', max(n)::text))::int FROM places

@@ -11,7 +11,7 @@ import Testing
 
 /// Errors that a new user meets first, and their remedies.
 @Suite struct FirstContactTests {
-    private static func trouble(_ text: String) -> ConnectionFailure {
+    private static func failure(_ text: String) -> ConnectionFailure {
         ConnectionFailure(PostgresError(ConnectFailure.read(text)))
     }
 
@@ -28,23 +28,26 @@ import Testing
         ("server does not support SSL, but SSL was required", "the database cannot be reached: ", "sslmode"),
     ])
     func `reports a failed connection with its remedy`(text: String, start: String, cure: String) {
-        let words = Self.trouble(text).words
-        #expect(words.hasPrefix(start) && words.contains("; ") && words.contains(cure), "\(words)")
+        let userMessage = Self.failure(text).userMessage
+        #expect(
+            userMessage.hasPrefix(start) && userMessage.contains("; ") && userMessage.contains(cure),
+            "\(userMessage)"
+        )
     }
 
     @Test func `every failure has a remedy`() {
-        let words = Set(
+        let userMessage = Set(
             ConnectFailure.allCases.map { failure in
                 ConnectionFailure(PostgresError(.init(message: "m", failure: failure, sqlState: nil))).cure
             }
         )
-        #expect(words.count == ConnectFailure.allCases.count)
+        #expect(userMessage.count == ConnectFailure.allCases.count)
     }
 
     @Test func `shortens long lists of migrations`() {
         #expect(SchemaCheck.list(["0001_a", "0002_b"]) == "0001_a, 0002_b")
         #expect(SchemaCheck.list((1...28).map { "m\($0)" }) == "28 migrations, m1 to m28")
-        #expect(SchemaCheck.Finding.empty.words == "the database is empty: run sluice migrate")
+        #expect(SchemaCheck.Finding.empty.userMessage == "the database is empty: run sluice migrate")
     }
 
     @Test func `finds the objects that a migration would create`() {

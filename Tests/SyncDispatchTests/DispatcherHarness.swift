@@ -159,7 +159,7 @@ final class DispatcherHarness: Sendable {
                     Issue.record("not \(description): \(mutation.text)")
                     return mutation
                 }
-                _ = await watch.news(within: .milliseconds(100))
+                _ = await watch.changes(within: .milliseconds(100))
             }
         }
     }

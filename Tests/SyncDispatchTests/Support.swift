@@ -153,7 +153,7 @@ extension DispatcherHarness {
                     Issue.record("the condition was never true: \(description)")
                     return
                 }
-                _ = await watch.news(within: .milliseconds(100))
+                _ = await watch.changes(within: .milliseconds(100))
             }
         }
     }
@@ -216,7 +216,7 @@ extension DispatcherHarness {
 extension LaneAction {
     var dispatch: Dispatch? { if case .run(let dispatch) = self { dispatch } else { nil } }
     var isLost: Bool { if case .lost = self { true } else { false } }
-    var unblocking: [UUID]? { if case .goOn(_, let ids) = self { ids } else { nil } }
+    var unblocking: [UUID]? { if case .proceed(_, let ids) = self { ids } else { nil } }
     var isReleased: Bool { if case .released = self { true } else { false } }
 }
 

@@ -264,13 +264,13 @@ struct FetchedKeysTests {
 
         read.withLock { $0 = .failure(TokenConfigurationError("broken")) }
         clock.withLock { $0 += 5 }
-        verifier.lookForWork()
+        verifier.findWork()
         while !keeper.isFileBroken { await Task.yield() }
         #expect(verifier.refusal(old) == nil)
 
         read.withLock { $0 = .success(TokenConfiguration(keys: [Keys.pem(Keys.ed.publicKey.pemRepresentation)])) }
         clock.withLock { $0 += 5 }
-        verifier.lookForWork()
+        verifier.findWork()
         while keeper.isFileBroken { await Task.yield() }
         #expect(verifier.refusal(old) == .algorithmNotAllowed)
         #expect(verifier.refusal(new) == nil)

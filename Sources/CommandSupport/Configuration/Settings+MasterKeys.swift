@@ -7,18 +7,18 @@ extension Settings {
         guard let masterKeyFile else { return }
         let variable = Setting.masterKeyFile.variable
         guard let data = FileManager.default.contents(atPath: masterKeyFile) else {
-            return reader.note("\(variable) names \(masterKeyFile), which cannot be read.")
+            return reader.record("\(variable) names \(masterKeyFile), which cannot be read.")
         }
         guard data.count <= MasterKeys.maximumBytes else {
-            return reader.note("\(variable) names \(masterKeyFile), which is not a file of master keys.")
+            return reader.record("\(variable) names \(masterKeyFile), which is not a file of master keys.")
         }
         if let defect = FileForm.defect(data) {
-            return reader.note("\(variable) names \(masterKeyFile), which \(defect).")
+            return reader.record("\(variable) names \(masterKeyFile), which \(defect).")
         }
         do throws(MasterKeyError) {
             masterKeys = try MasterKeys(parsing: String(decoding: FileForm.withoutMark(data), as: UTF8.self))
         } catch {
-            reader.note("\(variable) names \(masterKeyFile), which cannot be used: \(error).")
+            reader.record("\(variable) names \(masterKeyFile), which cannot be used: \(error).")
         }
         let attributes = try? FileManager.default.attributesOfItem(atPath: masterKeyFile)
         let mode = (attributes?[.posixPermissions] as? NSNumber)?.intValue ?? 0

@@ -76,8 +76,8 @@ package struct Settings: Sendable {
         func order(_ less: Setting, _ more: Setting, _ condition: Bool, value: String = "") {
             reader.require(condition, "\(less.variable) must not be more than \(more.variable)\(value).")
         }
-        let areApart = publicAddress != operationsAddress || publicAddress.port == 0
-        differ(.publicAddress, .operationsAddress, areApart)
+        let areDistinct = publicAddress != operationsAddress || publicAddress.port == 0
+        differ(.publicAddress, .operationsAddress, areDistinct)
         order(.maxPayloadBytes, .maxBodyBytes, maxPayloadBytes <= maxBodyBytes, value: ", \(maxBodyBytes)")
         reader.require(
             maxBodyBytes <= maxBodyBytesInFlight,
@@ -127,7 +127,7 @@ extension Settings {
     package var committers: Int { number(.committers) }
     /// Committers of pushes and as many of lanes, one of heavy pushes, one of events and one of large batches of them.
     package var committerConnections: Int { 2 * committers + 3 }
-    package var databasePatience: DatabaseTimeouts { DatabaseTimeouts(statement: .seconds(decimal(.statementSeconds))) }
+    package var databaseTimeouts: DatabaseTimeouts { DatabaseTimeouts(statement: .seconds(decimal(.statementSeconds))) }
 
     package var publicAddress: ListenAddress { address(.publicAddress) }
     package var operationsAddress: ListenAddress { address(.operationsAddress) }

@@ -48,7 +48,7 @@ struct SettingsReader {
     }
 
     /// Adds a problem of a file or address that a setting names.
-    mutating func note(_ problem: String) { problems.append(problem) }
+    mutating func record(_ problem: String) { problems.append(problem) }
 
     private func lookUp(_ setting: Setting) throws(ConfigurationError) -> (String, label: String)? {
         for source in sources {

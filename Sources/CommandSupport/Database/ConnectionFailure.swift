@@ -10,14 +10,14 @@ package struct ConnectionFailure: Sendable, Equatable {
 
     /// - Parameter error: of an attempt to connect, or of a connection that was lost.
     package init(_ error: PostgresError) {
-        let reason = error.words
+        let reason = error.userMessage
         let isRefusal = error.connectFailure?.isRefusal ?? false
         finding = isRefusal ? "refuses the connection: \(reason)" : "cannot be reached: \(reason)"
         cure = Self.cure(error.connectFailure, reason)
     }
 
     /// Both, as one sentence.
-    package var words: String { "the database \(finding); \(cure)" }
+    package var userMessage: String { "the database \(finding); \(cure)" }
 
     private static func cure(_ failure: ConnectFailure?, _ reason: String) -> String {
         let url = Setting.databaseURL.variable

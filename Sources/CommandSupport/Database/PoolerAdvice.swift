@@ -19,7 +19,7 @@ package enum PoolerAdvice {
         "a pooler in session mode, which adds latency and must allow all connections of each gateway"
 
     /// Logs it, if there is a pooler.
-    package static func note(_ pooling: Pooling, to logger: Logger) {
+    package static func record(_ pooling: Pooling, to logger: Logger) {
         guard pooling == .session else { return }
         logger.notice("Database is behind a pooler", metadata: [LogKeys.reason: "\(notice)"])
     }

@@ -17,21 +17,21 @@ package enum SchemaCheck {
         case unreachable(ConnectionFailure)
 
         /// The state for operators, with the remedy if there is one.
-        package var words: String {
+        package var userMessage: String {
             switch self {
             case .ready: "the database is ready"
             case .shared: PoolerAdvice.sentence
             case .empty: "the database is empty: run sluice migrate"
             case .behind(let pending): "the schema is missing \(SchemaCheck.list(pending)); run: sluice migrate"
             case .unfit(let reason): "the database cannot be used: \(reason)"
-            case .unreachable(let trouble): trouble.words
+            case .unreachable(let failure): failure.userMessage
             }
         }
     }
 
-    package static func look(at databaseURL: String) async -> Finding {
+    package static func check(at databaseURL: String) async -> Finding {
         do {
-            let pooling = try await Pooling.look(at: databaseURL)
+            let pooling = try await Pooling.check(at: databaseURL)
             if pooling == .shared { return .shared }
             let status = try await withConnection(to: databaseURL) { connection in
                 switch try await Schema.obstacle(on: connection) {
@@ -43,11 +43,11 @@ package enum SchemaCheck {
             if status.pending.isEmpty { return .ready(pooling) }
             return status.applied.isEmpty && status.unknownNewer.isEmpty ? .empty : .behind(status.pending)
         } catch let obstacle as SchemaObstacle {
-            return .unfit(obstacle.words)
+            return .unfit(obstacle.userMessage)
         } catch let error as PostgresError {
-            return error.isOfConnection ? .unreachable(ConnectionFailure(error)) : .unfit(error.words)
+            return error.isOfConnection ? .unreachable(ConnectionFailure(error)) : .unfit(error.userMessage)
         } catch {
-            return .unfit(error.words)
+            return .unfit(error.userMessage)
         }
     }
 

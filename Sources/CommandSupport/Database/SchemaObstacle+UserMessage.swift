@@ -2,7 +2,7 @@ import SyncStore
 
 extension SchemaObstacle {
     /// The defect, with an instruction.
-    package var words: String {
+    package var userMessage: String {
         switch self {
         case .encoding(let encoding, let database):
             "database \(database) has the encoding \(encoding), which cannot store every text; create one with UTF8: "

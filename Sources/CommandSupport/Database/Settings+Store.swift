@@ -16,7 +16,7 @@ extension Settings {
         configuration.hintsURL = hintsDatabaseURL
         configuration.commitsDirectly = directCommits
         configuration.masterKeys = masterKeys
-        configuration.patience = databasePatience
+        configuration.timeouts = databaseTimeouts
         configuration.devicesPerUser = maxDevicesPerUser
         configuration.retention = retentionPolicy
         configuration.participants = InstalledFeatures.list.flatMap { $0.participants }

@@ -10,15 +10,15 @@ package enum ActResult {
 
     package static func leaving(_ count: Int) -> ActResult { count == 0 ? .whole : .partial(left: count) }
 
-    func note(in outcome: inout AuditOutcome) {
+    func record(in outcome: inout AuditOutcome) {
         switch self {
-        case .whole: outcome.note("status", "ok" as StaticString)
+        case .whole: outcome.record("status", "ok" as StaticString)
         case .partial(let left):
-            outcome.note("status", "partial" as StaticString)
-            outcome.note("left", Int64(left))
+            outcome.record("status", "partial" as StaticString)
+            outcome.record("left", Int64(left))
         case .failed(let code):
-            outcome.note("status", "failed" as StaticString)
-            outcome.note("code", code.rawValue)
+            outcome.record("status", "failed" as StaticString)
+            outcome.record("code", code.rawValue)
         }
     }
 }

@@ -46,10 +46,12 @@ package struct AdministrationOptions: ParsableArguments {
         _ act: CommandAct,
         orElse nothing: CommandFailure,
         result: (Value) -> ActResult = { _ in .whole },
-        told: (Value, inout AuditOutcome) -> Void = { _, _ in },
+        recording: (Value, inout AuditOutcome) -> Void = { _, _ in },
         _ body: (Administration) async throws(Problem) -> Value?
     ) async throws -> Value {
-        try await withStore(act, orElse: nothing, result: result, told: told) { store, _ throws(Problem) -> Value? in
+        try await withStore(act, orElse: nothing, result: result, recording: recording) {
+            store,
+            _ throws(Problem) -> Value? in
             try await body(store.administration)
         }
     }
@@ -63,19 +65,19 @@ package struct AdministrationOptions: ParsableArguments {
     ///   - act: the act as recorded in the audit log; nil if nothing changes.
     ///   - nothing: why `body` returned nil: the object of the act does not exist.
     ///   - result: how far the act went.
-    ///   - told: adds further results to the audit record.
+    ///   - recording: adds further results to the audit record.
     package func withStore<Value: Sendable>(
         _ act: CommandAct?,
         orElse nothing: CommandFailure,
         result: (Value) -> ActResult = { _ in .whole },
-        told: (Value, inout AuditOutcome) -> Void = { _, _ in },
+        recording: (Value, inout AuditOutcome) -> Void = { _, _ in },
         _ body: (Store, Settings) async throws(Problem) -> Value?
     ) async throws -> Value {
         let value = try await withStore { store, settings throws(Problem) -> Value? in
             guard let act else { return try await body(store, settings) }
             let note = { (value: Value?, outcome: inout AuditOutcome) in
-                (value.map(result) ?? .failed(nothing.code)).note(in: &outcome)
-                if let value { told(value, &outcome) }
+                (value.map(result) ?? .failed(nothing.code)).record(in: &outcome)
+                if let value { recording(value, &outcome) }
             }
             return try await audited(act, note, store) { () throws(Problem) -> Value? in
                 try await body(store, settings)
@@ -100,9 +102,9 @@ package struct AdministrationOptions: ParsableArguments {
         } catch {
             await store.close()
             if error.isLocked {
-                let words = "the organization's data cannot be decrypted with the keys of"
+                let userMessage = "the organization's data cannot be decrypted with the keys of"
                 let advice = "\(Setting.masterKeyFile.variable) (see: sluice doctor)"
-                throw Terminal.failure("\(words) \(advice)", Terminal.badConfiguration)
+                throw Terminal.failure("\(userMessage) \(advice)", Terminal.badConfiguration)
             }
             let code = [.storeUnavailable, .overloaded].contains(error.code) ? Terminal.unavailable : .failure
             let errors = error.shownErrors
@@ -125,7 +127,7 @@ package struct AdministrationOptions: ParsableArguments {
             await log.end(mark, outcome)
             return value
         } catch {
-            ActResult.failed(error.code).note(in: &outcome)
+            ActResult.failed(error.code).record(in: &outcome)
             await log.end(mark, outcome)
             throw error
         }
@@ -133,22 +135,24 @@ package struct AdministrationOptions: ParsableArguments {
 
     /// Explains to the operator why the database cannot be used, before a statement fails with an SQL error.
     private func requireSchema(_ settings: Settings) async throws {
-        let finding = await SchemaCheck.look(at: settings.databaseURL)
+        let finding = await SchemaCheck.check(at: settings.databaseURL)
         switch finding {
         case .ready: return
-        case .shared: throw Terminal.failure(finding.words, Terminal.badConfiguration)
-        case .empty, .behind: throw Terminal.failure(finding.words)
-        case .unfit: throw Terminal.failure(finding.words + settings.databaseHint)
-        case .unreachable: throw Terminal.failure(finding.words + settings.databaseHint, Terminal.unavailable)
+        case .shared: throw Terminal.failure(finding.userMessage, Terminal.badConfiguration)
+        case .empty, .behind: throw Terminal.failure(finding.userMessage)
+        case .unfit: throw Terminal.failure(finding.userMessage + settings.databaseHint)
+        case .unreachable: throw Terminal.failure(finding.userMessage + settings.databaseHint, Terminal.unavailable)
         }
     }
 
     /// Prints the result: as JSON if requested, otherwise as text.
-    package func say(_ json: [UInt8], _ words: String) {
-        Terminal.say(self.json ? String(decoding: json, as: UTF8.self) : words)
+    package func output(_ json: [UInt8], _ userMessage: String) {
+        Terminal.output(self.json ? String(decoding: json, as: UTF8.self) : userMessage)
     }
 
-    package func say(_ words: String, _ members: (inout JSONWriter) -> Void) { say(Self.body(members), words) }
+    package func output(_ userMessage: String, _ members: (inout JSONWriter) -> Void) {
+        output(Self.body(members), userMessage)
+    }
 
     /// All organizations by id.
     package static func organizations(_ administration: Administration) async throws(Problem) -> [OrganizationRow] {

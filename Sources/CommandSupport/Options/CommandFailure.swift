@@ -6,17 +6,17 @@ package import SyncModel
 /// Why a command's act did nothing: a code for the audit log, a text for the operator.
 package struct CommandFailure: Sendable {
     package let code: ProblemCode
-    package let words: String
+    package let userMessage: String
     /// The command's exit code.
     package let status: ExitCode
 
-    package init(_ code: ProblemCode, _ words: String, _ status: ExitCode = .failure) {
+    package init(_ code: ProblemCode, _ userMessage: String, _ status: ExitCode = .failure) {
         self.code = code
-        self.words = words
+        self.userMessage = userMessage
         self.status = status
     }
 
-    package static func notFound(_ words: String) -> CommandFailure { CommandFailure(.notFound, words) }
+    package static func notFound(_ userMessage: String) -> CommandFailure { CommandFailure(.notFound, userMessage) }
 
     package static func noOrganization(_ id: UUID) -> CommandFailure {
         notFound("no organization has the id \(id.lowercased)")
@@ -27,5 +27,5 @@ package struct CommandFailure: Sendable {
     }
 
     /// Complains, and ends the command.
-    package func failure() -> any Error { Terminal.failure(words, status) }
+    package func failure() -> any Error { Terminal.failure(userMessage, status) }
 }

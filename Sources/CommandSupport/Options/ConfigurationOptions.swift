@@ -27,7 +27,7 @@ package struct ConfigurationOptions: ParsableArguments {
         do throws(ConfigurationError) {
             return try await body()
         } catch {
-            for problem in error.problems { Terminal.complain(problem) }
+            for problem in error.problems { Terminal.printError(problem) }
             throw Terminal.badConfiguration
         }
     }

@@ -30,7 +30,7 @@ package struct IssuerOption: ParsableArguments {
             if !known.isEmpty, !known.contains(ByteExactString(issuer)) {
                 let names = known.map { $0 == "" ? "the issuer without a name" : TerminalText.of($0) }
                 let list = names.prefix(5).joined(separator: ", ")
-                Terminal.complain(
+                Terminal.printError(
                     "the settings contain no issuer \(TerminalText.of(issuer)), only \(list)"
                 )
             }

@@ -3,9 +3,9 @@ import SyncModel
 
 extension Error {
     /// For people: the message, without the error's type.
-    package var words: String {
+    package var userMessage: String {
         switch self {
-        case let error as PostgresError: error.words
+        case let error as PostgresError: error.userMessage
         case let problem as Problem: problem.detail
         default: "\(self)"
         }

@@ -16,7 +16,7 @@ package enum Terminal {
     private static let lostOutput = Mutex<Int32?>(nil)
 
     /// Prints a line on standard output immediately, without characters that control the terminal.
-    package static func say(_ text: String, terminator: String = "\n") {
+    package static func output(_ text: String, terminator: String = "\n") {
         guard let code = put(TerminalText.harmless(text) + terminator, to: STDOUT_FILENO) else { return }
         lostOutput.withLock { $0 = $0 ?? code }
     }
@@ -29,7 +29,7 @@ package enum Terminal {
     }
 
     /// Prints a line on standard error immediately.
-    package static func complain(_ text: String, from program: String = "sluice: ") {
+    package static func printError(_ text: String, from program: String = "sluice: ") {
         put(program + TerminalText.harmless(text) + "\n", to: STDERR_FILENO)
     }
 
@@ -40,7 +40,7 @@ package enum Terminal {
 
     /// Complains, and ends the command.
     package static func failure(_ text: String, _ code: ExitCode = .failure) -> any Error {
-        complain(text)
+        printError(text)
         return code
     }
 

@@ -20,24 +20,24 @@ package struct AdministrationFeature: GatewayFeature {
     package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
         let (store, http) = (gateway.store, gateway.configuration)
         let organizations = OrganizationEndpoints(store: store, bodies: context.bodies)
-        routes.look(at: "/admin/organizations", organizations.list)
+        routes.read(at: "/admin/organizations", organizations.list)
         let organization = "/admin/organizations/{id}"
-        routes.look(at: organization, organizations.read)
-        routes.act("putOrganization", .put, organization, organizations.write)
-        routes.act("deleteOrganization", .delete, organization, organizations.purge)
+        routes.read(at: organization, organizations.read)
+        routes.write("putOrganization", .put, organization, organizations.write)
+        routes.write("deleteOrganization", .delete, organization, organizations.purge)
         let types = EntityTypeEndpoints(store: store, bodies: context.bodies)
-        routes.look(at: organization + "/entity-types", types.list)
+        routes.read(at: organization + "/entity-types", types.list)
         let type = organization + "/entity-types/{name}"
-        routes.look(at: type, types.read)
-        routes.act("putEntityType", .put, type, types.write)
+        routes.read(at: type, types.read)
+        routes.write("putEntityType", .put, type, types.write)
         let rules = UpstreamRules(canSign: http.canSign, leaseSeconds: http.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: context.bodies, rules: rules)
         let upstream = organization + "/upstream"
-        routes.look(at: upstream, upstreams.read)
-        routes.act("putUpstream", .put, upstream, upstreams.write)
-        routes.act("deleteUpstream", .delete, upstream, upstreams.remove)
+        routes.read(at: upstream, upstreams.read)
+        routes.write("putUpstream", .put, upstream, upstreams.write)
+        routes.write("deleteUpstream", .delete, upstream, upstreams.remove)
         let probe = UpstreamProbeEndpoint(catalog: store.catalog, probes: http.probes, bodies: context.bodies)
-        routes.act("testUpstream", .post, upstream + "/test", probe.send)
+        routes.write("testUpstream", .post, upstream + "/test", probe.send)
     }
 
     package static func removeDemo(

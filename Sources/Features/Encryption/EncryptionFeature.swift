@@ -12,6 +12,6 @@ package struct EncryptionFeature: GatewayFeature {
     package init(_ gateway: GatewayContext) { self.gateway = gateway }
 
     package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
-        routes.look(at: "/admin/organizations/{id}/keys", KeyEndpoint(store: gateway.store).list)
+        routes.read(at: "/admin/organizations/{id}/keys", KeyEndpoint(store: gateway.store).list)
     }
 }

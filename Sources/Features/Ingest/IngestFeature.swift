@@ -14,7 +14,7 @@ package struct IngestFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let replication: ReplicationWorker
     private let poller: Poller?
-    private let census: Stats<[SourceKind: SourceStore.Stats]>
+    private let stats: Stats<[SourceKind: SourceStore.Stats]>
 
     package static let tables: [StoredTable] = [.serviceTokens, .sources]
 
@@ -25,27 +25,27 @@ package struct IngestFeature: GatewayFeature {
         let (http, workers) = (gateway.configuration, gateway.workers)
         var following = ReplicationWorker.Configuration(now: http.now)
         following.places = workers.replications
-        following.placesOfOrganization = max(1, workers.replications / 8)
+        following.maxConcurrentPerOrganization = max(1, workers.replications / 8)
         following.batch = min(following.batch, http.limits.mutations)
         following.limits.payloadBytes = http.limits.payloadBytes
         replication = ReplicationWorker(
             store: gateway.store,
-            door: .gateway(http.webhookAddresses),
+            connector: .gateway(http.webhookAddresses),
             configuration: following,
             logger: gateway.logger
         )
         var polling = Poller.Configuration(now: http.now)
         polling.places = workers.polls
-        polling.placesOfOrganization = max(1, workers.polls / 4)
+        polling.maxConcurrentPerOrganization = max(1, workers.polls / 4)
         polling.limits = http.limits
         poller = http.probes.map { reader in
             Poller(store: gateway.store, upstream: reader, configuration: polling, logger: gateway.logger)
         }
         let sources = gateway.store.sources
-        census = Stats { try await sources.census() }
+        stats = Stats { try await sources.stats() }
     }
 
-    package var services: [any Service] { [replication] + (poller.map { [$0] } ?? []) + [census] }
+    package var services: [any Service] { [replication] + (poller.map { [$0] } ?? []) + [stats] }
 
     package func addRoutes(to routes: inout RouteTable, _ context: PublicContext) {
         let (store, http) = (gateway.store, gateway.configuration)
@@ -76,9 +76,9 @@ package struct IngestFeature: GatewayFeature {
         let organization = "/admin/organizations/{id}"
         let tokens = ServiceTokenEndpoints(store: gateway.store, bodies: context.bodies)
         let allTokens = organization + "/service-tokens"
-        routes.look(at: allTokens, tokens.list)
-        routes.act("makeServiceToken", .post, allTokens, tokens.make)
-        routes.act("revokeServiceToken", .delete, allTokens + "/{token_id}", tokens.revoke)
+        routes.read(at: allTokens, tokens.list)
+        routes.write("makeServiceToken", .post, allTokens, tokens.make)
+        routes.write("revokeServiceToken", .delete, allTokens + "/{token_id}", tokens.revoke)
         let sources = SourceEndpoints(
             administration: gateway.store.sourceAdministration,
             bodies: context.bodies,
@@ -86,14 +86,14 @@ package struct IngestFeature: GatewayFeature {
             policy: gateway.configuration.webhookAddresses
         )
         let all = organization + "/sources"
-        routes.look(at: all, sources.list)
+        routes.read(at: all, sources.list)
         let source = all + "/{name}"
-        routes.look(at: source, sources.read)
-        routes.act("putSource", .put, source, sources.write)
-        routes.act("deleteSource", .delete, source, sources.remove)
-        routes.act("rotateSourceSecret", .post, source + "/secret", sources.rotate)
-        routes.act("testSource", .post, source + "/test", sources.test)
-        routes.act("runSource", .post, source + "/run", sources.run)
+        routes.read(at: source, sources.read)
+        routes.write("putSource", .put, source, sources.write)
+        routes.write("deleteSource", .delete, source, sources.remove)
+        routes.write("rotateSourceSecret", .post, source + "/secret", sources.rotate)
+        routes.write("testSource", .post, source + "/test", sources.test)
+        routes.write("runSource", .post, source + "/run", sources.run)
     }
 
     package static func describeMetrics(in registry: PrometheusRegistry) {
@@ -147,12 +147,12 @@ package struct IngestFeature: GatewayFeature {
 
     /// The state of sources, in the database over all organizations as of the last count.
     private func addSourceMetrics(to registry: PrometheusRegistry) {
-        let (census, now) = (census, gateway.configuration.now)
+        let (stats, now) = (stats, gateway.configuration.now)
         let name = "sluice_sources"
         let help = "Sources of all active organizations, by kind and state: ok, failing, disabled."
         registry.describe(name, kind: .gauge, help: help)
         registry.onScrape { registry in
-            guard let found = census.findings else { return }
+            guard let found = stats.findings else { return }
             for kind in SourceKind.allCases {
                 let one = found[kind] ?? SourceStore.Stats()
                 for (state, count) in [("ok", one.ok), ("failing", one.failing), ("disabled", one.disabled)] {
@@ -165,7 +165,7 @@ package struct IngestFeature: GatewayFeature {
             "Maximum time since a source's last success, by kind; 0 without sources.",
             by: "kind"
         ) {
-            guard let found = census.findings else { return [:] }
+            guard let found = stats.findings else { return [:] }
             let workedOn = SourceKind.allCases.filter(\.isWorkedOn).map { kind in
                 (kind.rawValue, found[kind]?.oldestSuccess?.age(at: now()) ?? 0)
             }

@@ -36,8 +36,8 @@ package struct RetentionFeature: GatewayFeature {
             now: gateway.configuration.now,
             logger: gateway.logger
         )
-        routes.look(at: "/admin/retention", retention.forecast)
-        routes.act("runRetention", .post, "/admin/retention", retention.runNow)
+        routes.read(at: "/admin/retention", retention.forecast)
+        routes.write("runRetention", .post, "/admin/retention", retention.runNow)
     }
 
     package static func describeMetrics(in registry: PrometheusRegistry) {

@@ -55,17 +55,17 @@ package struct UsersFeature: GatewayFeature {
             userCalled: { subject throws(TokenConfiguration.UnusableSubject) in
                 try verifier?.user(called: subject.text, by: subject.issuer) ?? .subject(subject.text)
             },
-            patience: http.joinPatience
+            timeout: http.joinTimeout
         )
         let all = "/admin/organizations/{id}/users"
-        routes.look(at: all, users.list)
-        routes.act("letUserIn", .post, all, users.letIn)
+        routes.read(at: all, users.list)
+        routes.write("letUserIn", .post, all, users.letIn)
         let user = all + "/{user}"
-        routes.look(at: user, users.read)
-        routes.act("putUser", .put, user, users.add)
-        routes.act("deleteUser", .delete, user, told: users.removed, users.remove)
+        routes.read(at: user, users.read)
+        routes.write("putUser", .put, user, users.add)
+        routes.write("deleteUser", .delete, user, auditTarget: users.removed, users.remove)
         let exports = UserExportEndpoint(exports: store.exports)
-        routes.look(
+        routes.read(
             at: user + "/export",
             needs: .admin,
             audited: "exportUser",
@@ -78,15 +78,15 @@ package struct UsersFeature: GatewayFeature {
             joining: joining,
             administration: store.administration,
             bodies: context.bodies,
-            patience: http.joinPatience
+            timeout: http.joinTimeout
         )
-        routes.act("joinUser", .post, user + "/join", joins.join)
+        routes.write("joinUser", .post, user + "/join", joins.join)
     }
 
     package static func describeMetrics(in registry: PrometheusRegistry) {
         for (name, help) in [
             (UserMetrics.erasedUsers, "Users whose data this replica erased."),
-            (UserMetrics.untoldErasures, "Failed attempts to notify an upstream of an erasure."),
+            (UserMetrics.unpublishedErasures, "Failed attempts to notify an upstream of an erasure."),
             (UserMetrics.joinedUsers, "Users that operators merged into others through this replica."),
         ] { registry.describe(name, kind: .counter, help: help) }
     }

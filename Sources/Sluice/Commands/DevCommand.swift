@@ -89,14 +89,14 @@ struct DevCommand: AsyncParsableCommand {
 
     private func develop(_ environment: [String: String], with upstream: DemoUpstreamProcess?) async throws {
         let directory = try DevelopmentDirectory(directory)
-        Terminal.say("Sluice \(Version.current), in \(directory.path)")
+        Terminal.output("Sluice \(Version.current), in \(directory.path)")
         for variable in DevelopmentSettings.ignored(in: environment) {
-            Terminal.say("  \(variable) has no effect here")
+            Terminal.output("  \(variable) has no effect here")
         }
         let cluster = try await DevelopmentCluster.settle(in: directory, environment: environment)
         let layout = cluster.layout
         if !layout.base.hasPrefix(directory.path), let user = layout.user {
-            Terminal.say("  the user \(user.name) cannot access this folder; data is stored in \(layout.base)")
+            Terminal.output("  the user \(user.name) cannot access this folder; data is stored in \(layout.base)")
         }
         let settings = try await DevelopmentSettings.load(
             environment: environment,
@@ -128,10 +128,10 @@ struct DevCommand: AsyncParsableCommand {
     private func requirePorts() throws {
         for (port, option) in [(port, "--port"), (operationsPort, "--operations-port")] {
             let address = DevelopmentSettings.address(port)
-            switch PortProbe.look(at: address) {
+            switch PortProbe.check(at: address) {
             case .free: continue
             case .taken:
-                let owner = PortOwner.words(of: port) ?? "another program"
+                let owner = PortOwner.userMessage(of: port) ?? "another program"
                 throw DevelopmentError(
                     "\(owner) listens at \(address). Stop it, or choose another port with \(option) "
                         + "(make run PORT=9080 OPERATIONS_PORT=9081)."
@@ -186,14 +186,14 @@ struct DevCommand: AsyncParsableCommand {
                     directory: directory,
                     databaseURI: settings.databaseURL
                 )
-                Terminal.say(text)
+                Terminal.output(text)
                 if let upstream {
-                    let trouble = DemoFault(gateway: address, upstream: upstream.address, token: troubledToken)
+                    let failure = DemoFault(gateway: address, upstream: upstream.address, token: troubledToken)
                     Task {
                         if let serviceToken { await upstream.report(to: address, token: serviceToken) }
-                        await trouble.make()
+                        await failure.make()
                     }
-                    Terminal.say(
+                    Terminal.output(
                         DemoUpstreamScreen.text(public: address, upstream: upstream.address, token: upstreamToken)
                     )
                 }

@@ -28,9 +28,9 @@ struct DoctorCommand: AsyncParsableCommand {
     func run() async throws {
         let diagnoses = await examine()
         if json {
-            Terminal.say(Diagnosis.json(diagnoses))
+            Terminal.output(Diagnosis.json(diagnoses))
         } else {
-            for diagnosis in diagnoses { Terminal.say(diagnosis.text) }
+            for diagnosis in diagnoses { Terminal.output(diagnosis.text) }
         }
         if diagnoses.contains(where: { $0.status == .failed }) { throw ExitCode.failure }
     }

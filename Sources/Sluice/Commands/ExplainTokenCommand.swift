@@ -54,18 +54,18 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         var diagnoses = explanation.diagnoses
         var isDatabaseAway = false
         if case .success(let claims) = examination.verdict {
-            let finding = await SchemaCheck.look(at: settings.databaseURL)
+            let finding = await SchemaCheck.check(at: settings.databaseURL)
             if case .ready = finding {
                 diagnoses += await standing(of: claims, verifier, settings, explanation)
             } else {
                 isDatabaseAway = true
                 let advice = "Without it, user and organization cannot be looked up."
-                diagnoses.append(.failed("database", finding.words + settings.databaseHint, advice))
+                diagnoses.append(.failed("database", finding.userMessage + settings.databaseHint, advice))
             }
         }
         let verdict = explanation.verdict(after: diagnoses)
         diagnoses += explanation.cautions + [verdict]
-        Terminal.say(json ? Diagnosis.json(diagnoses) : diagnoses.map(\.text).joined(separator: "\n"))
+        Terminal.output(json ? Diagnosis.json(diagnoses) : diagnoses.map(\.text).joined(separator: "\n"))
         if isDatabaseAway { throw Terminal.unavailable }
         if verdict.status == .failed { throw ExitCode.failure }
     }

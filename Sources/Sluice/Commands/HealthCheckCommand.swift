@@ -31,8 +31,8 @@ struct HealthCheckCommand: AsyncParsableCommand {
     func run() async throws {
         let settings = try await options.load()
         let path = ready ? "/readyz" : "/livez"
-        let probe = HealthProbe(address: settings.operationsAddress, path: path, patience: timeout)
-        if let complaint = probe.complaint() { throw Terminal.failure(complaint) }
-        Terminal.say(ready ? "ready" : "alive")
+        let probe = HealthProbe(address: settings.operationsAddress, path: path, timeout: timeout)
+        if let problem = probe.problem() { throw Terminal.failure(problem) }
+        Terminal.output(ready ? "ready" : "alive")
     }
 }

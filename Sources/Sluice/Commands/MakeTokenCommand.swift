@@ -75,7 +75,7 @@ struct MakeTokenCommand: AsyncParsableCommand {
         let settings = try await options.load()
         guard settings.jwtSecret != nil else {
             let message = "\(Setting.jwtSecret.variable) (or …_FILE) is not set; tokens are signed with it."
-            for name in settings.unknownNames { Terminal.complain(name) }
+            for name in settings.unknownNames { Terminal.printError(name) }
             throw Terminal.failure(message, Terminal.badConfiguration)
         }
         let configuration = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
@@ -84,7 +84,7 @@ struct MakeTokenCommand: AsyncParsableCommand {
         let issuer = try await TokenIssuer(configuration: configuration)
         let now = SystemClock.now().seconds
         let seconds = ttl ?? Self.usualTTL
-        Terminal.say(try await issuer.issue(organization: organization, user: user, ttlSeconds: seconds, now: now))
+        Terminal.output(try await issuer.issue(organization: organization, user: user, ttlSeconds: seconds, now: now))
     }
 
     private static let usualTTL: Int64 = 3_600
@@ -97,10 +97,10 @@ struct MakeTokenCommand: AsyncParsableCommand {
             return (byte < 16 ? "0" : "") + String(byte, radix: 16)
         }
         .joined()
-        Terminal.say("token: \(token)")
+        Terminal.output("token: \(token)")
         let owner = name.map { $0 + "@" } ?? ""
         let purpose = scope.map { $0.rawValue + ":" } ?? ""
-        Terminal.say("\(Setting.operatorToken.variable)=\(owner)\(purpose)\(OperatorTokens.hash(of: token))")
+        Terminal.output("\(Setting.operatorToken.variable)=\(owner)\(purpose)\(OperatorTokens.hash(of: token))")
     }
 }
 

@@ -80,7 +80,7 @@ struct SluiceCommand: AsyncParsableCommand {
             guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
             if let command = CommandSuggestion.of(arguments) { shown += "\nDid you mean: \(command)" }
             guard shown != message else { exit(withError: error) }
-            Terminal.complain(shown, from: "")
+            Terminal.printError(shown, from: "")
             exit(withError: ExitCode.validationFailure)
         }
     }

@@ -28,7 +28,7 @@ struct DemoFault: Sendable {
         let client = HTTPUpstream(now: SystemClock.now, logger: .ofCommands())
         let isMade = await make(by: client)
         await client.shutdown()
-        if !isMade { Terminal.complain("the demo has no failure and no conflict: a request was rejected") }
+        if !isMade { Terminal.printError("the demo has no failure and no conflict: a request was rejected") }
     }
 
     private func make(by client: HTTPUpstream) async -> Bool {

@@ -63,7 +63,7 @@ final class DemoUpstreamProcess: Service {
     }
 
     private func show(_ reports: AsyncStream<String>) async {
-        for await line in reports { Terminal.say(line) }
+        for await line in reports { Terminal.output(line) }
         hasEnded.withLock { $0 = true }
         ends.continuation.finish()
     }

@@ -5,12 +5,12 @@ struct ProgressLine {
     private let started = ContinuousClock.now
 
     init(_ what: String) {
-        Terminal.say("  \(what) …", terminator: "")
+        Terminal.output("  \(what) …", terminator: "")
     }
 
     func done() {
         let tenths = (ContinuousClock.now - started) / .milliseconds(100)
-        Terminal.say(" \(Int(tenths) / 10).\(Int(tenths) % 10) s")
+        Terminal.output(" \(Int(tenths) / 10).\(Int(tenths) % 10) s")
     }
 
     /// A step that ends with `body`, or not at all.
@@ -21,7 +21,7 @@ struct ProgressLine {
             line.done()
             return value
         } catch {
-            Terminal.say("")
+            Terminal.output("")
             throw error
         }
     }

@@ -10,10 +10,10 @@ enum UserShell {
     /// would wait for threads that the child does not have, sometimes without end.
     ///
     /// - Parameters:
-    ///   - words: `$0`, `$1` and so on.
+    ///   - userMessage: `$0`, `$1` and so on.
     ///   - user: nil for the user of this process.
-    static func arguments(_ script: String, _ words: [String], as user: DatabaseUser?) -> Arguments {
-        let shell = ["-c", script] + words
+    static func arguments(_ script: String, _ userMessage: [String], as user: DatabaseUser?) -> Arguments {
+        let shell = ["-c", script] + userMessage
         guard let user else { return Arguments(shell) }
         let change = "exec setpriv --reuid=\(user.userID) --regid=\(user.groupID) --clear-groups sh \"$@\""
         return Arguments(["-c", change, "sh"] + shell)

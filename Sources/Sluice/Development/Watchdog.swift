@@ -5,13 +5,13 @@ import Subprocess
 /// It runs the server until its input closes, which the system does when this process ends in any way.
 enum Watchdog {
     static func arguments(_ layout: ClusterLayout) -> Arguments {
-        let words = [
+        let userMessage = [
             "sluice-dev-watchdog", layout.log,
             "postgres", "-D", layout.data, "-k", layout.socketFolder, "-p", String(ClusterLayout.port),
             "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c", "cluster_name=sluice-dev",
             "-c", "logging_collector=off", "-c", "log_destination=stderr",
         ]
-        return UserShell.arguments(script, words, as: layout.user)
+        return UserShell.arguments(script, userMessage, as: layout.user)
     }
 
     /// SIGINT is what "pg_ctl stop -m fast" sends. It is repeated, because a server that is just starting may miss it.

@@ -11,7 +11,7 @@ struct DatabaseExamination {
 
     func diagnoses() async -> [Diagnosis] {
         do {
-            let pooling = try await Pooling.look(at: settings.databaseURL)
+            let pooling = try await Pooling.check(at: settings.databaseURL)
             if pooling == .shared { return [pooler(pooling)] }
             let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
                 try await DatabaseFacts(on: $0)
@@ -25,15 +25,15 @@ struct DatabaseExamination {
             return diagnoses + [schema, await role(), await masterKeys()] + cluster + (await upstreams())
                 + (await features())
         } catch let error as PostgresError where error.isOfConnection {
-            let trouble = ConnectionFailure(error)
-            let cure = trouble.cure.prefix(1).uppercased() + trouble.cure.dropFirst()
+            let failure = ConnectionFailure(error)
+            let cure = failure.cure.prefix(1).uppercased() + failure.cure.dropFirst()
             let advice = "\(cure). `sluice serve` starts without it and recovers."
-            return [.failed("database", trouble.finding + settings.databaseHint, advice)]
+            return [.failed("database", failure.finding + settings.databaseHint, advice)]
         } catch {
             return [
                 .failed(
                     "database",
-                    "cannot be queried: \(error.words)\(settings.databaseHint)",
+                    "cannot be queried: \(error.userMessage)\(settings.databaseHint)",
                     "Correct \(Setting.databaseURL.variable)."
                 )
             ]
@@ -108,14 +108,14 @@ struct DatabaseExamination {
     }
 
     private func schema() async -> Diagnosis {
-        switch await SchemaCheck.look(at: settings.databaseURL) {
+        switch await SchemaCheck.check(at: settings.databaseURL) {
         case .ready: .ok("schema", "up to date")
         case .shared: .failed("schema", "cannot be read through a pooler that shares sessions", PoolerAdvice.remedy)
         case .empty: .failed("schema", "the database is empty", "Run: sluice migrate")
         case .behind(let pending): .failed("schema", "is missing \(SchemaCheck.list(pending))", "Run: sluice migrate")
         case .unfit(let reason):
             .failed("schema", reason, "Use a separate database for Sluice, and the version that migrated it.")
-        case .unreachable(let trouble): .failed("schema", trouble.words, "Try again.")
+        case .unreachable(let failure): .failed("schema", failure.userMessage, "Try again.")
         }
     }
 
@@ -124,7 +124,7 @@ struct DatabaseExamination {
             let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) { try await RoleFacts(on: $0) }
             return facts.diagnosis
         } catch {
-            return .failed("role", "cannot be determined: \(error.words)", "Try again.")
+            return .failed("role", "cannot be determined: \(error.userMessage)", "Try again.")
         }
     }
 
@@ -137,7 +137,7 @@ struct DatabaseExamination {
             await store.close()
         } catch {
             await store.close()
-            return .failed(subject, "the data keys cannot be counted: \(error.words)", "Try again.")
+            return .failed(subject, "the data keys cannot be counted: \(error.userMessage)", "Try again.")
         }
         guard found.missing.isEmpty else {
             let finding = found.missing.joined(separator: "; ")
@@ -162,7 +162,7 @@ struct DatabaseExamination {
             }
             return await UpstreamExamination(reader: reader).diagnoses(of: list)
         } catch {
-            return [.failed("upstreams", "cannot be listed: \(error.words)", "Try again.")]
+            return [.failed("upstreams", "cannot be listed: \(error.userMessage)", "Try again.")]
         }
     }
 }

@@ -275,9 +275,11 @@ struct TokenExplanation {
         }
         switch verdict {
         case .user(let user):
-            return [whose, .ok("user", "\(words(for: claims.user)) is user \(user.lowercased)")].compactMap(\.self)
+            return [whose, .ok("user", "\(userMessage(for: claims.user)) is user \(user.lowercased)")].compactMap(
+                \.self
+            )
         case .newcomer:
-            let finding = "\(words(for: claims.user)) is new and will get an id with the first request"
+            let finding = "\(userMessage(for: claims.user)) is new and will get an id with the first request"
             return [whose, .ok("user", finding)].compactMap(\.self)
         case .refused(let problem):
             guard let organization, let whose else { return [refusedOrganization(claims, chosen, problem)] }
@@ -285,7 +287,7 @@ struct TokenExplanation {
         }
     }
 
-    private func words(for user: TokenClaims.User) -> String {
+    private func userMessage(for user: TokenClaims.User) -> String {
         switch user {
         case .id: "a UUID"
         case .subject(let text): "subject \(TerminalText.of(text.string))"
@@ -327,7 +329,7 @@ struct TokenExplanation {
     private static func word(_ issuer: ByteExactString) -> String { issuer == "" ? "''" : TerminalText.of(issuer) }
 
     private func refusedUser(_ claims: TokenClaims, _ organization: Organization, _ problem: Problem) -> Diagnosis {
-        let finding = "\(words(for: claims.user)): \(problem.detail)"
+        let finding = "\(userMessage(for: claims.user)): \(problem.detail)"
         let advice: String
         switch (problem.code, claims.user) {
         case (.userErased, _):

@@ -139,7 +139,7 @@ extension FailedWrite {
     }
 
     /// The oldest ones that the gateway has taken.
-    static func someThatWereTaken(_ db: Database) throws -> [UUID] {
+    static func acceptedButFailed(_ db: Database) throws -> [UUID] {
         try String.fetchAll(
             db,
             sql: """

@@ -213,7 +213,7 @@ extension SyncWorker {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
         areOthersWanted = false
-        for id in try await write({ db, _ in try FailedWrite.someThatWereTaken(db) }) {
+        for id in try await write({ db, _ in try FailedWrite.acceptedButFailed(db) }) {
             guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
                 let result = MutationResult(answer), result.id == id, ![.failed, .conflict].contains(result.status)
             else { continue }

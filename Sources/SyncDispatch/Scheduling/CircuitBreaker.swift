@@ -20,9 +20,9 @@ struct CircuitBreaker: Sendable {
     static let firstPause: Double = 1
     static let longestPause: Double = 30
     /// How long a probe may keep other lanes waiting, in seconds; after it another is let through.
-    static let probePatience: Double = 10
+    static let probeTimeout: Double = 10
     /// How much longer a lane waits whose probe failed, in seconds: longer than it takes to find others.
-    static let turnPatience: Double = 3
+    static let turnTimeout: Double = 3
     /// Lanes with failed probes that are remembered.
     static let triedLimit = 64
 
@@ -34,7 +34,7 @@ struct CircuitBreaker: Sendable {
 
     private var state = State.closed
     /// Of what opened it, for operators: when that was, how often requests failed since the last success, and how.
-    private var trouble: (since: Timestamp, failures: Int, last: Outcome.Kind)?
+    private var failure: (since: Timestamp, failures: Int, last: Outcome.Kind)?
     /// Failures since the last success, and some of the lanes that they came from.
     private var failures = 0
     private var failing: Set<UUID> = []
@@ -68,7 +68,7 @@ struct CircuitBreaker: Sendable {
         case .open(let until, let pauses), .probing(let until, let pauses):
             let turn = turn(of: lane, from: until)
             guard turn <= now else { return .wait(until: turn) }
-            state = .probing(until: now.adding(seconds: Self.probePatience), pauses: pauses)
+            state = .probing(until: now.adding(seconds: Self.probeTimeout), pauses: pauses)
             return .probe
         }
     }
@@ -85,14 +85,14 @@ struct CircuitBreaker: Sendable {
 
     /// Returns the report for operators; nil while it is closed.
     func report(of organization: UUID) -> CircuitReport? {
-        guard let trouble else { return nil }
+        guard let failure else { return nil }
         func report(_ isHalfOpen: Bool, _ next: Timestamp) -> CircuitReport {
             CircuitReport(
                 organization: organization,
                 isHalfOpen: isHalfOpen,
-                since: trouble.since,
-                failures: trouble.failures,
-                lastError: trouble.last.rawValue,
+                since: failure.since,
+                failures: failure.failures,
+                lastError: failure.last.rawValue,
                 nextProbeAt: next
             )
         }
@@ -104,35 +104,35 @@ struct CircuitBreaker: Sendable {
     }
 
     /// Takes back a probe that was not sent.
-    mutating func giveBack(now: Timestamp) {
+    mutating func release(now: Timestamp) {
         if case .probing(_, let pauses) = state { state = .open(until: now, pauses: pauses) }
     }
 
     /// Notes the outcome of a lane's request.
     ///
     /// - Parameter jitter: 0 to 1; adds up to a fifth of the pause.
-    mutating func note(_ kind: Outcome.Kind, by lane: UUID, now: Timestamp, jitter: Double) {
+    mutating func record(_ kind: Outcome.Kind, by lane: UUID, now: Timestamp, jitter: Double) {
         switch kind {
         case .succeeded, .discarded, .conflict, .overridden, .rejected:
             self = CircuitBreaker()
         case .serverError, .unreachable:
-            noteTrouble(kind, now)
+            recordFailure(kind, now)
             failures = min(failures + 1, Self.threshold)
             if failing.count < Self.failingLanes { failing.insert(lane) }
             fail(lane, isWorse: true, now, jitter)
         case .misconfigured:
-            noteTrouble(kind, now)
+            recordFailure(kind, now)
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
             // from one or two lanes it is no evidence about the upstream's health
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
         case .deferred, .abandoned, .refused:
             // no evidence about the upstream's health
-            giveBack(now: now)
+            release(now: now)
         }
     }
 
-    private mutating func noteTrouble(_ kind: Outcome.Kind, _ now: Timestamp) {
-        trouble = (since: isOpen ? trouble?.since ?? now : now, failures: (trouble?.failures ?? 0) + 1, last: kind)
+    private mutating func recordFailure(_ kind: Outcome.Kind, _ now: Timestamp) {
+        failure = (since: isOpen ? failure?.since ?? now : now, failures: (failure?.failures ?? 0) + 1, last: kind)
     }
 
     private var isFailing: Bool {
@@ -159,6 +159,6 @@ struct CircuitBreaker: Sendable {
     }
 
     private func turn(of lane: UUID, from moment: Timestamp) -> Timestamp {
-        tried.contains(lane) ? moment.adding(seconds: Self.turnPatience) : moment
+        tried.contains(lane) ? moment.adding(seconds: Self.turnTimeout) : moment
     }
 }

@@ -40,18 +40,18 @@ final class Circuits: Sendable {
     }
 
     /// Takes back a probe that was not sent.
-    func giveBack(_ organization: UUID) {
+    func release(_ organization: UUID) {
         let moment = now()
-        breakers.withLock { $0[organization]?.giveBack(now: moment) }
+        breakers.withLock { $0[organization]?.release(now: moment) }
     }
 
     /// Records the outcome of a lane's request; returns whether that opened or closed the circuit.
-    func note(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
+    func record(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
         let moment = now()
         return breakers.withLock { breakers in
             var breaker = breakers[lane.organization] ?? CircuitBreaker()
             let wasOpen = breaker.isOpen
-            breaker.note(kind, by: lane.user, now: moment, jitter: .random(in: 0...1))
+            breaker.record(kind, by: lane.user, now: moment, jitter: .random(in: 0...1))
             breakers[lane.organization] = breaker.isUntouched ? nil : breaker
             return breaker.isOpen == wasOpen ? nil : breaker.isOpen ? .opened : .closed
         }

@@ -103,7 +103,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Reports the requests that have gone unanswered for longer than the threshold.
-    package func look(at now: ContinuousClock.Instant = .now) {
+    package func poll(at now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             for (ticket, request) in state.requests where !request.isReported {
                 guard request.sentAt.duration(to: now) >= threshold else { continue }
@@ -117,7 +117,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     package func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: max(threshold / 2, .milliseconds(20)))
-            look()
+            poll()
         }
     }
 

@@ -24,13 +24,13 @@ extension Authenticator {
     }
 
     /// The same from memory alone; nil means unknown.
-    package func organizationAtHand(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
+    package func cachedOrganization(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
         switch try? OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
         case nil: return nil
         case .id(let id): return (id, nil)
         case .name(let text):
             let name = ExternalID(issuer: claims.namespace, id: text)
-            return identities.organizationAtHand(name).flatMap { claims.covered.covers($0) ? ($0, name) : nil }
+            return identities.cachedOrganization(name).flatMap { claims.covered.covers($0) ? ($0, name) : nil }
         }
     }
 
@@ -71,13 +71,13 @@ extension Authenticator {
     }
 
     /// The same from memory alone; nil means unknown.
-    package func userAtHand(of claims: TokenClaims, in organization: UUID) -> UUID? {
+    package func cachedUser(of claims: TokenClaims, in organization: UUID) -> UUID? {
         switch claims.user {
         case .id(let user):
             if Writer.isReserved(user) { return nil }
-            return identities.isMadeAtHand(LaneKey(organization: organization, user: user)) == false ? user : nil
+            return identities.isCachedAsMade(LaneKey(organization: organization, user: user)) == false ? user : nil
         case .subject(let text):
-            return identities.userAtHand(Subject(issuer: claims.namespace, text: text), in: organization)
+            return identities.cachedUser(Subject(issuer: claims.namespace, text: text), in: organization)
         }
     }
 }

@@ -20,35 +20,35 @@ package struct Authenticator: Sendable {
         let (id, name) = try await self.organization(of: claims, headers)
         let organization = try await activeOrganization(id)
         let user = try await owner(of: user(of: claims, in: organization), in: organization)
-        let voucher = Caller.TokenContext(claims, name: name)
-        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
+        let tokenContext = Caller.TokenContext(claims, name: name)
+        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)
     }
 
     /// Returns the caller of a request with a valid token of an active organization without quotas, if all of this is
     /// in memory; nil means unknown.
-    package func callerAtHand(_ headers: HTTPFields) -> Caller? {
+    package func cachedCaller(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
-            let (id, name) = organizationAtHand(of: claims, headers), let named = userAtHand(of: claims, in: id),
-            let (organization, user) = catalog.atHand(id, named),
+            let (id, name) = cachedOrganization(of: claims, headers), let named = cachedUser(of: claims, in: id),
+            let (organization, user) = catalog.cached(id, named),
             organization.status == .active, !organization.settings.hasQuota
         else { return nil }
         if organization.settings.provisioning == .explicit {
-            guard catalog.isUserAtHand(LaneKey(organization: organization.id, user: user)) else { return nil }
+            guard catalog.isUserCached(LaneKey(organization: organization.id, user: user)) else { return nil }
         }
-        let voucher = Caller.TokenContext(claims, name: name)
-        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
+        let tokenContext = Caller.TokenContext(claims, name: name)
+        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)
     }
 
     /// Whether the settings still accept the issuer of a caller's token for the organization.
     ///
     /// What operators write is in the database.
-    package func isVouchedFor(_ caller: Caller) -> Bool {
-        guard let voucher = caller.voucher else { return true }
+    package func isStillAuthorized(_ caller: Caller) -> Bool {
+        guard let tokenContext = caller.tokenContext else { return true }
         return verifier.stillSpeaks(
             for: caller.organization.id,
-            voucher.issuer,
-            rememberedAs: voucher.namespace
+            tokenContext.issuer,
+            rememberedAs: tokenContext.namespace
         )
     }
 
@@ -84,8 +84,8 @@ package struct Authenticator: Sendable {
     /// - Throws: why not; a ``WaitEnded`` while the user is being joined with another, and after that. Another 503
     ///   means that this is unknown at the moment.
     private func checkServed(_ caller: Caller) async throws {
-        guard isVouchedFor(caller) else { throw Problem.unknownOrganization }
-        if let name = caller.voucher?.name, try await identities.organization(name) != caller.organization.id {
+        guard isStillAuthorized(caller) else { throw Problem.unknownOrganization }
+        if let name = caller.tokenContext?.name, try await identities.organization(name) != caller.organization.id {
             throw Problem.unknownOrganization
         }
         let organization = try await activeOrganization(caller.organization.id)
@@ -104,7 +104,7 @@ package struct Authenticator: Sendable {
             var exchange = exchange
             exchange.user = LaneKey(organization: caller.organization.id, user: caller.user)
             exchange.checkInterval = checkInterval
-            try exchange.hold.belongs(to: exchange.user)
+            try exchange.hold.assign(to: exchange.user)
             exchange.isStillServed = { try await checkServed(caller) }
             guard caller.organization.settings.hasQuota else { return try await endpoint(exchange, caller) }
             return try await quotas.answer(exchange, caller, by: endpoint)
@@ -112,14 +112,14 @@ package struct Authenticator: Sendable {
     }
 
     /// A direct endpoint for callers that are known from memory.
-    package func callersAtHand(
+    package func cachedCallers(
         only endpoint: @escaping @Sendable (DirectExchange, Caller) -> Bool
     ) -> Route.DirectEndpoint {
         { exchange in
-            guard let caller = callerAtHand(exchange.headers) else { return false }
+            guard let caller = cachedCaller(exchange.headers) else { return false }
             var exchange = exchange
             exchange.user = LaneKey(organization: caller.organization.id, user: caller.user)
-            return exchange.hold.mayBelong(to: exchange.user) && endpoint(exchange, caller)
+            return exchange.hold.tryAssign(to: exchange.user) && endpoint(exchange, caller)
         }
     }
 

@@ -25,12 +25,12 @@ package struct Caller: Sendable {
     /// When the token expires, in seconds since 1970.
     package let expiresAt: Int64
     /// Nil for a source of events, which has a token of this gateway's.
-    package var voucher: TokenContext?
+    package var tokenContext: TokenContext?
 
-    package init(organization: Organization, user: UUID, expiresAt: Int64, voucher: TokenContext? = nil) {
+    package init(organization: Organization, user: UUID, expiresAt: Int64, tokenContext: TokenContext? = nil) {
         self.organization = organization
         self.user = user
         self.expiresAt = expiresAt
-        self.voucher = voucher
+        self.tokenContext = tokenContext
     }
 }

@@ -35,13 +35,13 @@ package struct QuotaGate: Sendable {
         } catch {
             var refusal = Refusal(of: error)
             let standing = refusal.problem.standing
-            if let standing, refusal.problem.code == .rateLimited { note(standing, caller, exchange) }
+            if let standing, refusal.problem.code == .rateLimited { record(standing, caller, exchange) }
             RateLimitFields(caller.organization.settings, [requests, standing]).add(to: &refusal.headers)
             throw refusal
         }
     }
 
-    private func note(_ standing: QuotaStatus, _ caller: Caller, _ exchange: Exchange) {
+    private func record(_ standing: QuotaStatus, _ caller: Caller, _ exchange: Exchange) {
         let isUsers = standing.quota.kind == .mutations
         (isUsers ? ofUsers : ofOrganizations).increment()
         logger.debug(

@@ -43,13 +43,13 @@ final class EventHub: Service {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
         /// In the order of arrival.
         var ofUser: [LaneKey: [EventSubscriber]] = [:]
-        var roll = ListenerRegistry()
+        var registry = ListenerRegistry()
         var isClosed = false
     }
 
     /// Whether there is room for one more listener of an organization.
     func hasRoom(for organization: UUID) -> Bool {
-        listening.withLock { $0.roll.hasRoom(for: organization, limit: configuration.maximumListeners) }
+        listening.withLock { $0.registry.hasRoom(for: organization, limit: configuration.maximumListeners) }
     }
 
     /// Adopts a listener to which nothing has been written yet.
@@ -94,8 +94,8 @@ final class EventHub: Service {
     func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
-            group.addTask { await self.keepTicking() }
-            group.addTask { await self.keepChecking() }
+            group.addTask { await self.runTimerLoop() }
+            group.addTask { await self.runCheckLoop() }
             group.addTask { await self.work() }
             await group.next()
             group.cancelAll()
@@ -112,22 +112,22 @@ final class EventHub: Service {
     private func add(_ subscriber: EventSubscriber, from cursor: EventCursor) {
         store.notifier.add(subscriber, lane: subscriber.lane, feed: (subscriber.interest, cursor.feed))
         connected.increment()
-        let (isClosed, oldest, crowding) = listening.withLock { listening in
+        let (isClosed, oldest, candidate) = listening.withLock { listening in
             listening.subscribers[ObjectIdentifier(subscriber)] = subscriber
             listening.ofUser[subscriber.lane, default: []].append(subscriber)
-            listening.roll.add(ObjectIdentifier(subscriber), of: subscriber.lane.organization)
+            listening.registry.add(ObjectIdentifier(subscriber), of: subscriber.lane.organization)
             let ofUser = listening.ofUser[subscriber.lane] ?? []
-            let crowding = listening.roll.crowding(beyond: configuration.maximumListeners)
+            let candidate = listening.registry.evictionCandidate(beyond: configuration.maximumListeners)
             return (
                 listening.isClosed, ofUser.count > configuration.listenersPerUser ? ofUser.first : nil,
-                crowding.flatMap { listening.subscribers[$0] }
+                candidate.flatMap { listening.subscribers[$0] }
             )
         }
         // the client may have disconnected before the subscriber could be notified
         if subscriber.isOver { remove(subscriber) }
         if isClosed { subscriber.close(.closed) }
         oldest?.close(.superseded)
-        if crowding !== oldest { crowding?.close(.superseded) }
+        if candidate !== oldest { candidate?.close(.superseded) }
     }
 
     private func remove(_ subscriber: EventSubscriber) {
@@ -135,7 +135,7 @@ final class EventHub: Service {
             let lane = subscriber.lane
             listening.ofUser[lane]?.removeAll { $0 === subscriber }
             if listening.ofUser[lane]?.isEmpty == true { listening.ofUser[lane] = nil }
-            listening.roll.remove(ObjectIdentifier(subscriber), of: lane.organization)
+            listening.registry.remove(ObjectIdentifier(subscriber), of: lane.organization)
             return listening.subscribers.removeValue(forKey: ObjectIdentifier(subscriber)) != nil
         }
         guard isKnown else { return }
@@ -148,7 +148,7 @@ final class EventHub: Service {
         min(configuration.maximumStream, .seconds(max(0, caller.expiresAt - configuration.now().seconds)))
     }
 
-    private func keepTicking() async {
+    private func runTimerLoop() async {
         let interval = min(.seconds(1), configuration.keepAlive / 4)
         while !Task.isCancelled {
             try? await Task.sleep(for: interval)
@@ -160,7 +160,7 @@ final class EventHub: Service {
 
     // MARK: - Checks of callers
 
-    private func keepChecking() async {
+    private func runCheckLoop() async {
         // at least as often as a stream shows that it lives
         let interval = min(configuration.streamCheckInterval, configuration.keepAlive)
         while (try? await Task.sleep(for: interval)) != nil {
@@ -175,14 +175,14 @@ final class EventHub: Service {
     private func check() async throws {
         var callers: [LongLivedSession: [EventSubscriber]] = [:]
         for subscriber in listening.withLock({ Array($0.subscribers.values) }) {
-            if authenticator.isVouchedFor(subscriber.caller) {
-                let name = subscriber.caller.voucher?.name
+            if authenticator.isStillAuthorized(subscriber.caller) {
+                let name = subscriber.caller.tokenContext?.name
                 callers[LongLivedSession(lane: subscriber.lane, name: name), default: []].append(subscriber)
             } else {
                 subscriber.close(.refused)
             }
         }
-        for lost in try await store.lastingCallers.lost(among: Array(callers.keys)) {
+        for lost in try await store.longLivedSessions.lost(among: Array(callers.keys)) {
             for subscriber in callers[lost] ?? [] { subscriber.close(.refused) }
         }
     }

@@ -22,12 +22,12 @@ struct EventStreamBatch {
             throw error
         }
         if work.isFirst {
-            if let feed = try await store.events.feedNews(after: work.cursor, for: subscriber.interest) {
-                work.news.feedMoved(to: feed)
+            if let feed = try await store.events.feedChanges(after: work.cursor, for: subscriber.interest) {
+                work.changes.feedMoved(to: feed)
             }
             work.isFirst = false
         }
-        var hasMore = work.news.lane
+        var hasMore = work.changes.lane
         for _ in 0..<Self.pages where hasMore {
             guard try await subscriber.takesMore() else { return false }
             let page = try await store.events.page(after: work.cursor, of: subscriber.lane)
@@ -38,7 +38,7 @@ struct EventStreamBatch {
             work.keepsAlive = false
         }
         if hasMore { return false }
-        if let feed = work.news.feed, feed > work.cursor.feed {
+        if let feed = work.changes.feed, feed > work.cursor.feed {
             work.cursor.feed = feed
             try subscriber.write(EventFrame.changes(work.cursor, of: subscriber.lane.user), upTo: work.cursor)
             work.keepsAlive = false

@@ -3,7 +3,7 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// One listener to events: a bare socket, a cursor, and pending news.
+/// One listener to events: a bare socket, a cursor, and pending changes.
 ///
 /// It costs some kilobytes while nothing happens; unsent bytes wait in the channel and nowhere else.
 final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
@@ -73,11 +73,11 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(BudgetExhausted) {
         if bytes.count < Self.shortBytes || budget.held == 0 {
             budget.count(bytes.count, for: lane)
-        } else if !budget.offers(bytes.count, for: lane) {
+        } else if !budget.tryAcquire(bytes.count, for: lane) {
             throw BudgetExhausted()
         }
         channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { [budget, lane] _ in
-            budget.giveBack(bytes.count, of: lane)
+            budget.release(bytes.count, of: lane)
         }
         state.withLock { $0.wrote(cursor, now: .now) }
     }
@@ -101,11 +101,11 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     // MARK: - News
 
     func laneChanged() {
-        if state.withLock({ $0.note { $0.laneChanged() } }) { onWork(self) }
+        if state.withLock({ $0.record { $0.laneChanged() } }) { onWork(self) }
     }
 
     func feedMoved(to position: Int64) {
-        if state.withLock({ $0.note { $0.feedMoved(to: position) } }) { onWork(self) }
+        if state.withLock({ $0.record { $0.feedMoved(to: position) } }) { onWork(self) }
     }
 
     // MARK: - The socket

@@ -30,7 +30,7 @@ struct ListenerRegistry {
     }
 
     /// Returns the listener to close if there are more than `limit`: the oldest of the organization that has the most.
-    func crowding(beyond limit: Int) -> ObjectIdentifier? {
+    func evictionCandidate(beyond limit: Int) -> ObjectIdentifier? {
         guard count > limit else { return nil }
         return listeners.values.max { $0.count < $1.count }?.first
     }

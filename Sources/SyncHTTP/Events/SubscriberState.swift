@@ -6,7 +6,7 @@ struct SubscriberState {
     /// The complete pending work of a listener.
     struct Work {
         var cursor: EventCursor
-        var news: PendingChanges
+        var changes: PendingChanges
         /// Whether it is still unknown if the feed has changes after the cursor.
         var isFirst: Bool
         /// Whether to send a keep-alive.
@@ -24,7 +24,7 @@ struct SubscriberState {
     private(set) var isOver = false
     /// When the stream ends in any case.
     private let end: ContinuousClock.Instant
-    private var news = PendingChanges()
+    private var changes = PendingChanges()
     private var isFirst = true
     private var keepsAlive = false
     /// Whether it is in the line, or a worker serves it.
@@ -33,19 +33,19 @@ struct SubscriberState {
     private var lastWrite: ContinuousClock.Instant
     private var blockedSince: ContinuousClock.Instant?
 
-    /// A new listener is in the line: there may be news after its cursor.
+    /// A new listener is in the line: there may be changes after its cursor.
     init(cursor: EventCursor, now: ContinuousClock.Instant, end: ContinuousClock.Instant) {
         self.cursor = cursor
         self.end = end
         lastWrite = now
-        news.laneChanged()
+        changes.laneChanged()
     }
 
-    /// Notes news, or another reason to work.
+    /// Notes changes, or another reason to work.
     ///
     /// - Returns: whether to put it in the line.
-    mutating func note(_ change: (inout PendingChanges) -> Void) -> Bool {
-        change(&news)
+    mutating func record(_ change: (inout PendingChanges) -> Void) -> Bool {
+        change(&changes)
         return queues()
     }
 
@@ -62,11 +62,11 @@ struct SubscriberState {
             return nil
         }
         defer {
-            news = PendingChanges()
+            changes = PendingChanges()
             keepsAlive = false
             isFirst = false
         }
-        return Work(cursor: cursor, news: news, isFirst: isFirst, keepsAlive: keepsAlive)
+        return Work(cursor: cursor, changes: changes, isFirst: isFirst, keepsAlive: keepsAlive)
     }
 
     mutating func wrote(_ cursor: EventCursor?, now: ContinuousClock.Instant) {
@@ -83,8 +83,8 @@ struct SubscriberState {
     mutating func finish(left: Work?, isLater: Bool) -> Bool {
         isInHand = false
         if let left {
-            if left.news.lane { news.laneChanged() }
-            if let feed = left.news.feed { news.feedMoved(to: feed) }
+            if left.changes.lane { changes.laneChanged() }
+            if let feed = left.changes.feed { changes.feedMoved(to: feed) }
             isFirst = isFirst || left.isFirst
             keepsAlive = keepsAlive || left.keepsAlive
         }
@@ -109,7 +109,7 @@ struct SubscriberState {
         return !isOver
     }
 
-    private var hasWork: Bool { !isOver && isWritable && (!news.isEmpty || keepsAlive || isFirst) }
+    private var hasWork: Bool { !isOver && isWritable && (!changes.isEmpty || keepsAlive || isFirst) }
 
     private mutating func queues() -> Bool {
         guard !isInHand, hasWork else { return false }

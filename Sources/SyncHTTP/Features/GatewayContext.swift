@@ -52,6 +52,6 @@ package struct PublicContext: Sendable {
 /// What endpoints of the operations listener share.
 package struct OperatorContext: Sendable {
     /// Checks tokens and sessions of operators.
-    package let door: OperatorAuthenticator
+    package let authenticator: OperatorAuthenticator
     package let bodies: BodyReader
 }

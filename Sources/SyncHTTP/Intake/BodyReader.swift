@@ -31,12 +31,12 @@ package struct BodyReader: Sendable {
         let announced = try announcedLength(exchange.headers)
         if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
         var held = 0
-        defer { budget.giveBack(held, of: exchange.user) }
+        defer { budget.release(held, of: exchange.user) }
         let body = try await collect(exchange.request.body, announced: announced) { part throws(Problem) in
-            try budget.take(part, for: exchange.user, besides: held)
+            try budget.take(part, for: exchange.user, excluding: held)
             held += part
         }
-        exchange.act?.note(membersOf: body)
+        exchange.act?.record(membersOf: body)
         return try await use(body)
     }
 

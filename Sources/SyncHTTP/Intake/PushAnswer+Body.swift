@@ -8,7 +8,7 @@ extension PushAnswer: AnswerBody {
         var contents = AnswerContents(room: contentRoom)
         writer.member("accepted_sequence", acceptedSequence)
         writer.member("feed", feed)
-        writer.member("held_by", hold)
+        writer.member("held_by", blocker)
         writer.member("results", verdicts.enumerated()) { writer, verdict in
             writer.beginObject()
             verdict.element.writeResultMembers(of: entry(verdict.offset), &contents, at: verdict.offset, to: &writer)

@@ -17,9 +17,9 @@ extension PushEndpoint {
             let room = PushReservation(exchange.body.count, of: exchange.user, bodies, gate)
         else { return false }
         guard let push = try? PushRequest(body: exchange.body, limits: limits),
-            exchange.hold.offers(WorkCost.answer(to: push))
+            exchange.hold.tryAcquire(WorkCost.answer(to: push))
         else {
-            room.leave()
+            room.release()
             return false
         }
         let hasBegun = store.pushes.submitAtOnce(
@@ -30,13 +30,13 @@ extension PushEndpoint {
             traceparent: traceparent(of: exchange.headers)
         ) { result in
             exchange.eventLoop.execute {
-                room.leave()
+                room.release()
                 complete(result, exchange, preferences)
             }
         }
         if !hasBegun {
-            room.leave()
-            exchange.hold.leave()
+            room.release()
+            exchange.hold.release()
         }
         return hasBegun
     }
@@ -78,15 +78,15 @@ private struct PushReservation: Sendable {
         self.user = user
         self.bodies = bodies.budget
         self.gate = gate
-        guard bytes <= bodies.limit, self.bodies.offers(bytes, for: user) else { return nil }
-        guard gate.entersAtOnce(gate.weight(bytes), for: user) else {
-            self.bodies.giveBack(bytes, of: user)
+        guard bytes <= bodies.limit, self.bodies.tryAcquire(bytes, for: user) else { return nil }
+        guard gate.tryAcquire(gate.weight(bytes), for: user) else {
+            self.bodies.release(bytes, of: user)
             return nil
         }
     }
 
-    package func leave() {
-        gate.leave(gate.weight(bytes), of: user)
-        bodies.giveBack(bytes, of: user)
+    package func release() {
+        gate.release(gate.weight(bytes), of: user)
+        bodies.release(bytes, of: user)
     }
 }

@@ -39,7 +39,7 @@ package struct PushEndpoint: Sendable {
                 guard waits(for: answer, preferences) else { return await answer.fitting(exchange.hold) }
                 // a committed push needs its body no more, and no room as long as its response is small
                 guard answer.isLarge else {
-                    exchange.hold.leave()
+                    exchange.hold.release()
                     return answer.withoutBody()
                 }
                 return await answer.withoutBody().fitting(exchange.hold)
@@ -56,7 +56,7 @@ package struct PushEndpoint: Sendable {
         do {
             let json = try await bodies.withBody(of: exchange) { body in
                 try await withPush(body, of: exchange) { push in
-                    try await exchange.hold.enter(ResponseMemoryLease.preview, isPage: true)
+                    try await exchange.hold.acquire(ResponseMemoryLease.preview, isPage: true)
                     return try await BlockingWork.run(on: body.count) {
                         try await store.previews.preview(
                             push,
@@ -177,9 +177,9 @@ extension PushAnswer {
     ///
     /// A client can read each mutation separately.
     package func fittingAtOnce(_ hold: ResponseMemoryLease) -> PushAnswer? {
-        if hold.offers(contentBytes == 0 ? leastBytes : estimatedBytes) { return self }
+        if hold.tryAcquire(contentBytes == 0 ? leastBytes : estimatedBytes) { return self }
         let answer = withoutLarge
-        return hold.offers(answer.leastBytes) ? answer : nil
+        return hold.tryAcquire(answer.leastBytes) ? answer : nil
     }
 
     /// Returns the response with as much of its contents as there is room for, once there is room for the rest.

@@ -16,7 +16,7 @@ struct MappingEndpoint: Sendable {
         let since = try query.text("since")
         let statuses = try query.mappingStatuses("status")
         let limit = try query.limit(default: Self.defaultLimit)
-        try await exchange.hold.enter(ResponseMemoryLease.mapping * limit)
+        try await exchange.hold.acquire(ResponseMemoryLease.mapping * limit)
         let page = try await BlockingWork.run {
             try await store.mappings.list(
                 since: since,
@@ -36,7 +36,7 @@ struct MappingEndpoint: Sendable {
         let lookup = try await bodies.withBody(of: exchange) { body in
             try await BlockingWork.read(body) { body throws(Problem) in try MappingLookup(body: body, limit: limit) }
         }
-        try await exchange.hold.enter(ResponseMemoryLease.mapping * lookup.count)
+        try await exchange.hold.acquire(ResponseMemoryLease.mapping * lookup.count)
         let lane = LaneKey(organization: caller.organization.id, user: caller.user)
         var mappings: [IDMapping] = []
         if !lookup.clientIDs.isEmpty {

@@ -10,7 +10,7 @@ extension Backlog: AnswerBody {
             writer.member("counts", counts)
             writer.member("is_truncated", isTruncated)
             writer.member("head", head.map(Head.init))
-            writer.member("held_by", hold)
+            writer.member("held_by", blocker)
         }
     }
 }

@@ -8,7 +8,7 @@ package struct BacklogEndpoint: Sendable {
 
     package func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        try await exchange.hold.enter(ResponseMemoryLease.backlog)
+        try await exchange.hold.acquire(ResponseMemoryLease.backlog)
         let json = try await BlockingWork.run {
             try await store.backlog.backlog(organization: caller.organization.id, user: caller.user).json()
         }

@@ -27,7 +27,7 @@ package struct MutationEndpoints: Sendable {
     /// Responds with the caller's mutations in lane order, a page at a time.
     package func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let filter = try URLQuery(of: exchange, allowing: URLQuery.mutationFilter).mutationFilter()
-        try await exchange.hold.enter()
+        try await exchange.hold.acquire()
         let page = try await BlockingWork.run {
             try await store.mutations.list(filter, organization: caller.organization, user: caller.user).json()
         }

@@ -11,25 +11,25 @@ package final class AuditRecorder: Sendable {
     private static let namedIDs = 20
 
     private let outcome = Mutex(AuditOutcome())
-    private let isTrial = Atomic(false)
+    private let isDryRun = Atomic(false)
 
     /// Whether something may be another than it was: unless the act was only to show what would be.
-    package var mayHaveChanged: Bool { !isTrial.load(ordering: .relaxed) }
+    package var mayHaveChanged: Bool { !isDryRun.load(ordering: .relaxed) }
 
     /// Notes that the act changes nothing.
-    package func noteTrial() { isTrial.store(true, ordering: .relaxed) }
+    package func markDryRun() { isDryRun.store(true, ordering: .relaxed) }
 
-    package func note(_ name: StaticString, _ value: some JSONWritable & Sendable) {
-        outcome.withLock { $0.note(name, value) }
+    package func record(_ name: StaticString, _ value: some JSONWritable & Sendable) {
+        outcome.withLock { $0.record(name, value) }
     }
 
     /// Records a text that is JSON already: ids and filters, never user content.
-    package func note(_ name: StaticString, raw value: [UInt8]) {
-        outcome.withLock { $0.note(name, raw: value) }
+    package func record(_ name: StaticString, raw value: [UInt8]) {
+        outcome.withLock { $0.record(name, raw: value) }
     }
 
     /// Records the user that the act is about, and the target if the user is joined.
-    package func note(user: UUID? = nil, into: UUID? = nil) {
+    package func record(user: UUID? = nil, into: UUID? = nil) {
         outcome.withLock { outcome in
             outcome.user = user ?? outcome.user
             outcome.into = into ?? outcome.into
@@ -37,24 +37,24 @@ package final class AuditRecorder: Sendable {
     }
 
     /// Records the reason; if it is too long for the act's own reason, it is recorded among the results.
-    package func note(reason: String) {
-        guard reason.utf8.count <= AuditReason.maximumBytes else { return note("reason", reason) }
+    package func record(reason: String) {
+        guard reason.utf8.count <= AuditReason.maximumBytes else { return record("reason", reason) }
         outcome.withLock { $0.reason = reason }
     }
 
     /// Records the names of a body's members, without their values.
-    package func note(membersOf body: [UInt8]) {
+    package func record(membersOf body: [UInt8]) {
         guard let members = (try? JSONTree(parsing: body))?.root.members else { return }
-        note("members", raw: Self.list(members.prefix(Self.namedMembers).map { String($0.0.string.prefix(64)) }))
+        record("members", raw: Self.list(members.prefix(Self.namedMembers).map { String($0.0.string.prefix(64)) }))
     }
 
     /// Notes the first of some ids, and how many there are.
-    package func note(ids: [UUID]) {
-        note("ids", raw: Self.list(ids.prefix(Self.namedIDs).map(\.lowercased)))
-        note("id_count", ids.count)
+    package func record(ids: [UUID]) {
+        record("ids", raw: Self.list(ids.prefix(Self.namedIDs).map(\.lowercased)))
+        record("id_count", ids.count)
     }
 
-    package func note(_ name: StaticString, texts: [String]) { note(name, raw: Self.list(texts)) }
+    package func record(_ name: StaticString, texts: [String]) { record(name, raw: Self.list(texts)) }
 
     private static func list(_ texts: [String]) -> [UInt8] {
         var writer = JSONWriter()
@@ -68,8 +68,8 @@ package final class AuditRecorder: Sendable {
     package func outcome(status: Int, code: String?) -> AuditOutcome {
         outcome.withLock { noted in
             var whole = AuditOutcome()
-            whole.note("status", status)
-            if let code { whole.note("code", code) }
+            whole.record("status", status)
+            if let code { whole.record("code", code) }
             whole.add(noted)
             return whole
         }

@@ -52,7 +52,7 @@ package struct OperatorAudit: Sendable {
     ///
     /// - Parameter target: names of kinds, and which ones; users apart.
     /// - Throws: if it cannot be recorded: then the content must not be returned.
-    package func look(
+    package func recordingRead(
         _ action: String,
         of organization: UUID,
         user: UUID? = nil,
@@ -62,7 +62,7 @@ package struct OperatorAudit: Sendable {
         act.requestID = requestID
         act.user = user
         act.target = target.map { ($0.key, $0.value) }
-        try await log.note(act, AuditOutcome())
+        try await log.record(act, AuditOutcome())
     }
 
     private func act(_ action: String, _ names: [String], _ values: [Substring], _ target: AuditTarget?) -> AuditAct {

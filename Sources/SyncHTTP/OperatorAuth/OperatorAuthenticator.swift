@@ -17,7 +17,7 @@ package struct OperatorAuthenticator: Sendable {
     /// Returns the token of a request.
     ///
     /// - Throws: 401, or 403 if a request made by another page carries a cookie.
-    package func guest(of request: HTTPRequest) async throws(Refusal) -> Identity {
+    package func identity(of request: HTTPRequest) async throws(Refusal) -> Identity {
         if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
             guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
                 throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
@@ -38,10 +38,10 @@ package struct OperatorAuthenticator: Sendable {
     }
 
     /// - Throws: also 403 if the token is good for less.
-    package func admit(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Identity {
-        let guest = try await guest(of: request)
-        try Self.require(scope, of: guest.token)
-        return guest
+    package func authorize(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Identity {
+        let identity = try await identity(of: request)
+        try Self.require(scope, of: identity.token)
+        return identity
     }
 
     /// - Throws: 403 if a token is good for less.

@@ -67,7 +67,7 @@ package struct HTTPConfiguration: Sendable {
     /// Sends probes to upstreams, as operators ask for them; nil: they are not sent.
     package var probes: (any UpstreamReader)?
     /// How long a request to join two users, or to erase one, waits for their lanes to come to rest.
-    package var joinPatience: Duration = .seconds(30)
+    package var joinTimeout: Duration = .seconds(30)
     /// The seconds for which neither of two joined users is served before the join, so that every gateway has read
     /// that.
     package var joinSettling = Catalog.settlingSeconds

@@ -96,7 +96,7 @@ package struct SettleEndpoints: Sendable {
         return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
             let request = try await BlockingWork.read(body) { body throws(Problem) in try read(body, limits) }
             // the response contains the mutation: once it is settled, no lack of room may refuse it
-            try await exchange.hold.enter(ResponseMemoryLease.mutation)
+            try await exchange.hold.acquire(ResponseMemoryLease.mutation)
             let settled = try await BlockingWork.run { try await settle(request) }
             guard let settled else { throw Refusal.notFound }
             counter?.increment(by: settled.count)

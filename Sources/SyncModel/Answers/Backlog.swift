@@ -95,7 +95,7 @@ public struct Backlog: Sendable, Hashable {
     /// The mutation that halts the lane, else the next one, else the first blocked one.
     public var head: Mutation?
     /// Why the head does not run.
-    public var hold: LaneBlocker?
+    public var blocker: LaneBlocker?
 
     public init() {}
 }

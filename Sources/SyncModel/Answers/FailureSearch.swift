@@ -94,7 +94,7 @@ public struct FailureSearch: Sendable {
             for id in step.dependsOn { dependants[id, default: []].append(step.id) }
         }
         var reached: Set<UUID> = []
-        var next = steps.values.filter { $0.isTrouble || isBehindTrouble($0) }.map(\.id)
+        var next = steps.values.filter { $0.isTrouble || isBehindFailure($0) }.map(\.id)
         while let id = next.popLast() {
             guard reached.insert(id).inserted else { continue }
             next += dependants[id] ?? []
@@ -102,7 +102,7 @@ public struct FailureSearch: Sendable {
         return reached.intersection(asked)
     }
 
-    private func isBehindTrouble(_ step: Step) -> Bool {
+    private func isBehindFailure(_ step: Step) -> Bool {
         guard step.status == .blocked, !troubles.isEmpty else { return false }
         return Self.names(of: step.entity).contains { name in troubles[name].map { $0 < step.position } ?? false }
     }

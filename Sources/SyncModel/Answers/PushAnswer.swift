@@ -41,7 +41,7 @@ public struct PushAnswer: Sendable {
     ///
     /// Nil where the lane is not held, where all queued mutations wait for other mutations, and where the gateway could
     /// not find out.
-    public var hold: LaneBlocker?
+    public var blocker: LaneBlocker?
 
     /// Bytes of entities, of upstreams' bodies and of lists of blockers that the answer has room for.
     public var contentRoom = WorkBounds.answer

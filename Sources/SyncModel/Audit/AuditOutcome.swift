@@ -19,14 +19,14 @@ public struct AuditOutcome: Sendable {
     public init() {}
 
     /// Adds a member, unless it exceeds the limit.
-    public mutating func note(_ name: StaticString, _ value: some JSONWritable) {
+    public mutating func record(_ name: StaticString, _ value: some JSONWritable) {
         var writer = JSONWriter(capacity: 64)
         value.write(to: &writer)
-        note(name, raw: writer.bytes)
+        record(name, raw: writer.bytes)
     }
 
     /// Adds a member whose value is JSON already.
-    public mutating func note(_ name: StaticString, raw value: [UInt8]) {
+    public mutating func record(_ name: StaticString, raw value: [UInt8]) {
         guard bytes + value.count <= Self.maximumBytes else { return }
         bytes += value.count
         members.append((name, value))
@@ -34,7 +34,7 @@ public struct AuditOutcome: Sendable {
 
     /// Adds the members of another outcome.
     public mutating func add(_ other: AuditOutcome) {
-        for member in other.members { note(member.name, raw: member.value) }
+        for member in other.members { record(member.name, raw: member.value) }
         user = other.user ?? user
         into = other.into ?? into
         reason = other.reason ?? reason

@@ -63,7 +63,7 @@ extension Attempt {
         outcome.resolution = .serverWins
         outcome.serverID = id
         if let document = shown?.document { outcome.entity = .document(document, etag: etag(of: id, response)) }
-        outcome.ground = .adopted
+        outcome.evidence = .adopted
         return outcome
     }
 

@@ -14,7 +14,7 @@ struct Attempt {
         switch response.status {
         case 200...299: succeeded(response)
         case 404, 410: mutation.operation == .delete ? succeeded(response) : rejected(response)
-        case _ where response.mayBeOperatorsTrouble: othersSucceeded ? rejectedAlone(response) : held(response)
+        case _ where response.mayNeedOperator: othersSucceeded ? rejectedAlone(response) : held(response)
         case 408, 425, 429: again(.deferred, response.words, response)
         case 409: mayBeEcho(response) ? echo(response) : conflict(response)
         case 412: conflict(response)
@@ -39,10 +39,10 @@ struct Attempt {
         var response = response
         // the state is still to come
         if response.status == 202 { response.etag = nil }
-        let testimony = UpstreamEvidence(about: id, of: mutation, request, response, shown)
-        outcome.etag = testimony.etag
+        let evidence = UpstreamEvidence(about: id, of: mutation, request, response, shown)
+        outcome.etag = evidence.etag
         outcome.demandedETag = request.ifMatch
-        (outcome.entity, outcome.ground) = testimony.change
+        (outcome.entity, outcome.evidence) = evidence.change
         return outcome
     }
 

@@ -25,7 +25,7 @@ extension DispatchDecision {
         var outcome = unsent(.conflict, .conflict, serverID: own)
         var problem = Problem(
             .conflict,
-            entity.isDeleted ? "another writer deleted the entity" : entity.run.words(on: baseVersion)
+            entity.isDeleted ? "another writer deleted the entity" : entity.run.conflictDescription(on: baseVersion)
         )
         problem.current = entity.json(type: mutation.entity.type, id: own)
         outcome.error = problem.json

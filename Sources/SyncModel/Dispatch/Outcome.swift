@@ -39,7 +39,7 @@ public struct Outcome: Sendable {
     public var demandedETag: String?
     /// The change that enters the feed.
     public var entity: EntityChange = .none
-    public var ground: Evidence = .written
+    public var evidence: Evidence = .written
     /// The request, for the mutation's history; nil if it is not recorded.
     public var attempt: AttemptRecord?
     /// The room of the answer that the outcome was read from, held until the outcome is written.

@@ -7,8 +7,8 @@ public struct GroupLimits: Sendable {
     public var weight = 1_000
     /// Bytes of all jobs.
     public var bytes = 524_288
-    /// The weight of a desk's group before another desk takes part.
-    public var weightPerDesk = 400
+    /// The weight of a worker's group before another worker takes part.
+    public var weightPerWorker = 400
     /// A job that weighs more is heavy.
     public var lightWeight = 200
     /// A job that has more bytes is heavy.
@@ -33,14 +33,14 @@ public struct GroupLimits: Sendable {
     }
 }
 
-/// Jobs that wait to be committed in groups, at several desks.
+/// Jobs that wait to be committed in groups, at several workers.
 ///
 /// Organizations take turns, and so do the users of each. A lane takes part in a group once, and an organization is at
-/// one desk at a time, so that two groups of one process never wait for each other.
+/// one worker at a time, so that two groups of one process never wait for each other.
 ///
 /// Where organizations are in shards, a group contains those of one shard.
 ///
-/// Each organization has its desk. Heavy jobs go to a separate desk, the last one: a group takes as long as its
+/// Each organization has its worker. Heavy jobs go to a separate worker, the last one: a group takes as long as its
 /// heaviest member, and no user should wait for megabytes that another one sends.
 ///
 /// Turns are by cost, as committers measure it (``CostLedger``, ``CostOrderedQueue``): an organization whose jobs take
@@ -69,69 +69,69 @@ public struct FairGroupQueue: Sendable {
     }
 
     private struct Organization {
-        /// The desk for its light jobs.
-        let desk: Int
+        /// The worker for its light jobs.
+        let worker: Int
         var line = RoundRobinQueue<UUID, Item>()
-        /// The desk whose group holds its jobs, if any.
+        /// The worker whose group holds its jobs, if any.
         var workedAt: Int?
-        /// The desk in whose queue the organization waits, or last waited.
-        var standsAt: Int
+        /// The worker in whose queue the organization waits, or last waited.
+        var queuedAt: Int
         /// Its jobs' shard, as of the last one.
         var shard: Int?
     }
 
     /// Users of an organization whose jobs are considered in one turn.
-    private static let looks = 64
+    private static let scanLimit = 64
 
     private let limits: GroupLimits
-    private let hasHeavyDesk: Bool
+    private let hasHeavyWorker: Bool
     private var organizations: [UUID: Organization] = [:]
-    private var desks: [FIFOQueue<UUID>]
+    private var workers: [FIFOQueue<UUID>]
     private var shares: FairShares
-    /// Organizations with jobs in a desk's group, by desk.
+    /// Organizations with jobs in a worker's group, by worker.
     private var atWork: [Int: [UUID]] = [:]
-    /// The jobs of a desk's group, by desk.
-    private var inHand: [Int: [Item]] = [:]
+    /// The jobs of a worker's group, by worker.
+    private var inProgress: [Int: [Item]] = [:]
     private var ledger = CostLedger()
     private var turns: [CostOrderedQueue]
     /// The number of waiting jobs.
     public private(set) var count = 0
 
     /// - Parameters:
-    ///   - desks: the number of desks, without the heavy one.
+    ///   - workers: the number of workers, without the heavy one.
     ///   - capacity: how many jobs may wait.
-    public init(desks: Int, hasHeavyDesk: Bool, capacity: Int, limits: GroupLimits = GroupLimits()) {
+    public init(workers: Int, hasHeavyWorker: Bool, capacity: Int, limits: GroupLimits = GroupLimits()) {
         self.limits = limits
-        self.hasHeavyDesk = hasHeavyDesk
-        self.desks = Array(repeating: FIFOQueue(), count: desks + (hasHeavyDesk ? 1 : 0))
-        turns = Array(repeating: CostOrderedQueue(), count: self.desks.count)
+        self.hasHeavyWorker = hasHeavyWorker
+        self.workers = Array(repeating: FIFOQueue(), count: workers + (hasHeavyWorker ? 1 : 0))
+        turns = Array(repeating: CostOrderedQueue(), count: self.workers.count)
         shares = FairShares(whole: capacity)
     }
 
     /// Adds a job; nil when its user or organization has its share of waiting jobs.
     ///
-    /// - Parameter desk: the organization's.
-    /// - Returns: the desk that has something to do; -1 for no desk.
-    public mutating func add(_ item: Item, desk: Int) -> Int? {
+    /// - Parameter worker: the organization's.
+    /// - Returns: the worker that has something to do; -1 for no worker.
+    public mutating func add(_ item: Item, worker: Int) -> Int? {
         guard shares.mayTake(1, for: item.lane) else { return nil }
         shares.take(1, for: item.lane)
         count += 1
         let id = item.lane.organization
         ledger.arrived(id)
         let wasIdle = organizations[id] == nil
-        organizations[id, default: Organization(desk: desk, standsAt: desk)].line.append(item, of: item.lane.user)
+        organizations[id, default: Organization(worker: worker, queuedAt: worker)].line.append(item, of: item.lane.user)
         organizations[id]?.shard = item.shard
         return wasIdle ? queue(id) : -1
     }
 
-    /// Returns a job of the current group to the queue, as one for the heavy desk.
+    /// Returns a job of the current group to the queue, as one for the heavy worker.
     ///
     /// It is committed alone there. It is in the queue once its group is finished.
     ///
-    /// - Returns: false where there is no heavy desk, or no room for more.
-    public mutating func leave(_ item: Item) -> Bool {
+    /// - Returns: false where there is no heavy worker, or no room for more.
+    public mutating func deferToHeavyWorker(_ item: Item) -> Bool {
         let id = item.lane.organization
-        guard hasHeavyDesk, let shard = organizations[id].map(\.shard), shares.mayTake(1, for: item.lane) else {
+        guard hasHeavyWorker, let shard = organizations[id].map(\.shard), shares.mayTake(1, for: item.lane) else {
             return false
         }
         shares.take(1, for: item.lane)
@@ -142,62 +142,63 @@ public struct FairGroupQueue: Sendable {
         return true
     }
 
-    /// The next group for a desk; empty when no job waits there. Its organizations are at work until
+    /// The next group for a worker; empty when no job waits there. Its organizations are at work until
     /// ``finish(at:took:)``.
-    public mutating func take(at desk: Int) -> [Item] {
+    public mutating func take(at worker: Int) -> [Item] {
         let cost = ledger.isCrowded ? limits.cost - ledger.fixed : .infinity
-        var group = Group(limits: limits, takesHeavy: isHeavy(desk), cost: max(cost, limits.cost / 4))
+        var group = Group(limits: limits, takesHeavy: isHeavy(worker), cost: max(cost, limits.cost / 4))
         var taken: [UUID] = []
         // in the order of the queue
         var passed: [UUID] = []
         // those of other shards, which this group is not for
-        var strangers = 0
+        var otherShards = 0
         // those that had more than their turn
         var owing: [UUID] = []
         var isSample = false
         // every organization once, in turn
-        while !group.isFull, passed.count < Self.looks, let id = desks[desk].popFirst() {
-            if !turns[desk].isDue(id) {
+        while !group.isFull, passed.count < Self.scanLimit, let id = workers[worker].popFirst() {
+            if !turns[worker].isDue(id) {
                 owing.append(id)
-            } else if add(of: id, to: &group, at: desk) {
+            } else if add(of: id, to: &group, at: worker) {
                 taken.append(id)
                 isSample = taken.count == 1 && ledger.needsSample(of: id)
                 if isSample { break }
             } else {
-                if isStranger(id, in: group) { strangers += 1 }
+                if isFromOtherShard(id, in: group) { otherShards += 1 }
                 passed.append(id)
             }
         }
-        let isEverybodyOffered = desks[desk].isEmpty
-        desks[desk].prepend(passed)
+        let areAllOffered = workers[worker].isEmpty
+        workers[worker].prepend(passed)
         // then again, as long as there is room
         if isSample {
             var others: [UUID] = []
-            takeAgain(at: desk, &group, &taken, &others)
-        } else if isEverybodyOffered && passed.count == strangers || group.items.isEmpty {
-            takeAgain(at: desk, &group, &taken, &owing)
+            takeAgain(at: worker, &group, &taken, &others)
+        } else if areAllOffered && passed.count == otherShards || group.items.isEmpty {
+            takeAgain(at: worker, &group, &taken, &owing)
         }
-        for id in owing { desks[desk].append(id) }
-        atWork[desk] = taken
-        inHand[desk] = group.items
+        for id in owing { workers[worker].append(id) }
+        atWork[worker] = taken
+        inProgress[worker] = group.items
         return group.items
     }
 
     /// Takes further jobs of organizations, round by round.
     ///
     /// - Parameter owing: those that are not due yet; the ones that had a job taken are moved to `taken`.
-    private mutating func takeAgain(at desk: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID]) {
+    private mutating func takeAgain(at worker: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID])
+    {
         var again = taken + owing
         var isNew = Set(owing)
         while !group.isFull, !again.isEmpty {
-            turns[desk].advance(for: again)
+            turns[worker].advance(for: again)
             var left: [UUID] = []
             for id in again {
-                guard !group.isFull, turns[desk].isDue(id) else {
+                guard !group.isFull, turns[worker].isDue(id) else {
                     left.append(id)
                     continue
                 }
-                guard add(of: id, to: &group, at: desk) else { continue }
+                guard add(of: id, to: &group, at: worker) else { continue }
                 if isNew.remove(id) != nil {
                     taken.append(id)
                     owing.removeAll { $0 == id }
@@ -208,39 +209,39 @@ public struct FairGroupQueue: Sendable {
         }
     }
 
-    private mutating func add(of id: UUID, to group: inout Group, at desk: Int) -> Bool {
+    private mutating func add(of id: UUID, to group: inout Group, at worker: Int) -> Bool {
         guard let item = next(of: id, &group) else { return false }
         let cost = ledger.cost(of: item)
         group.add(item, cost: cost)
-        turns[desk].charge(id, cost)
-        organizations[id]?.workedAt = desk
+        turns[worker].charge(id, cost)
+        organizations[id]?.workedAt = worker
         return true
     }
 
-    /// Ends the work on a desk's group.
+    /// Ends the work on a worker's group.
     ///
     /// - Parameter took: the microseconds that it took; nil where it was not measured.
-    /// - Returns: the desks that have something to do.
-    public mutating func finish(at desk: Int, took: Double? = nil) -> Set<Int> {
-        let items = inHand.removeValue(forKey: desk) ?? []
+    /// - Returns: the workers that have something to do.
+    public mutating func finish(at worker: Int, took: Double? = nil) -> Set<Int> {
+        let items = inProgress.removeValue(forKey: worker) ?? []
         if let took, !items.isEmpty {
             for (organization, cost) in ledger.measured(took, of: items) {
-                turns[desk].correct(organization, by: cost.actual - cost.expected)
+                turns[worker].correct(organization, by: cost.actual - cost.expected)
             }
         }
         var woken: Set<Int> = []
-        for id in atWork.removeValue(forKey: desk) ?? [] {
+        for id in atWork.removeValue(forKey: worker) ?? [] {
             organizations[id]?.workedAt = nil
             if let place = queue(id) { woken.insert(place) }
         }
         return woken
     }
 
-    public func isEmpty(at desk: Int) -> Bool { desks[desk].isEmpty }
+    public func isEmpty(at worker: Int) -> Bool { workers[worker].isEmpty }
 
-    /// Whether no job waits at a desk, and only ``add(_:desk:)`` can bring one.
-    public func isIdle(for desk: Int) -> Bool {
-        desks[desk].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
+    /// Whether no job waits at a worker, and only ``add(_:worker:)`` can bring one.
+    public func isIdle(for worker: Int) -> Bool {
+        workers[worker].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
     }
 
     public mutating func remove(where fits: (Item) -> Bool) -> [Item] {
@@ -249,13 +250,13 @@ public struct FairGroupQueue: Sendable {
         return removed
     }
 
-    /// Takes out all jobs that wait for a desk.
+    /// Takes out all jobs that wait for a worker.
     ///
     /// - Parameter organization: only those of its shard; nil for all. Where there are no shards, all are of one.
-    public mutating func drain(at desk: Int, besides organization: UUID? = nil) -> [Item] {
+    public mutating func drain(at worker: Int, excluding organization: UUID? = nil) -> [Item] {
         let shard = organization.map { organizations[$0]?.shard }
         var removed: [Item] = []
-        for (id, other) in organizations where (other.workedAt ?? other.standsAt) == desk {
+        for (id, other) in organizations where (other.workedAt ?? other.queuedAt) == worker {
             removed += remove(of: id) { shard == nil || shard == .some($0.shard) }
         }
         return removed
@@ -263,30 +264,31 @@ public struct FairGroupQueue: Sendable {
 
     // MARK: - Steps
 
-    private func isHeavy(_ desk: Int) -> Bool { hasHeavyDesk && desk == desks.count - 1 }
+    private func isHeavy(_ worker: Int) -> Bool { hasHeavyWorker && worker == workers.count - 1 }
 
-    /// Queues an organization at the desk for its next job; nil if it has no job.
+    /// Queues an organization at the worker for its next job; nil if it has no job.
     private mutating func queue(_ id: UUID) -> Int? {
-        guard let next = organizations[id]?.line.next, let own = organizations[id]?.desk else {
+        guard let next = organizations[id]?.line.next, let own = organizations[id]?.worker else {
             organizations[id] = nil
             return nil
         }
-        let place = hasHeavyDesk && (limits.isHeavy(next) || isCostly(next)) ? desks.count - 1 : lightDesk(of: id, own)
-        organizations[id]?.standsAt = place
-        desks[place].append(id)
+        let place =
+            hasHeavyWorker && (limits.isHeavy(next) || isCostly(next)) ? workers.count - 1 : lightDesk(of: id, own)
+        organizations[id]?.queuedAt = place
+        workers[place].append(id)
         return place
     }
 
-    /// The desk for an organization's light jobs: its own, or one without work.
+    /// The worker for an organization's light jobs: its own, or one without work.
     ///
-    /// Where one organization takes most of the time, the jobs of another do not wait for a group of it while a desk
+    /// Where one organization takes most of the time, the jobs of another do not wait for a group of it while a worker
     /// has nothing to do.
     private func lightDesk(of id: UUID, _ own: Int) -> Int {
         guard ledger.isCrowded, !ledger.isBusy(id), hasWork(own) else { return own }
-        return (0..<desks.count - (hasHeavyDesk ? 1 : 0)).first { !hasWork($0) } ?? own
+        return (0..<workers.count - (hasHeavyWorker ? 1 : 0)).first { !hasWork($0) } ?? own
     }
 
-    private func hasWork(_ desk: Int) -> Bool { !desks[desk].isEmpty || !(inHand[desk] ?? []).isEmpty }
+    private func hasWork(_ worker: Int) -> Bool { !workers[worker].isEmpty || !(inProgress[worker] ?? []).isEmpty }
 
     /// Whether a job takes so long that short jobs should not wait for it.
     private func isCostly(_ item: Item) -> Bool {
@@ -295,7 +297,7 @@ public struct FairGroupQueue: Sendable {
     }
 
     /// Whether an organization's next job cannot be in a group: it belongs to another shard, or ``isApart(_:from:)``.
-    private func isStranger(_ id: UUID, in group: Group) -> Bool {
+    private func isFromOtherShard(_ id: UUID, in group: Group) -> Bool {
         guard let next = organizations[id]?.line.next else { return false }
         return !group.isOfShard(next) || isApart(id, from: group)
     }
@@ -310,16 +312,16 @@ public struct FairGroupQueue: Sendable {
     private mutating func next(of id: UUID, _ group: inout Group) -> Item? {
         guard !isApart(id, from: group), var organization = organizations.removeValue(forKey: id) else { return nil }
         defer { organizations[id] = organization }
-        for _ in 0..<min(organization.line.ownerCount, Self.looks) {
+        for _ in 0..<min(organization.line.ownerCount, Self.scanLimit) {
             guard let item = organization.line.next else { return nil }
-            // a heavy job has its turn at the heavy desk
-            if !group.takesHeavy, hasHeavyDesk, limits.isHeavy(item) { return nil }
+            // a heavy job has its turn at the heavy worker
+            if !group.takesHeavy, hasHeavyWorker, limits.isHeavy(item) { return nil }
             // the first one is accepted here at any cost
-            if !group.takesHeavy, hasHeavyDesk, organization.workedAt != nil, isCostly(item) { return nil }
+            if !group.takesHeavy, hasHeavyWorker, organization.workedAt != nil, isCostly(item) { return nil }
             if group.fits(item) {
                 _ = organization.line.popNext()
                 count -= 1
-                shares.giveBack(1, of: item.lane)
+                shares.release(1, of: item.lane)
                 return item
             }
             guard group.has(item.lane) else { return nil }
@@ -332,10 +334,10 @@ public struct FairGroupQueue: Sendable {
         let removed = organizations[id]?.line.remove(where: fits) ?? []
         guard !removed.isEmpty else { return [] }
         count -= removed.count
-        for item in removed { shares.giveBack(1, of: item.lane) }
+        for item in removed { shares.release(1, of: item.lane) }
         guard let organization = organizations[id], organization.workedAt == nil else { return removed }
-        // it may belong to another desk, or to none
-        _ = desks[organization.standsAt].remove { $0 == id }
+        // it may belong to another worker, or to none
+        _ = workers[organization.queuedAt].remove { $0 == id }
         _ = queue(id)
         return removed
     }

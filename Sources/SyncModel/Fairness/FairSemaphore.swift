@@ -28,10 +28,10 @@ public struct FairSemaphore: Sendable {
     /// They hold enough already. After that many, all waiters wait for the next chance: this bounds the work when
     /// thousands wait. Those passed over go to the end of the queue, since giving back their room will give them
     /// another chance.
-    private static let looks = 64
+    private static let scanLimit = 64
 
     public private(set) var shares: FairShares
-    private let patience: Duration
+    private let timeout: Duration
     private var lines: [UUID: RoundRobinQueue<UUID, Waiter>] = [:]
     private var order = FIFOQueue<UUID>()
     private var lastTicket = 0
@@ -40,16 +40,16 @@ public struct FairSemaphore: Sendable {
 
     /// - Parameters:
     ///   - whole: the total amount of room.
-    ///   - patience: how long a user may wait before it is rejected.
-    public init(whole: Int, patience: Duration) {
+    ///   - timeout: how long a user may wait before it is rejected.
+    public init(whole: Int, timeout: Duration) {
         shares = FairShares(whole: whole)
-        self.patience = patience
+        self.timeout = timeout
     }
 
     /// Takes room for a user if it is available at once.
     ///
     /// No other user of its organization may wait.
-    public mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
+    public mutating func tryAcquire(_ amount: Int, for user: LaneKey) -> Bool {
         guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
         shares.take(amount, for: user)
         return true
@@ -70,8 +70,8 @@ public struct FairSemaphore: Sendable {
         shares.take(amount, for: user)
     }
 
-    public mutating func giveBack(_ amount: Int, of user: LaneKey) {
-        shares.giveBack(amount, of: user)
+    public mutating func release(_ amount: Int, of user: LaneKey) {
+        shares.release(amount, of: user)
     }
 
     /// Admits the waiters for whom there is room.
@@ -80,7 +80,7 @@ public struct FairSemaphore: Sendable {
     public mutating func settle(now: ContinuousClock.Instant) -> Decision {
         var decision = Decision()
         var passed: [UUID] = []
-        while passed.count < Self.looks, let organization = order.popFirst() {
+        while passed.count < Self.scanLimit, let organization = order.popFirst() {
             switch settle(organization, now, &decision) {
             case .admitted: order.append(organization)
             case .empty: lines[organization] = nil
@@ -116,7 +116,7 @@ public struct FairSemaphore: Sendable {
         guard waiting > 0 else { return [] }
         var late: [Ticket] = []
         for organization in Array(lines.keys) {
-            late += lines[organization]?.remove { now - $0.since > patience }.map(\.ticket) ?? []
+            late += lines[organization]?.remove { now - $0.since > timeout }.map(\.ticket) ?? []
             if lines[organization]?.isEmpty ?? true { lines[organization] = nil }
         }
         if !late.isEmpty { _ = order.remove { lines[$0] == nil } }
@@ -136,7 +136,7 @@ public struct FairSemaphore: Sendable {
         defer { lines[organization] = line }
         var passed = 0
         while let next = line.next {
-            if now - next.since > patience {
+            if now - next.since > timeout {
                 _ = line.popNext()
                 waiting -= 1
                 decision.refused.append(next.ticket)
@@ -150,7 +150,7 @@ public struct FairSemaphore: Sendable {
                 return .noRoom
             } else {
                 passed += 1
-                guard passed < min(line.ownerCount, Self.looks) else { return .holdsEnough }
+                guard passed < min(line.ownerCount, Self.scanLimit) else { return .holdsEnough }
                 line.pass()
             }
         }

@@ -27,7 +27,7 @@ public struct FairShares: Sendable {
     /// Whether a user may take that much more.
     ///
     /// - Parameter own: the part that the same request holds already.
-    public func mayTake(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
+    public func mayTake(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
         let free = whole - taken - amount
         guard free >= 0 else { return false }
         let inOrganization = held(by: user.organization)
@@ -55,7 +55,7 @@ public struct FairShares: Sendable {
         users[user, default: 0] += amount
     }
 
-    public mutating func giveBack(_ amount: Int, of user: LaneKey) {
+    public mutating func release(_ amount: Int, of user: LaneKey) {
         guard amount != 0 else { return }
         taken -= amount
         Self.reduce(&organizations[user.organization], by: amount)

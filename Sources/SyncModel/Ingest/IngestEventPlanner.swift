@@ -30,7 +30,7 @@ struct IngestEventPlanner {
                 "entities of '\(type.name)' are visible to the whole organization: set its visibility to user first"
             throw Problem(.validationFailed, pointer: pointer + "/private", rule: Rule.entityType, detail)
         }
-        if let detail = Self.crowding(event, type) {
+        if let detail = Self.sizeProblem(event, type) {
             throw Problem(.validationFailed, pointer: pointer + "/document", rule: Rule.range, detail)
         }
         self.type = type
@@ -49,7 +49,7 @@ struct IngestEventPlanner {
 
     /// Why a document leads to too many entities with device ids: a device that pulls it gets a number for each of
     /// them.
-    private static func crowding(_ event: IngestEvent, _ type: EntityType) -> String? {
+    private static func sizeProblem(_ event: IngestEvent, _ type: EntityType) -> String? {
         let relations = type.relations.filter { $0.idSpace == .device }
         guard !relations.isEmpty, let document = event.document,
             let tree = try? JSONTree(parsing: document, limits: .widest)
@@ -70,7 +70,7 @@ struct IngestEventPlanner {
     ) throws(Problem) -> IngestVerdict {
         var stored = state.entities[key]
         let cause = event.causingKey.flatMap { state.requests[$0] }.flatMap { $0.mayBeAbout(key) ? $0 : nil }
-        let mayWait = receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > context.now
+        let mayWait = receivedAt.adding(seconds: IngestPlanner.timeoutSeconds) > context.now
         let hasToQueue = isBehind && !isKnown(stored, state)
         if hasToQueue || mayWait && isWaiting(for: cause, receivedAt, stored, state) {
             guard state.parkedCount < IngestPlanner.parkedLimit else {
@@ -83,7 +83,7 @@ struct IngestEventPlanner {
         // the echo adds to what was made elsewhere since
         let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
-        let told = state.requests(about: key).filter { $0.tellsByValue(at: context.now) }
+        let told = state.requests(about: key).filter { $0.identifiesByValue(at: context.now) }
         if let version = event.mark.version, let sent = told.first(where: { $0.version == version }), !mayAdd {
             return echo(of: sent, stored, &state)
         }

@@ -10,7 +10,7 @@ public struct IngestPlanner: Sendable {
     /// How long an event waits for the outcome of requests, in seconds.
     ///
     /// Then it is judged by the known state.
-    public static let patienceSeconds: Double = SentRecord.flightSeconds
+    public static let timeoutSeconds: Double = SentRecord.flightSeconds
     /// Events of an organization that may wait.
     public static let parkedLimit = 5_000
 
@@ -93,7 +93,7 @@ public struct IngestPlanner: Sendable {
                 let isBehind = state.lastPlaces[event.key] != nil
                 let verdict = judge(received, isBehind: isBehind, pointer: "/events/\(index)", &state, &plan)
                 if verdict.result == .parked { received.place = state.park(event.key) }
-                note(received, verdict, &plan)
+                record(received, verdict, &plan)
                 if verdict.result.isRemembered { seen[event.id] = verdict.result }
             }
         }
@@ -122,7 +122,7 @@ public struct IngestPlanner: Sendable {
                 ? IngestVerdict(eventID: received.event.id, .parked)
                 : judge(received, isBehind: false, pointer: "", &state, &plan)
             if verdict.result == .parked { waiting.insert(key) }
-            note(received, verdict, &plan)
+            record(received, verdict, &plan)
         }
         return plan
     }
@@ -141,7 +141,7 @@ public struct IngestPlanner: Sendable {
         return true
     }
 
-    private func note(_ received: ReceivedEvent, _ verdict: IngestVerdict, _ plan: inout IngestPlan) {
+    private func record(_ received: ReceivedEvent, _ verdict: IngestVerdict, _ plan: inout IngestPlan) {
         plan.verdicts.append(verdict)
         if verdict.result.isRemembered { plan.remembered.append((received, verdict.result)) }
     }

@@ -16,7 +16,7 @@ extension Outcome {
     }
 
     /// Whether the feed learned from the outcome how the entity is.
-    public var tellsOfEntity: Bool {
+    public var describesEntity: Bool {
         if case .none = entity { return false }
         return true
     }

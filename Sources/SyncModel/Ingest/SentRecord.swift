@@ -66,7 +66,7 @@ public struct SentRecord: Sendable, Hashable {
     }
 
     /// Whether its echo may still be recognized by value or version.
-    func tellsByValue(at now: Timestamp) -> Bool {
+    func identifiesByValue(at now: Timestamp) -> Bool {
         guard !isUsed, let answeredAt else { return false }
         return answeredAt.adding(seconds: Self.valueSeconds) > now
     }

@@ -5,7 +5,7 @@ public enum LaneAction: Sendable {
     /// Run this mutation, which is committed as in flight.
     case run(Dispatch)
     /// Make another step at once.
-    case goOn(token: Int64, unblocking: [UUID])
+    case proceed(token: Int64, unblocking: [UUID])
     /// Nothing: the lane was given back. A worker may claim it again at that time; nil: after the next push, or after a
     /// person settles a mutation.
     case released(readyAt: Timestamp?)

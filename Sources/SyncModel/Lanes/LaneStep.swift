@@ -9,14 +9,14 @@ public enum LaneStep: Sendable {
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
     /// Continue under a lease; first release more mutations that wait for these.
-    case goOn(token: Int64, unblocking: [UUID])
+    case proceed(token: Int64, unblocking: [UUID])
 
     /// The lease under which the step is made; nil for a claim.
     public var token: Int64? {
         switch self {
         case .claim: nil
         case .settle(let dispatch, _), .apply(let dispatch): dispatch.token
-        case .goOn(let token, _): token
+        case .proceed(let token, _): token
         }
     }
 
@@ -24,14 +24,14 @@ public enum LaneStep: Sendable {
     var dispatch: Dispatch? {
         switch self {
         case .settle(let dispatch, _), .apply(let dispatch): dispatch
-        case .claim, .goOn: nil
+        case .claim, .proceed: nil
         }
     }
 
     /// The entity that the step may change; nil if it does not exist yet.
     public var entityKey: EntityKey? {
         switch self {
-        case .claim, .goOn: nil
+        case .claim, .proceed: nil
         case .settle(let dispatch, let outcome): outcome.entityKey(of: dispatch)
         case .apply(let dispatch): dispatch.serverID.map { EntityKey(type: dispatch.type.name, id: $0.text) }
         }

@@ -29,7 +29,7 @@ public struct TrafficHistory: Sendable {
     /// Adds the totals of a moment, about each second.
     ///
     /// - Parameter oldest: how long the oldest mutation has waited, in seconds; nil where that is not known.
-    public mutating func note(_ totals: TrafficTotals, oldest: Double?, at now: Timestamp) {
+    public mutating func record(_ totals: TrafficTotals, oldest: Double?, at now: Timestamp) {
         // after the clock was set back, the history starts again
         if let last = recent.last, now <= last.at { recent = [] }
         recent.append((now, totals))

@@ -95,6 +95,6 @@ extension BuiltInStore {
         if write.operation == .create { return "an entity with this id exists" }
         guard let current else { return "another writer changed the entity" }
         guard let base = write.baseVersion else { return "another writer changed the entity" }
-        return current.run.words(on: base)
+        return current.run.conflictDescription(on: base)
     }
 }

@@ -6,7 +6,7 @@ struct EntityIndex<Value> {
     /// An integer and a string of its digits are the same entity.
     private var byServerID: [EntityKey: Value] = [:]
 
-    mutating func note(_ value: Value, of entity: EntityName) {
+    mutating func record(_ value: Value, of entity: EntityName) {
         if let name = entity.reference { byClientID[name] = value }
         if let id = entity.serverID { byServerID[EntityKey(type: entity.type, id: id.text)] = value }
     }

@@ -2,7 +2,7 @@ extension MutationRecord {
     /// The record without what its user and the upstream wrote.
     ///
     /// It lacks the response's body and entity tag, the conflicting entity, and the address of a redirect.
-    public var withheld: MutationRecord {
+    public var redacted: MutationRecord {
         MutationRecord(
             id: id,
             idempotencyKey: idempotencyKey,
@@ -21,7 +21,7 @@ extension MutationRecord {
             resolution: resolution,
             responseStatus: responseStatus,
             responseBody: nil,
-            error: error.flatMap(StoredProblem.withheld),
+            error: error.flatMap(StoredProblem.redacted),
             lastError: nil,
             fingerprint: fingerprint,
             acceptedAt: acceptedAt,

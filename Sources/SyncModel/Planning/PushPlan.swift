@@ -7,7 +7,7 @@ public struct PushPlan: Sendable {
     /// By index in the request, of accepted entries.
     public var warnings: [Int: PushWarning] = [:]
     /// The device's stray UUIDs afterwards; nil: unchanged.
-    public var strayIDs: UnresolvedIDHistory?
+    public var unresolvedIDs: UnresolvedIDHistory?
     /// In running order.
     public var mutations: [NewMutation] = []
     /// New mappings, pending ones included, one row each; those of device ids as well.

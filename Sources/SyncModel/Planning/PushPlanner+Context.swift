@@ -16,7 +16,7 @@ extension PushPlanner {
         /// Devices that a user may have.
         public var deviceLimit = 1_000
         /// Whether others are committed together with the push: then it must be light.
-        public var isAmongOthers = false
+        public var isBatched = false
         /// Bytes of documents that the push may read.
         public var documentBytes = WorkBounds.pushDocuments
         /// Bytes of documents that it may merge, each as often as it is patched.

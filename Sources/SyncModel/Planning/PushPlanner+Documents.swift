@@ -14,7 +14,7 @@ public enum DocumentBounds {
 
 extension PushPlanner {
     /// Refuses work that is too large for its place, before anything is merged.
-    static func weigh(
+    static func checkPatchSize(
         _ accepted: [ValidatedMutation],
         _ entities: EntityTable,
         _ context: Context,
@@ -40,12 +40,12 @@ extension PushPlanner {
             if mutation.mutation.operation == .update { cost.written += state.documentBytes }
             if state.unreadBytes > 0 { isCrowded = true }
         }
-        if context.isAmongOthers, cost.merged > DocumentBounds.light { throw .isHeavy }
+        if context.isBatched, cost.merged > DocumentBounds.light { throw .requiresOwnBatch }
         try check(cost.written, "that this push patches", DocumentBounds.most)
         try check(cost.read, "to which this push refers", context.documentBytes)
         try check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
         // its documents fit once it is read without the others
-        if isCrowded { throw cost.read > DocumentBounds.light ? .isHeavy : .isCrowded }
+        if isCrowded { throw cost.read > DocumentBounds.light ? .requiresOwnBatch : .isCrowded }
     }
 
     private static func check(_ bytes: Int, _ which: String, _ most: Int) throws(PushRefusal) {

@@ -2,25 +2,25 @@ import Foundation
 
 /// The results of the whole push, once its entries have run.
 extension PushPlanner {
-    mutating func finish(_ judge: PushValidator) -> PushPlan {
-        plan.rejections = Array(judge.rejections.values)
+    mutating func finish(_ validator: PushValidator) -> PushPlan {
+        plan.rejections = Array(validator.rejections.values)
         // a worker polls a lane with queued mutations anyway, or waits for its back-off
         if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }
             // a repetition within the push shows the result of the first
-            if let first = judge.repeated[entry.index], let record = records[first] { return .replayed(record) }
-            return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not evaluated"))
+            if let first = validator.repeated[entry.index], let record = records[first] { return .replayed(record) }
+            return validator.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not evaluated"))
         }
         plan.touchedMappings = touchedMappings()
         plan.warnings = warnings()
         // UUIDs that are just data in a mutation
-        let strays = judge.accepted.lazy.reversed().flatMap { accepted in
+        let strays = validator.accepted.lazy.reversed().flatMap { accepted in
             accepted.mutation.references.lazy.reversed()
                 .filter { accepted.references[$0] == nil && $0 != accepted.mutation.entity.clientID }
         }
-        plan.strayIDs = snapshot.strayIDs.adding(strays)
+        plan.unresolvedIDs = snapshot.unresolvedIDs.adding(strays)
         return plan
     }
 
@@ -28,10 +28,12 @@ extension PushPlanner {
     ///
     /// A repetition gets the same warning.
     private func warnings() -> [Int: PushWarning] {
-        guard !snapshot.strayIDs.isEmpty else { return [:] }
+        guard !snapshot.unresolvedIDs.isEmpty else { return [:] }
         var warnings: [Int: PushWarning] = [:]
         for (entry, verdict) in zip(push.entries, plan.verdicts) where verdict.record != nil {
-            guard let created = entry.mutation?.created, snapshot.strayIDs.contains(created.clientID) else { continue }
+            guard let created = entry.mutation?.created, snapshot.unresolvedIDs.contains(created.clientID) else {
+                continue
+            }
             warnings[entry.index] = .clientIDWasData
         }
         return warnings

@@ -51,38 +51,38 @@ public struct PushPlanner {
             problem.expected = snapshot.watermark
             throw .problem(problem)
         }
-        let judge = PushValidator(
+        let validator = PushValidator(
             push,
             snapshot: snapshot,
             upstream: context.organization.upstream,
             types: context.type
         )
-        if judge.needsProbe { throw .needsProbe }
-        if context.isStrict, let problem = judge.strictProblem() {
+        if validator.needsProbe { throw .needsProbe }
+        if context.isStrict, let problem = validator.strictProblem() {
             // the problem names all refused entries, so everything has to be looked up
             throw snapshot.isComplete ? .problem(problem) : .needsProbe
         }
         let isOneTooMany = !snapshot.isDeviceKnown && (snapshot.deviceCount ?? 0) >= context.deviceLimit
-        if isOneTooMany, judge.newCount > 0 {
+        if isOneTooMany, validator.newCount > 0 {
             // a seemingly new entry may be a repetition, and those are answered
             throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe
         }
         let allowance: (bucket: TokenBucket, standing: QuotaStatus)?
         do throws(PushRefusal) {
-            allowance = try MutationAllowance.spend(judge.newCount, snapshot.allowance, context)
+            allowance = try MutationAllowance.spend(validator.newCount, snapshot.allowance, context)
         } catch {
             // a seemingly new entry may be a repetition, and those are free
             throw snapshot.isComplete ? error : .needsProbe
         }
-        try weigh(judge.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
+        try checkPatchSize(validator.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
         var planner = PushPlanner(push, snapshot, context, entities)
         // one owner at a time: a table with two owners is copied at its next write
         entities = EntityTable()
-        planner.entities.reserve(judge.accepted.count)
-        for accepted in judge.accepted { planner.run(accepted) }
+        planner.entities.reserve(validator.accepted.count)
+        for accepted in validator.accepted { planner.run(accepted) }
         entities = planner.entities
-        var plan = planner.finish(judge)
-        plan.allowance = judge.newCount > 0 ? allowance?.bucket : nil
+        var plan = planner.finish(validator)
+        plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
         // repetitions are answered, and change nothing
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
@@ -128,7 +128,7 @@ public struct PushPlanner {
         )
         plan.lane.append(record, halts: context.organization.settings.halts(at: record.status))
         addMapping(for: accepted, record)
-        noteLocalIDs(of: accepted, record)
+        recordLocalIDs(of: accepted, record)
         if !accepted.type.isInUse, !plan.typesToRegister.contains(where: { $0.name == accepted.type.name }) {
             plan.typesToRegister.append(accepted.type)
         }
@@ -229,7 +229,7 @@ public struct PushPlanner {
     }
 
     /// Records the device ids that the mutation uses and did not make.
-    private mutating func noteLocalIDs(of accepted: ValidatedMutation, _ record: MutationRecord) {
+    private mutating func recordLocalIDs(of accepted: ValidatedMutation, _ record: MutationRecord) {
         let localIDs = snapshot.localIDs.named
         guard !localIDs.isEmpty else { return }
         for (clientID, reference) in accepted.references {

@@ -9,7 +9,7 @@ public enum PushRefusal: Error, Sendable {
     /// The push takes too much to be planned together with others.
     ///
     /// See ``DocumentBounds``.
-    case isHeavy
+    case requiresOwnBatch
     /// Documents of other pushes left no room for this push's few documents.
     ///
     /// Read it without the heavy ones.

@@ -35,7 +35,7 @@ extension PushSnapshot {
             }
             let first = FirstAttempt(known)
             guard !first.isWritten(as: mutation), first.canBe(mutation) else { continue }
-            let more = missing(besides: ids, first, mutation, type: localIDs.type(of: entry.index))
+            let more = missing(excluding: ids, first, mutation, type: localIDs.type(of: entry.index))
             guard ids.count + more.count <= ComparedIDs.limit else {
                 uncompared.insert(entry.index)
                 continue
@@ -47,7 +47,7 @@ extension PushSnapshot {
     }
 
     private func missing(
-        besides known: ComparedIDs,
+        excluding known: ComparedIDs,
         _ first: FirstAttempt,
         _ given: Mutation,
         type: EntityType?

@@ -17,7 +17,7 @@ public struct PushSnapshot: Sendable {
     /// Whether enough was read to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
     /// UUIDs that the device's recent mutations named, and that matched no client id.
-    public var strayIDs = UnresolvedIDHistory()
+    public var unresolvedIDs = UnresolvedIDHistory()
     /// Whether everything that the push names was looked up.
     ///
     /// If not, rows that are absent below may exist. That is enough to accept an entry, since unique indexes catch an
@@ -60,7 +60,7 @@ extension PushSnapshot {
     public static let sightingInterval: Double = 60
 
     /// Whether to record a push of a known device that changes nothing else.
-    public func isSighting(at now: Timestamp) -> Bool {
+    public func shouldRecordLastSeen(at now: Timestamp) -> Bool {
         deviceSeenAt.map { $0.adding(seconds: Self.sightingInterval) <= now } ?? false
     }
 

@@ -68,7 +68,7 @@ struct PushValidator {
         acceptedByID.reserveCapacity(count)
         createdBy.reserveCapacity(count)
         for mutation in snapshot.open.sorted(by: { $0.position < $1.position }) {
-            open.note(mutation, of: mutation.entity)
+            open.record(mutation, of: mutation.entity)
         }
         let order = RunningOrder(push.entries) { mutation in
             mutation.priority ?? types(mutation.entity.type)?.defaultPriority ?? 0
@@ -84,7 +84,7 @@ struct PushValidator {
         for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
         for (rank, index) in order.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
-            judge(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
+            validator(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
         }
     }
 
@@ -120,7 +120,7 @@ struct PushValidator {
         }
     }
 
-    private mutating func judge(_ mutation: Mutation, index: Int, rank: Int, isCyclic: Bool) {
+    private mutating func validator(_ mutation: Mutation, index: Int, rank: Int, isCyclic: Bool) {
         if let first = acceptedByKey[mutation.idempotencyKey], snapshot.knownByKey[mutation.idempotencyKey] == nil {
             return judgeAgain(mutation, index: index, first: first)
         }
@@ -211,7 +211,7 @@ struct PushValidator {
         acceptedByID[mutation.id] = judged.index
         if let created = mutation.created { createdBy[created] = judged.index }
         // an entry after a create that waits for its id depends on it as the client id's create
-        if mutation.namesKnownEntity { writes.note(judged.index, of: known(mutation.entity)) }
+        if mutation.namesKnownEntity { writes.record(judged.index, of: known(mutation.entity)) }
         accepted.append(judged)
     }
 

@@ -204,7 +204,7 @@ public struct Seal: Sendable {
     }
 
     /// The same, where no newer keys exist.
-    public var lastWord: Seal { closing(.everything) }
+    public var withoutKeyRefresh: Seal { closing(.everything) }
 
     /// Whether the data key of that number is stored but its master key is missing.
     public func isThere(_ number: Int32) -> Bool {
@@ -234,7 +234,7 @@ public struct Seal: Sendable {
         do throws(SealError) {
             return try open(json: stored, as: place())
         } catch {
-            try note(error, place(), &unreadable)
+            try record(error, place(), &unreadable)
             return nil
         }
     }
@@ -248,12 +248,12 @@ public struct Seal: Sendable {
         do throws(SealError) {
             return try open(text: stored, as: place())
         } catch {
-            try note(error, place(), &unreadable)
+            try record(error, place(), &unreadable)
             return nil
         }
     }
 
-    private func note(_ error: SealError, _ place: SealedPlace, _ unreadable: inout [String]) throws(SealError) {
+    private func record(_ error: SealError, _ place: SealedPlace, _ unreadable: inout [String]) throws(SealError) {
         guard isHopeless(error) else { throw error }
         observer?(place, error)
         unreadable.append(place.member)

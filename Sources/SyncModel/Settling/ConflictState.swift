@@ -34,7 +34,7 @@ struct ConflictState {
     /// The document, where the upstream itself showed it.
     ///
     /// The feed's may be older.
-    var toldDocument: [UInt8]? { version == nil ? document : nil }
+    var documentOfConflict: [UInt8]? { version == nil ? document : nil }
 
     /// The entity of a mutation, as far as it is known.
     ///

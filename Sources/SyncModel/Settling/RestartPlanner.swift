@@ -250,7 +250,7 @@ public struct RestartPlanner {
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
             // a document that others have written over since would take their writes back
-            current: isWaiting || knowledge.isOvertaken ? nil : current?.toldDocument,
+            current: isWaiting || knowledge.isOvertaken ? nil : current?.documentOfConflict,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
         guard let sent else { throw Self.staysManual }

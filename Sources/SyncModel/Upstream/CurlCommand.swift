@@ -6,9 +6,9 @@ import JSONText
 public struct CurlCommand: Sendable {
     public let text: String
 
-    public init(_ story: ReplayPreview) {
-        let request = story.request
-        var words = ["curl", "-X", request.method, Self.quoted(story.baseURL + request.path)]
+    public init(_ preview: ReplayPreview) {
+        let request = preview.request
+        var words = ["curl", "-X", request.method, Self.quoted(preview.baseURL + request.path)]
         for header in request.headers { words += ["-H", Self.quoted("\(header.name): \(header.value)")] }
         if let body = request.body {
             words += ["-H", Self.quoted("content-type: application/json")]

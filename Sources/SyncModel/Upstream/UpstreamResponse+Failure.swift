@@ -2,8 +2,8 @@ import Foundation
 
 /// Answers that may be caused by the operator or by the mutation (product rule 11).
 extension UpstreamAnswer {
-    public var mayBeOperatorsTrouble: Bool {
-        if case .response(let response) = self { response.mayBeOperatorsTrouble } else { false }
+    public var mayNeedOperator: Bool {
+        if case .response(let response) = self { response.mayNeedOperator } else { false }
     }
 }
 
@@ -13,7 +13,7 @@ extension UpstreamResponse {
     /// The text before a place.
     private static let placeMark = "Location: "
 
-    var mayBeOperatorsTrouble: Bool {
+    var mayNeedOperator: Bool {
         switch status {
         case 401, 407, 300...399: true
         default: false

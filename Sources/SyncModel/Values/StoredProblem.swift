@@ -19,7 +19,7 @@ public struct StoredProblem: Sendable, Hashable {
     /// A stored problem without what its user and the upstream wrote.
     ///
     /// Nil where it cannot be read.
-    static func withheld(_ json: [UInt8]) -> [UInt8]? {
+    static func redacted(_ json: [UInt8]) -> [UInt8]? {
         root(json).flatMap { RedactedProblem(of: $0).json }
     }
 

@@ -39,7 +39,7 @@ public final class UUIDv7Generator: Sendable {
 /// events; they can be guessed from one another.
 public final class OrderedUUIDs: Sendable {
     /// Milliseconds that the clock may go back before the order begins again.
-    private static let patience: Int64 = 10_000
+    private static let timeout: Int64 = 10_000
 
     private let generator = UUIDv7Generator()
     private let last = Mutex<(millis: Int64, id: UUID)?>(nil)
@@ -49,7 +49,7 @@ public final class OrderedUUIDs: Sendable {
     public func make(at now: Timestamp) -> UUID {
         let millis = max(0, now.microseconds / 1_000)
         return last.withLock { last in
-            if let (before, id) = last, (before - Self.patience...before).contains(millis), let next = id.successor {
+            if let (before, id) = last, (before - Self.timeout...before).contains(millis), let next = id.successor {
                 last = (before, next)
                 return next
             }

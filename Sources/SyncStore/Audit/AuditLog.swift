@@ -41,7 +41,7 @@ package struct AuditLog: Sendable {
     }
 
     /// Records read access, which is over as soon as it is allowed.
-    package func note(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
+    package func record(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
         _ = try await write(act, outcome)
     }
 

@@ -15,7 +15,7 @@ final class CatalogReader: Sendable {
         /// Whether events from elsewhere are taken.
         var hasSources = false
         /// When the organization was created; nil if it does not exist.
-        var bornAt: Timestamp?
+        var createdAt: Timestamp?
         var types: [RowReader] = []
         var upstream: RowReader?
         var keys: [RowReader] = []
@@ -41,7 +41,7 @@ final class CatalogReader: Sendable {
         var large: Set<UUID> = []
 
         /// Bounds the memory for any number of requested organizations.
-        mutating func makeRoom() {
+        mutating func evict() {
             if places.count >= Catalog.capacity { (places, large) = ([:], []) }
         }
     }
@@ -81,7 +81,7 @@ final class CatalogReader: Sendable {
                 defer { state.isReading = true }
                 return (!state.isReading, false)
             }
-            if mustBegin { Task { await isLarge ? readAside(id) : readAll() } }
+            if mustBegin { Task { await isLarge ? readSeparately(id) : readAll() } }
         }.get()
     }
 
@@ -92,7 +92,7 @@ final class CatalogReader: Sendable {
         guard var row = rows.first else { return nil }
         let shard = Int(try row.int64("shard"))
         state.withLock { state in
-            state.makeRoom()
+            state.evict()
             state.places[id] = .shard(shard)
         }
         return shard
@@ -118,7 +118,7 @@ final class CatalogReader: Sendable {
         }
     }
 
-    private func readAside(_ id: UUID) async {
+    private func readSeparately(_ id: UUID) async {
         while true {
             let waiters = state.withLock { state in
                 defer { state.aside[id] = state.aside[id]?.isEmpty == false ? [] : nil }
@@ -162,8 +162,8 @@ final class CatalogReader: Sendable {
             let number = try row.optionalInt32("place").map(Int.init)
             let place = number.map { cluster.isThere ? Placement.shard($0) : .partition($0) }
             let hasSources = try row.bool("has_sources")
-            let bornAt = try row.moment("created_at")
-            found[id] = Found(organization: row, place: place, hasSources: hasSources, bornAt: bornAt)
+            let createdAt = try row.moment("created_at")
+            found[id] = Found(organization: row, place: place, hasSources: hasSources, createdAt: createdAt)
         }
         for (id, place) in zip(ids, known) where place != nil { found[id]?.place = place }
         for var row in results[1] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
@@ -171,13 +171,13 @@ final class CatalogReader: Sendable {
         for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
         for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].joins.append(row) }
         for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].erasures.append(row) }
-        note(found)
+        record(found)
         return found
     }
 
-    private func note(_ found: [UUID: Found]) {
+    private func record(_ found: [UUID: Found]) {
         state.withLock { state in
-            state.makeRoom()
+            state.evict()
             for (id, one) in found {
                 state.places[id] = one.place
                 if one.types.count > Self.fewTypes { state.large.insert(id) }

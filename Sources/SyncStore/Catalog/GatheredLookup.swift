@@ -19,15 +19,15 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
     }
 
     private let limit: Int
-    private let look: @Sendable (_ keys: [Key]) async throws -> [Key: Value]
+    private let fetch: @Sendable (_ keys: [Key]) async throws -> [Key: Value]
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - limit: keys of one look-up at most.
-    ///   - look: answers the values of different keys, as far as they exist.
-    package init(limit: Int = 256, _ look: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
+    ///   - fetch: answers the values of different keys, as far as they exist.
+    package init(limit: Int = 256, _ fetch: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
         self.limit = limit
-        self.look = look
+        self.fetch = fetch
     }
 
     /// The value of a key, at a moment after the call.
@@ -41,15 +41,15 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
                 defer { state.isLooking = true }
                 return !state.isLooking
             }
-            if mustBegin { Task { await lookAll() } }
+            if mustBegin { Task { await fetchAll() } }
         }.get()
     }
 
-    private func lookAll() async {
+    private func fetchAll() async {
         while let batch = nextBatch() {
             let found: Result<[Key: Value], any Error>
             do {
-                found = .success(try await look(Array(batch.keys)))
+                found = .success(try await fetch(Array(batch.keys)))
             } catch {
                 found = .failure(error)
             }

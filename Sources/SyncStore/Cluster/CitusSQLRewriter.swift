@@ -74,8 +74,9 @@ struct CitusSQLRewriter {
         let (_, target, list, arrays, alias, names, rest) = match.output
         // the order of one row is no matter
         let ending = String(rest.replacing(/^\nORDER BY [^\n]*/, with: ""))
-        let asksMore = "\(list)\(ending)".contains(/\b(SELECT|WHERE|JOIN)\b/)
-        guard !asksMore, ending.isEmpty || ending.hasPrefix("\nON CONFLICT ") || ending.hasPrefix("\nRETURNING ") else {
+        let hasConditions = "\(list)\(ending)".contains(/\b(SELECT|WHERE|JOIN)\b/)
+        guard !hasConditions, ending.isEmpty || ending.hasPrefix("\nON CONFLICT ") || ending.hasPrefix("\nRETURNING ")
+        else {
             return nil
         }
         let values = Dictionary(uniqueKeysWithValues: zip(Self.words(names), Self.words(arrays)))

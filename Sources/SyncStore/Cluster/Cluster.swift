@@ -20,7 +20,7 @@ package final class Cluster: Sendable {
     /// How statements are sent to it.
     package var dialect: Dialect {
         Dialect(
-            question: Self.question,
+            detection: Self.detection,
             identity: ClusterServers.identity,
             settings: Self.settings,
             translation: { [translations, servers] query throws(PostgresError) in
@@ -28,7 +28,7 @@ package final class Cluster: Sendable {
                 try servers.requireAll(for: query.statement)
                 return translations.of(query)
             },
-            vigil: Self.vigil,
+            transactionGuard: Self.transactionGuard,
             onAnswer: { [weak self] in self?.seen.store($0, ordering: .relaxed) }
         )
     }
@@ -36,7 +36,7 @@ package final class Cluster: Sendable {
     /// Whether the tables are distributed: then each has a trigger of the extension.
     ///
     /// The extension alone proves nothing.
-    static let question = Statement(
+    static let detection = Statement(
         "cluster_is_there",
         """
         SELECT EXISTS (
@@ -55,9 +55,9 @@ package final class Cluster: Sendable {
     /// statement does not see a row yet. It changes no row and reports no error (Citus 13.2, where the copy is on the
     /// server that the session is connected to). So a transaction is repeated if any shard has another place than when
     /// it began.
-    static let vigil = Dialect.TransactionGuard(
-        note: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
-        check: Statement(
+    static let transactionGuard = Dialect.TransactionGuard(
+        before: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
+        verify: Statement(
             "cluster_same_places",
             "SELECT 1 / (coalesce(current_setting('sluice.places', true), '') IN ('', \(places)))::int AS is_same"
         )

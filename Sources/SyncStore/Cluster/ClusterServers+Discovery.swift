@@ -1,8 +1,8 @@
 package import Postgres
 
 extension ClusterServers {
-    /// Which server of which cluster this is. A copy of it, such as a backup that was recovered, was started at another time,
-    /// in microseconds.
+    /// Which server of which cluster this is. A copy of it, such as a backup that was recovered, was started at another
+    /// time, in microseconds.
     private static let identityText =
         "SELECT l.groupid || ' ' || extract(epoch FROM pg_postmaster_start_time()) AS identity FROM pg_dist_local_group l"
 
@@ -82,7 +82,7 @@ extension ClusterServers {
             preparedTransactions: words.first.flatMap { Int($0) },
             workerProcesses: isWhole ? Int(words[2]) : nil,
             retryMilliseconds: isWhole ? Int(words[3]) : nil,
-            knowsAsker: !isWhole || words[1] == "known"
+            isConnectedServer: !isWhole || words[1] == "known"
         )
     }
 

@@ -22,7 +22,7 @@ package final class ClusterServers: Sendable {
         /// Its `wal_retrieve_retry_interval`; nil if it does not answer.
         package let retryMilliseconds: Int?
         /// Whether the one that asked is of its cluster; true where it does not answer.
-        package let knowsAsker: Bool
+        package let isConnectedServer: Bool
 
         package var isThere: Bool { identity != nil }
         /// Its host and port.
@@ -37,7 +37,7 @@ package final class ClusterServers: Sendable {
         var addresses: [String: ServerAddress] = [:]
         /// By shard of `organizations`, the name of the server that has it.
         var homes: [Int: String] = [:]
-        var lookedAt: ContinuousClock.Instant?
+        var checkedAt: ContinuousClock.Instant?
         /// Consecutive polls in which a server did not count the asking one as a member.
         var disownings = 0
     }
@@ -45,7 +45,7 @@ package final class ClusterServers: Sendable {
     /// Polls without an answer after which a server counts as unavailable.
     ///
     /// After one it may only have been busy.
-    private static let patience = 2
+    private static let maxAttempts = 2
 
     private let state = Mutex(State())
 
@@ -58,13 +58,13 @@ package final class ClusterServers: Sendable {
 
     /// The unavailable servers, by host and port.
     var silent: [String] {
-        state.withLock { state in state.misses.filter { $0.value >= Self.patience }.keys.sorted() }
+        state.withLock { state in state.misses.filter { $0.value >= Self.maxAttempts }.keys.sorted() }
     }
 
     /// Whether the connected server was removed from its cluster.
     ///
     /// It uses the catalog that it had then: its writes may be left in a shard's former place.
-    package var isDisowned: Bool { state.withLock { $0.disownings >= Self.patience } }
+    package var isDisowned: Bool { state.withLock { $0.disownings >= Self.maxAttempts } }
 
     static let disowned = "the server to which the gateway connects was removed from its cluster"
 
@@ -90,7 +90,7 @@ package final class ClusterServers: Sendable {
     /// It is asked again before it counts as unavailable.
     var isInDoubt: Bool {
         state.withLock { state in
-            state.misses.values.contains { $0 < Self.patience } || 1..<Self.patience ~= state.disownings
+            state.misses.values.contains { $0 < Self.maxAttempts } || 1..<Self.maxAttempts ~= state.disownings
         }
     }
 
@@ -98,7 +98,7 @@ package final class ClusterServers: Sendable {
     ///
     /// Requests of its organizations are then refused without waiting for it, so that others need not wait behind them.
     func isSilent(_ shard: Int) -> Bool {
-        state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.patience } ?? false }
+        state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.maxAttempts } ?? false }
     }
 
     /// The server of a shard of `organizations`; nil until it is known.
@@ -110,15 +110,15 @@ package final class ClusterServers: Sendable {
     ///
     /// The servers behind it do not matter.
     func wasSeen(within time: Duration) -> Bool {
-        state.withLock { $0.lookedAt }.map { .now - $0 <= time } ?? false
+        state.withLock { $0.checkedAt }.map { .now - $0 <= time } ?? false
     }
 
     func learn(_ servers: [Server], homes: [Int: String]) {
         state.withLock { state in
             state.servers = servers
             state.homes = homes
-            state.lookedAt = .now
-            state.disownings = servers.allSatisfy(\.knowsAsker) ? 0 : state.disownings + 1
+            state.checkedAt = .now
+            state.disownings = servers.allSatisfy(\.isConnectedServer) ? 0 : state.disownings + 1
             let before = state.misses
             state.misses = [:]
             for server in servers where !server.isThere {

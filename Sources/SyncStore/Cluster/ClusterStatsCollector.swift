@@ -24,14 +24,14 @@ package final class ClusterStatsCollector: Service {
     package func run() async throws {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
-                await self.look()
+                await self.poll()
                 try? await Task.sleep(for: self.cluster.servers.isInDoubt ? .seconds(1) : Self.interval)
             }
         }
         await connection.withLock { $0 }?.closeAndWait()
     }
 
-    private func look() async {
+    private func poll() async {
         guard cluster.isThere else { return }
         do {
             let connection = try await opened()

@@ -67,7 +67,7 @@ extension Distribution {
         var health = Health()
         let servers = try await ClusterServers.servers(on: connection)
         health.silent = servers.filter { !$0.isThere }.map(\.name)
-        health.isDisowned = !servers.allSatisfy(\.knowsAsker)
+        health.isDisowned = !servers.allSatisfy(\.isConnectedServer)
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         health.workerProcesses = servers.compactMap(\.workerProcesses).min() ?? 0
         health.retryMilliseconds = servers.compactMap(\.retryMilliseconds).max() ?? 0

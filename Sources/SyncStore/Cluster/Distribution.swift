@@ -72,7 +72,7 @@ package enum Distribution {
         var facts = Facts()
         guard var installed = try await connection.run(Query(isInstalledStatement)).first else { return facts }
         facts.version = try installed.string("extversion")
-        facts.isSpread = try await connection.run(Query(Cluster.question)).bool(0, 0)
+        facts.isSpread = try await connection.run(Query(Cluster.detection)).bool(0, 0)
         guard var counts = try await connection.run(Query(serversStatement)).first else { return facts }
         facts.isCoordinator = try counts.bool("is_coordinator")
         facts.workers = Int(try counts.int64("workers"))

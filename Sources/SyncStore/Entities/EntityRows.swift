@@ -101,7 +101,7 @@ package enum EntityRows {
     package static func lock(_ entities: [Key]) -> Query { query(EntityStatements.lockEntities, entities) }
 
     /// The query that reads them without waiting for row locks.
-    package static func look(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
+    package static func find(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
 
     private static func query(_ statement: Statement, _ entities: [Key]) -> Query {
         var parameters = keys.parameters(entities)

@@ -9,8 +9,8 @@ import Synchronization
 /// Resolves issuers' names of users and organizations.
 ///
 /// A subject's row never changes once it exists, so it is cached until it may belong to another organization: one that
-/// was purged may be created again under its id, and ``Catalog/whenReborn(_:)`` reports that within five seconds. Names
-/// of organizations are changed by operators, so they are read again every five seconds.
+/// was purged may be created again under its id, and ``Catalog/onRecreated(_:)`` reports that within five seconds.
+/// Names of organizations are changed by operators, so they are read again every five seconds.
 package final class Identities: Sendable {
     /// How long data that an operator may change is cached, in microseconds.
     static let lifetime: Int64 = Catalog.lifetime
@@ -74,7 +74,7 @@ package final class Identities: Sendable {
 
     /// The organization with a name, at most five seconds old; nil without a match.
     package func organization(_ name: ExternalID) async throws(Problem) -> UUID? {
-        if let named = namedAtHand(name) { return named.organization }
+        if let named = cachedName(name) { return named.organization }
         let (moment, generation) = (now(), generation)
         let rows = try await run([Self.organization(name)], "look up an organization's name")[0]
         let organization = rows.count > 0 ? try read(rows, "look up an organization's name") : nil
@@ -84,9 +84,9 @@ package final class Identities: Sendable {
     }
 
     /// The organization with a name, if it is cached; nil means unknown.
-    package func organizationAtHand(_ name: ExternalID) -> UUID? { namedAtHand(name)?.organization }
+    package func cachedOrganization(_ name: ExternalID) -> UUID? { cachedName(name)?.organization }
 
-    private func namedAtHand(_ name: ExternalID) -> Named? {
+    private func cachedName(_ name: ExternalID) -> Named? {
         let moment = now()
         return state.withLock { $0.names.find(name) }.flatMap { Self.isFresh($0.readAt, at: moment) ? $0 : nil }
     }
@@ -97,7 +97,7 @@ package final class Identities: Sendable {
     ///
     /// - Throws: `user_unknown` for such a one in an organization where an operator admits users; `user_erased`.
     package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID? {
-        if let user = userAtHand(subject, in: organization.id) { return user }
+        if let user = cachedUser(subject, in: organization.id) { return user }
         let isExplicit = organization.settings.provisioning == .explicit
         let key = Key(organization: organization.id, subject: subject)
         let (moment, generation) = (now(), generation)
@@ -146,7 +146,7 @@ package final class Identities: Sendable {
     }
 
     /// The user that a subject is, if it is cached; nil means unknown.
-    package func userAtHand(_ subject: Subject, in organization: UUID) -> UUID? {
+    package func cachedUser(_ subject: Subject, in organization: UUID) -> UUID? {
         state.withLock { $0.users.find(Key(organization: organization, subject: subject)) }
     }
 
@@ -154,7 +154,7 @@ package final class Identities: Sendable {
     ///
     /// Only ids of version 8 can be.
     package func isMade(_ user: LaneKey) async throws(Problem) -> Bool {
-        if let known = isMadeAtHand(user) { return known }
+        if let known = isCachedAsMade(user) { return known }
         let generation = generation
         let rows = try await run(
             [Self.takenStatement(organization: user.organization, user: user.user)],
@@ -166,7 +166,7 @@ package final class Identities: Sendable {
     }
 
     /// The same from the cache; nil means unknown.
-    package func isMadeAtHand(_ user: LaneKey) -> Bool? {
+    package func isCachedAsMade(_ user: LaneKey) -> Bool? {
         guard user.user.isVersion8 else { return false }
         return state.withLock { $0.made.find(user) }
     }

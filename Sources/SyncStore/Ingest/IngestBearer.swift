@@ -7,12 +7,12 @@ package struct IngestBearer: Sendable, Hashable {
     package let tokenID: UUID
     @Exact package private(set) var source: String
     /// Whether it is time to record that the token is used.
-    package let isUseNews: Bool
+    package let isFirstUse: Bool
 
-    package init(organization: UUID, tokenID: UUID, source: String, isUseNews: Bool) {
+    package init(organization: UUID, tokenID: UUID, source: String, isFirstUse: Bool) {
         self.organization = organization
         self.tokenID = tokenID
         self.source = source
-        self.isUseNews = isUseNews
+        self.isFirstUse = isFirstUse
     }
 }

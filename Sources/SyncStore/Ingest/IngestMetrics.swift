@@ -11,7 +11,7 @@ struct IngestMetrics: Sendable {
         }
     )
 
-    func note(_ verdicts: [IngestVerdict], isRelease: Bool) {
+    func record(_ verdicts: [IngestVerdict], isRelease: Bool) {
         // an event that continues to wait was counted when it came
         for verdict in verdicts where !(isRelease && verdict.result == .parked) {
             counters[verdict.result]?.increment()

@@ -21,7 +21,7 @@ struct IngestPruning: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    func keepPruning() async {
+    func runPruneLoop() async {
         while !Task.isCancelled {
             do {
                 try await prune()

@@ -374,12 +374,12 @@ enum IngestStatements {
     static let deferFollowers = Statement(
         "ingest_defer_followers",
         QueuePlaceRow.columns.inputs,
-        deferring("p.received_at + \(patience)"),
+        deferring("p.received_at + \(timeout)"),
         // for a column, a cluster evaluates only expressions that no setting changes
-        variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(patience)) AT TIME ZONE 'UTC'")
+        variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(timeout)) AT TIME ZONE 'UTC'")
     )
 
-    private static let patience = "make_interval(secs => \(IngestPlanner.patienceSeconds))"
+    private static let timeout = "make_interval(secs => \(IngestPlanner.timeoutSeconds))"
 
     private static func deferring(_ end: String) -> String {
         """

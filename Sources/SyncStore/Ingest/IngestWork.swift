@@ -17,14 +17,14 @@ struct IngestWork: GroupTransaction {
     let now: TimeSource
     let failure: StoreFailure
 
-    func commit(_ group: [IngestJob], on connection: Connection, _ certainty: RetryContext) async throws {
+    func commit(_ group: [IngestJob], on connection: Connection, _ context: RetryContext) async throws {
         let moment = now()
         var entries: [UUID: Catalog.Entry] = [:]
         var seals: [UUID: Seal] = [:]
         for id in Set(group.map(\.organization)) {
             let seal = try await catalog.seal(of: id)
             entries[id] = try await catalog.entry(id)
-            seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
+            seals[id] = context.hasNewestKeys ? seal.withoutKeyRefresh : seal
         }
         // missing keys are made for what is written, and not for a user that a refused event names
         try await catalog.userKeys.fetch(owners(group, entries)) { seals[$0] }
@@ -33,7 +33,7 @@ struct IngestWork: GroupTransaction {
             entries: entries,
             seals: SealTable(seals),
             now: moment,
-            takesHeavy: certainty.takesHeavy
+            takesHeavy: context.takesHeavy
         )
         try steps.read(await connection.run(steps.readQueries))
         steps.decide()
@@ -64,9 +64,9 @@ struct IngestWork: GroupTransaction {
         error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"
     }
 
-    func supply(_ error: SealError) async throws { try await catalog.userKeys.supply(error) }
+    func fetchMissingKeys(_ error: SealError) async throws { try await catalog.userKeys.fetchMissingKeys(error) }
 
-    func forget(_ group: [IngestJob]) {
+    func invalidateCache(_ group: [IngestJob]) {
         for job in group { catalog.invalidate(job.organization) }
     }
 
@@ -81,7 +81,7 @@ struct IngestWork: GroupTransaction {
                 job.refuse(Problem(.organizationUnknown, "the organization does not accept events"))
                 continue
             }
-            metrics.note(plan.verdicts, isRelease: job.source == nil)
+            metrics.record(plan.verdicts, isRelease: job.source == nil)
             if !plan.typesToRegister.isEmpty { catalog.markInUse(plan.typesToRegister, in: job.organization) }
             if job.source == nil { log(plan, job) }
             let answer = IngestAnswer(verdicts: plan.verdicts, feed: feeds[job.organization]?.text ?? "")

@@ -8,11 +8,11 @@ import Synchronization
 final class ParkedEntitySignal: Sendable {
     private let entities = Mutex<Set<ParkedKey>>([])
     /// A value when there is something to take. For one reader.
-    let rings: AsyncStream<Void>
+    let signals: AsyncStream<Void>
     private let ring: AsyncStream<Void>.Continuation
 
     init() {
-        (rings, ring) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        (signals, ring) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
     func ring(for woken: Set<ParkedKey>) {

@@ -90,7 +90,7 @@ struct RequestOutcomes {
         let outcome = result.outcome
         switch outcome.echo {
         case .expected:
-            let content = outcome.tellsOfEntity ? entity.flatMap(ContentHash.init(of:)) : nil
+            let content = outcome.describesEntity ? entity.flatMap(ContentHash.init(of:)) : nil
             answered.append(
                 AnsweredRequestRow(
                     organization: lane.organization,

@@ -33,7 +33,7 @@ struct LaneGroup {
     init(
         _ group: [LaneJob],
         entries: [UUID: Catalog.Entry],
-        _ certainty: RetryContext,
+        _ context: RetryContext,
         leaseSeconds: Double,
         participants: [any CommitParticipant],
         now: Timestamp,
@@ -46,7 +46,7 @@ struct LaneGroup {
         reader = QueuedReader(seals: seals, now: now)
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
         writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, participants: participants)
-        documentSeals = SealTable(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
+        documentSeals = SealTable(entries.mapValues { context.hasNewestKeys ? $0.seal.withoutKeyRefresh : $0.seal })
         planner = DispatchPlanner(leaseSeconds: leaseSeconds)
         self.now = now
         self.makeID = makeID

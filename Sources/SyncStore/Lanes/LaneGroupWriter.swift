@@ -96,8 +96,8 @@ struct LaneGroupWriter {
         var queries: [Query] = []
         // usually there are no attempts: a success at the first attempt has no history
         if !attempts.isEmpty { queries.append(AttemptRow.columns.query(AttemptRow.write, attempts)) }
-        if OutcomeRow.areUsual(outcomes) {
-            add(LaneStatements.writeUsualOutcomes, OutcomeRow.usual, outcomes, to: &queries)
+        if OutcomeRow.areCommon(outcomes) {
+            add(LaneStatements.writeCommonOutcomes, OutcomeRow.common, outcomes, to: &queries)
         } else {
             add(LaneStatements.writeOutcomes, OutcomeRow.columns, outcomes, to: &queries)
         }

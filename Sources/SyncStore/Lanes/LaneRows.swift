@@ -43,7 +43,7 @@ package enum LaneRows {
 
     static let lock = reading("lanes_lock", fence: "FOR UPDATE")
 
-    static let look = reading("lanes_look", fence: "OFFSET 0")
+    static let find = reading("lanes_look", fence: "OFFSET 0")
 
     /// The same of lanes of one organization, on a cluster.
     private static let lockOfOne = readingOfOne("lanes_lock_of_one", fence: "FOR UPDATE")
@@ -102,7 +102,7 @@ package enum LaneRows {
     package static func lock(_ lanes: [LaneKey]) -> Query { query(lock, lockOfOne, lanes) }
 
     /// Reads lanes without waiting for row locks.
-    package static func look(_ lanes: [LaneKey]) -> Query { query(look, lookOfOne, lanes) }
+    package static func find(_ lanes: [LaneKey]) -> Query { query(find, lookOfOne, lanes) }
 
     private static func query(_ statement: Statement, _ ofOne: Statement, _ lanes: [LaneKey]) -> Query {
         let lanes = lanes.sorted()
@@ -111,7 +111,7 @@ package enum LaneRows {
         }
     }
 
-    /// The lanes that ``lock`` or ``look`` found.
+    /// The lanes that ``lock`` or ``find`` found.
     package static func lanes(_ rows: Rows) throws -> [LaneKey: LaneState] {
         var lanes = [LaneKey: LaneState](minimumCapacity: rows.count)
         for var row in rows {
@@ -132,7 +132,7 @@ package enum LaneRows {
     /// Creates a lane where it is missing and the organization takes one.
     package static func make(_ lane: LaneKey) -> Query { Query(GroupStatements.makeLanes, keys([lane])) }
 
-    static let statements = [lock, lockOfOne, look, lookOfOne, write]
+    static let statements = [lock, lockOfOne, find, lookOfOne, write]
 }
 
 extension Columns where Row == LaneKey {

@@ -61,26 +61,26 @@ enum LaneStatements {
         outcomes(
             OutcomeRow.columns,
             """
-            \(OutcomeRow.rare.assigned(from: "k")), is_outcome_unknown = k.is_outcome_unknown,
+            \(OutcomeRow.uncommon.assigned(from: "k")), is_outcome_unknown = k.is_outcome_unknown,
                 conflict_retries = k.conflict_retries, hold_count = k.hold_count
             """
         )
     )
 
-    /// Outcomes that ``OutcomeRow/usual`` describes, as most are: half as many arrays.
-    static let writeUsualOutcomes = Statement(
+    /// Outcomes that ``OutcomeRow/common`` describes, as most are: half as many arrays.
+    static let writeCommonOutcomes = Statement(
         "lane_write_usual_outcomes",
-        OutcomeRow.usual.inputs + ["now"],
+        OutcomeRow.common.inputs + ["now"],
         outcomes(
-            OutcomeRow.usual,
+            OutcomeRow.common,
             """
-            \(OutcomeRow.rare.cleared), is_outcome_unknown = false, conflict_retries = 0, hold_count = 0
+            \(OutcomeRow.uncommon.cleared), is_outcome_unknown = false, conflict_retries = 0, hold_count = 0
             """
         )
     )
 
-    /// - Parameter rare: the assignments that few outcomes need.
-    private static func outcomes(_ columns: Columns<OutcomeRow>, _ rare: String) -> String {
+    /// - Parameter uncommon: the assignments that few outcomes need.
+    private static func outcomes(_ columns: Columns<OutcomeRow>, _ uncommon: String) -> String {
         """
         UPDATE mutations AS m
         SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,
@@ -88,7 +88,7 @@ enum LaneStatements {
             server_id_is_integer = CASE
                 WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
             version = k.version, response_status = k.response_status, response_body = k.response_body, etag = k.etag,
-            \(rare),
+            \(uncommon),
             change_position = k.change_position, changed_at = :now::timestamptz,
             synced_at = CASE
                 WHEN k.status IN (\(MutationStatus.finalList)) THEN :now::timestamptz END,
@@ -312,7 +312,7 @@ enum LaneStatements {
     )
 
     static let all = [
-        inFlight, doneBlockers, writeOutcomes, writeUsualOutcomes, writeMappings, writeLocalIDs, unblock, heads,
+        inFlight, doneBlockers, writeOutcomes, writeCommonOutcomes, writeMappings, writeLocalIDs, unblock, heads,
         markInFlight, AttemptRow.write,
     ]
 }

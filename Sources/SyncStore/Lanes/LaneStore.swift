@@ -14,7 +14,7 @@ package final class LaneStore: Service {
     let failure: StoreFailure
 
     /// Why its committers cannot write; nil while they can.
-    var trouble: PostgresError? { committers.trouble }
+    var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
         committers: Committers<LaneWork>,
@@ -127,24 +127,24 @@ package final class LaneStore: Service {
     }
 
     /// Counts lanes that have something to run, or are halted.
-    package func census(at now: Timestamp) async throws(Problem) -> Stats {
+    package func stats(at now: Timestamp) async throws(Problem) -> Stats {
         do {
-            let rows = try await pool.run([Self.censusStatement(now: now)])[0]
-            var census = Stats()
+            let rows = try await pool.run([Self.statsStatement(now: now)])[0]
+            var stats = Stats()
             for var row in rows {
-                census.running = Int(try row.int64("running"))
-                census.due = Int(try row.int64("due"))
-                census.waiting = Int(try row.int64("waiting"))
-                census.halted = Int(try row.int64("halted"))
-                census.oldest = try row.optionalMoment("oldest")
+                stats.running = Int(try row.int64("running"))
+                stats.due = Int(try row.int64("due"))
+                stats.waiting = Int(try row.int64("waiting"))
+                stats.halted = Int(try row.int64("halted"))
+                stats.oldest = try row.optionalMoment("oldest")
             }
-            return census
+            return stats
         } catch {
             throw failure.problem(error, doing: "count lanes")
         }
     }
 
-    static let censusStatement = Statement(
+    static let statsStatement = Statement(
         "lanes_census",
         ["now"],
         """
@@ -172,7 +172,7 @@ package final class LaneStore: Service {
     /// Those come first whose oldest pending mutation has waited longest, then those with the most halted lanes.
     ///
     /// - Parameter limit: organizations at most.
-    package func census(organizations limit: Int) async throws(Problem) -> [OrganizationStats] {
+    package func stats(organizations limit: Int) async throws(Problem) -> [OrganizationStats] {
         do {
             let rows = try await pool.run([Self.organizationsStatement(limit: Int64(limit))])[0]
             return try rows.read { row in
@@ -286,7 +286,7 @@ package final class LaneStore: Service {
     )
 
     static let statements = [
-        censusStatement, organizationsStatement, dueStatement, dueByShardStatement, dueOfOrganizationStatement,
+        statsStatement, organizationsStatement, dueStatement, dueByShardStatement, dueOfOrganizationStatement,
         postponeStatement,
     ]
 }

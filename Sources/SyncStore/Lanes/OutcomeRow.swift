@@ -29,7 +29,7 @@ final class OutcomeRow: Sendable {
     }
 
     /// Columns that a success has values for.
-    static let usual = Columns<OutcomeRow>(
+    static let common = Columns<OutcomeRow>(
         .lane(\.lane),
         .uuid("id", \.result.mutation.id),
         .choice("status", \.result.status),
@@ -45,7 +45,7 @@ final class OutcomeRow: Sendable {
     )
 
     /// Columns that explain why a mutation did not simply succeed.
-    static let rare = Columns<OutcomeRow>(
+    static let uncommon = Columns<OutcomeRow>(
         .moment("next_retry_at", \.result.outcome.nextRetryAt),
         .choice("resolution", \.result.outcome.resolution),
         .json("error", \.error),
@@ -60,18 +60,18 @@ final class OutcomeRow: Sendable {
     )
 
     static let columns = Columns(
-        usual,
-        rare,
+        common,
+        uncommon,
         .bool("is_outcome_unknown", \.result.outcome.isOutcomeUnknown),
         .int2("conflict_retries", \.result.outcome.conflictRetries),
         .int2("hold_count") { $0.result.outcome.hold?.count ?? 0 }
     )
 
-    /// Whether ``usual`` covers all of them: the other columns have their defaults.
-    static func areUsual(_ rows: [OutcomeRow]) -> Bool {
+    /// Whether ``common`` covers all of them: the other columns have their defaults.
+    static func areCommon(_ rows: [OutcomeRow]) -> Bool {
         rows.allSatisfy { row in
             let outcome = row.result.outcome
             return !outcome.isOutcomeUnknown && outcome.conflictRetries == 0 && outcome.hold == nil
-        } && rare.areNull(rows)
+        } && uncommon.areNull(rows)
     }
 }

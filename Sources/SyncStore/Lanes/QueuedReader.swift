@@ -16,7 +16,7 @@ struct QueuedReader {
         do {
             return try QueuedColumns.mutation(&row, seal)
         } catch SealError.unknownKey(let number) where entry.readAt >= now && !seal.seal.isThere(number) {
-            let closed = LaneSeal(seal: seal.seal.lastWord, user: seal.user)
+            let closed = LaneSeal(seal: seal.seal.withoutKeyRefresh, user: seal.user)
             row = start
             let mutation = try QueuedColumns.mutation(&row, closed)
             // the key may have been made a moment ago

@@ -5,48 +5,48 @@ import Synchronization
 
 /// Polls everything that is watched.
 ///
-/// It finds changes whose hints were lost, and news of feeds for their watchers.
+/// It finds changes whose hints were lost, and changes of feeds for their watchers.
 extension ChangeNotifier {
-    func keepLooking() async {
+    func runPollLoop() async {
         var last = ContinuousClock.now
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.deafInterval)
-            let isWanted = lookNow.exchange(false, ordering: .relaxed)
+            let isWanted = pollNow.exchange(false, ordering: .relaxed)
             let watched = state.withLock { $0.lanes.count }
             let interval = hints.isHearing ? calmInterval : max(Self.deafInterval, .microseconds(200) * watched)
             guard isWanted || .now - last >= interval else { continue }
             last = .now
-            await look()
+            await poll()
         }
     }
 
-    private func look() async {
+    private func poll() async {
         let (lanes, organizations) = state.withLock { ($0.lanes.keys, $0.feeds.organizations) }
         for start in stride(from: 0, to: lanes.count, by: Self.lanesAtATime) {
-            await look(Array(lanes[start..<min(start + Self.lanesAtATime, lanes.count)]))
+            await poll(Array(lanes[start..<min(start + Self.lanesAtATime, lanes.count)]))
         }
         for start in stride(from: 0, to: organizations.count, by: Self.lanesAtATime) {
-            await look(Array(organizations[start..<min(start + Self.lanesAtATime, organizations.count)]))
+            await poll(Array(organizations[start..<min(start + Self.lanesAtATime, organizations.count)]))
         }
     }
 
     /// While the database is unavailable nothing can be read: the next poll suffices.
-    private func look(_ lanes: [LaneKey]) async {
+    private func poll(_ lanes: [LaneKey]) async {
         guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0],
             let found = try? rows.read({ (lane: try $0.lane(), position: try $0.int64("change_position")) })
         else { return }
         let watches = state.withLock { state in
-            found.flatMap { state.lanes.note($0.position, of: $0.lane) }
+            found.flatMap { state.lanes.record($0.position, of: $0.lane) }
         }
         for watch in watches { watch.laneChanged() }
     }
 
-    private func look(_ organizations: [UUID]) async {
+    private func poll(_ organizations: [UUID]) async {
         guard let rows = try? await pool.run([Self.feedsStatement(organizations: organizations)])[0],
             let found = try? rows.read({ (feed: try $0.uuid("organization_id"), end: try $0.int64("last_position")) })
         else { return }
         let moved = state.withLock { state in
-            found.filter { state.feeds.note($0.end, of: $0.feed) }.map(\.feed)
+            found.filter { state.feeds.record($0.end, of: $0.feed) }.map(\.feed)
         }
         for organization in moved { movedFeeds.continuation.yield(organization) }
     }
@@ -69,10 +69,10 @@ extension ChangeNotifier {
         while let (after, watches) = state.withLock({ $0.feeds.next(organization) }) {
             do {
                 let rows = try await pool.run([PendingFeedChanges.query(organization, after: after)])[0]
-                if let news = try PendingFeedChanges(rows) {
-                    let watching = state.withLock { $0.feeds.looked(upTo: news.end, at: organization) }
+                if let changes = try PendingFeedChanges(rows) {
+                    let watching = state.withLock { $0.feeds.looked(upTo: changes.end, at: organization) }
                     for (interest, watch) in watching.values {
-                        if let position = news.newest(for: interest) { watch.feedMoved(to: position) }
+                        if let position = changes.newest(for: interest) { watch.feedMoved(to: position) }
                     }
                 }
             } catch {

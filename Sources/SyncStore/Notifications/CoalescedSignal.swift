@@ -6,7 +6,7 @@ package final class CoalescedSignal: Sendable {
 
     package init() {}
 
-    package var rings: AsyncStream<Void> { stream.stream }
+    package var signals: AsyncStream<Void> { stream.stream }
 
-    package func ring() { stream.continuation.yield() }
+    package func send() { stream.continuation.yield() }
 }

@@ -48,7 +48,7 @@ struct FeedWatches {
     /// Records the end of a feed.
     ///
     /// - Returns: whether the caller has to start a reader for it.
-    mutating func note(_ end: Int64, of organization: UUID) -> Bool {
+    mutating func record(_ end: Int64, of organization: UUID) -> Bool {
         feeds[organization]?.known == end ? false : changed(organization)
     }
 

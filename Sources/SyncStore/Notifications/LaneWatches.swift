@@ -45,7 +45,7 @@ struct LaneWatches {
     }
 
     /// Records a lane's change position, and answers the watches that are behind it.
-    mutating func note(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
+    mutating func record(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
         let name = WakeName(key)
         guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],
             lane.known != position

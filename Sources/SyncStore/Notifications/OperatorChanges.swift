@@ -7,10 +7,10 @@ import Synchronization
 /// They report that something of an organization was changed, or that an operation has made progress. They cost nothing
 /// while no view is open, and need memory only for the organizations of a moment.
 package final class OperatorChanges: Sendable {
-    /// Organizations that are stored; beyond it, the news is that something changed.
+    /// Organizations that are stored; beyond it, the changes is that something changed.
     static let capacity = 1_000
 
-    /// The news since the last read.
+    /// The changes since the last read.
     package struct News: Sendable {
         /// Organizations that were changed.
         package fileprivate(set) var organizations: Set<UUID> = []
@@ -31,44 +31,44 @@ package final class OperatorChanges: Sendable {
     }
 
     private let isWanted = Atomic(false)
-    private let news = Mutex(News())
+    private let changes = Mutex(News())
 
     init() {}
 
-    /// Begins to gather news, or ends to.
+    /// Begins to gather changes, or ends to.
     package func want(_ wanted: Bool) {
         isWanted.store(wanted, ordering: .relaxed)
         if !wanted { _ = take() }
     }
 
-    /// Returns the news and clears them.
+    /// Returns the changes and clears them.
     package func take() -> News {
-        news.withLock { news in
-            defer { news = News() }
-            return news
+        changes.withLock { changes in
+            defer { changes = News() }
+            return changes
         }
     }
 
     /// Signals that an operation of an organization has made progress.
     package func operationMoved(_ operation: UUID, of organization: UUID) {
         guard isWanted.load(ordering: .relaxed) else { return }
-        news.withLock { news in
-            guard news.operations.count < Self.capacity else { return }
-            news.operations[operation] = organization
+        changes.withLock { changes in
+            guard changes.operations.count < Self.capacity else { return }
+            changes.operations[operation] = organization
         }
     }
 
     func changed(_ lanes: [LaneKey]) {
         guard isWanted.load(ordering: .relaxed) else { return }
-        news.withLock { news in
-            for lane in lanes { news.add(lane.organization) }
+        changes.withLock { changes in
+            for lane in lanes { changes.add(lane.organization) }
         }
     }
 
     /// Signals that an operator changed something of an organization.
     func changed(_ organization: UUID) {
         guard isWanted.load(ordering: .relaxed) else { return }
-        news.withLock { $0.add(organization) }
+        changes.withLock { $0.add(organization) }
     }
 
     /// Signals a change by another replica.
@@ -76,6 +76,6 @@ package final class OperatorChanges: Sendable {
     /// Other replicas send names of what they changed, which cannot be resolved to organizations.
     func changedElsewhere() {
         guard isWanted.load(ordering: .relaxed) else { return }
-        news.withLock { $0.hasOthers = true }
+        changes.withLock { $0.hasOthers = true }
     }
 }

@@ -1,8 +1,8 @@
-/// The news for an observer since it last read them.
+/// The changes for an observer since it last read them.
 package struct PendingChanges: Sendable, Hashable {
     /// Whether mutations or mappings of the lane were changed.
     package private(set) var lane = false
-    /// The feed's position with something that the observer may see; nil: no such news.
+    /// The feed's position with something that the observer may see; nil: there is none.
     package private(set) var feed: Int64?
 
     package init() {}

@@ -19,7 +19,7 @@ struct PendingFeedChanges: Sendable {
         var position: Int64 = 0
         var byType: [ByteExactString: Int64] = [:]
 
-        mutating func note(_ newer: Int64, _ type: String) {
+        mutating func record(_ newer: Int64, _ type: String) {
             position = max(position, newer)
             byType[type] = max(byType[type] ?? 0, newer)
         }
@@ -40,9 +40,9 @@ struct PendingFeedChanges: Sendable {
             guard let position = try row.optionalInt64("feed_position") else { continue }
             let type = try row.string("entity_type")
             if let owner = try row.optionalUUID("only_for") {
-                visibleToOwner[owner, default: Newest()].note(position, type)
+                visibleToOwner[owner, default: Newest()].record(position, type)
             } else {
-                visibleToAll.note(position, type)
+                visibleToAll.record(position, type)
             }
         }
     }

@@ -93,7 +93,7 @@ final class ReplicaHints: Sendable {
     }
 
     /// Announces this replica's presence again and again until the task is cancelled.
-    func keepPresent() async {
+    func runPresenceLoop() async {
         _ = try? await pool.run([Query(Self.forgetStatement)])
         while !Task.isCancelled {
             let isRegistered = await register()
@@ -102,9 +102,9 @@ final class ReplicaHints: Sendable {
     }
 
     /// Why this replica cannot be registered: connections of the pool cannot write. Nil while it can.
-    var trouble: PostgresError? { health.withLock { $0.trouble(at: .now) } }
+    var writeFailure: PostgresError? { health.withLock { $0.writeFailure(at: .now) } }
 
-    /// A write of one row, which shows that a connection can write. It changes nothing before ``keepPresent()``.
+    /// A write of one row, which shows that a connection can write. It changes nothing before ``runPresenceLoop()``.
     var probe: Query { Self.probeStatement(gateway: id) }
 
     /// Registers this replica, and counts the others that are registered.
@@ -118,7 +118,7 @@ final class ReplicaHints: Sendable {
         do {
             let rows = try await pool.run(queries)
             health.withLock { $0.probed(at: .now) }
-            note(registered: Int(try rows[2].int64(0, 0)))
+            record(registered: Int(try rows[2].int64(0, 0)))
             return true
         } catch {
             if let error = error as? PostgresError { health.withLock { $0.failedProbe(error, at: .now) } }
@@ -126,7 +126,7 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    func note(registered: Int) {
+    func record(registered: Int) {
         let now = ContinuousClock.now
         state.withLock { state in
             let heard = state.peers.values.count { now - $0 < Self.memory }

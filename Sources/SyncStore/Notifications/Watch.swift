@@ -3,7 +3,7 @@ import Synchronization
 /// Lets one reader wait until something that it watches is changed.
 package final class Watch: ChangeObserver {
     private struct State {
-        var news = PendingChanges()
+        var changes = PendingChanges()
         /// The time limit of the current call has passed.
         var isLate = false
         var reader: CheckedContinuation<Void, Never>?
@@ -13,9 +13,9 @@ package final class Watch: ChangeObserver {
 
     init() {}
 
-    /// Waits for news, for at most `limit` or until the task is cancelled. Returns at once when there are some since
+    /// Waits for changes, for at most `limit` or until the task is cancelled. Returns at once when there are some since
     /// the last call. One caller at a time.
-    package func news(within limit: Duration) async -> PendingChanges {
+    package func changes(within limit: Duration) async -> PendingChanges {
         if limit > .zero {
             let timer = Task {
                 do { try await Task.sleep(for: limit) } catch { return }
@@ -26,26 +26,26 @@ package final class Watch: ChangeObserver {
         }
         return state.withLock { state in
             defer {
-                state.news = PendingChanges()
+                state.changes = PendingChanges()
                 state.isLate = false
             }
-            return state.news
+            return state.changes
         }
     }
 
     package func laneChanged() {
-        change { $0.news.laneChanged() }
+        change { $0.changes.laneChanged() }
     }
 
     package func feedMoved(to position: Int64) {
-        change { $0.news.feedMoved(to: position) }
+        change { $0.changes.feedMoved(to: position) }
     }
 
     private func wait() async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
-                    if !state.news.isEmpty || state.isLate || Task.isCancelled { return true }
+                    if !state.changes.isEmpty || state.isLate || Task.isCancelled { return true }
                     state.reader = continuation
                     return false
                 }

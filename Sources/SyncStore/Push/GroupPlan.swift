@@ -51,7 +51,7 @@ struct GroupPlan {
                 switch error {
                 case .problem(let problem): outcomes.append(.failure(problem))
                 case .needsProbe: incomplete.insert(index)
-                case .isHeavy: heavy.insert(index)
+                case .requiresOwnBatch: heavy.insert(index)
                 case .isCrowded: crowded.insert(index)
                 }
             }
@@ -67,8 +67,10 @@ struct GroupPlan {
     }
 
     /// Plans that change nothing, but whose activity is to be recorded.
-    func sightings(at now: Timestamp) -> [Placed] {
-        plans { snapshots[$0.index].isSighting(at: now) && !$0.plan.changesAnything(from: snapshots[$0.index]) }
+    func lastSeenUpdates(at now: Timestamp) -> [Placed] {
+        plans {
+            snapshots[$0.index].shouldRecordLastSeen(at: now) && !$0.plan.changesAnything(from: snapshots[$0.index])
+        }
     }
 
     private func plans(where isIncluded: (Placed) -> Bool) -> [Placed] {

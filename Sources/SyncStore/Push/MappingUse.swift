@@ -11,7 +11,7 @@ package struct MappingUse {
     let notedAt: Timestamp?
 
     /// Whether to record its use again.
-    func isNews(at now: Timestamp) -> Bool {
+    func isChange(at now: Timestamp) -> Bool {
         guard let notedAt else { return true }
         return notedAt.adding(seconds: Self.precision) <= now
     }

@@ -12,7 +12,7 @@ package final class PushCommit: Service {
     private let holds: LaneBlockerReader
 
     /// Why its committers cannot write; nil while they can.
-    var trouble: PostgresError? { committers.trouble }
+    var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
         committers: Committers<PushWork>,
@@ -66,7 +66,7 @@ package final class PushCommit: Service {
         traceparent: String?,
         _ receiver: @escaping @Sendable (Result<PushAnswer, Problem>) -> Void
     ) -> Bool {
-        guard let place = catalog.entryAtHand(organization.id)?.place else { return false }
+        guard let place = catalog.cachedEntry(organization.id)?.place else { return false }
         let reply = JobCompletion(to: receiver)
         let job = PushJob(
             push: push,
@@ -95,7 +95,7 @@ package final class PushCommit: Service {
             organization: lane.organization,
             user: lane.user
         )
-        answer.hold = await holds.hold(of: lane, as: answer.lane)
+        answer.blocker = await holds.blocker(of: lane, as: answer.lane)
         return answer
     }
 

@@ -17,7 +17,7 @@ struct PushLookUps {
     /// The look-ups made at first.
     ///
     /// - Parameter watermark: above which keys are new; nil to look up every key.
-    static func wanted(by push: PushRequest, above watermark: Int64?) -> PushLookUps {
+    static func initial(for push: PushRequest, above watermark: Int64?) -> PushLookUps {
         var wanted = PushLookUps()
         for entry in push.entries {
             let isNew = isNew(entry, above: watermark)
@@ -36,7 +36,7 @@ struct PushLookUps {
     }
 
     /// The look-ups needed only before something is refused, which is rare.
-    static func rest(of push: PushRequest, above watermark: Int64?, besides wanted: PushLookUps) -> PushLookUps {
+    static func deferred(of push: PushRequest, above watermark: Int64?, excluding wanted: PushLookUps) -> PushLookUps {
         var rest = PushLookUps()
         for entry in push.entries {
             let isNew = isNew(entry, above: watermark)

@@ -51,7 +51,8 @@ extension PushWork {
     ) -> PushPlan? {
         var push = snapshot.pushes[index]
         let compared = push.idsToCompare(batch.jobs[index].push)
-        guard snapshot.hasLane[index], compared.isEmpty, push.uncompared.isEmpty, !push.isSighting(at: moment) else {
+        guard snapshot.hasLane[index], compared.isEmpty, push.uncompared.isEmpty, !push.shouldRecordLastSeen(at: moment)
+        else {
             return nil
         }
         var entities = EntityTable()

@@ -33,21 +33,21 @@ struct PushWork: GroupTransaction {
         self.failure = failure
     }
 
-    func commit(_ group: [PushJob], on connection: Connection, _ certainty: RetryContext) async throws {
+    func commit(_ group: [PushJob], on connection: Connection, _ context: RetryContext) async throws {
         let moment = now()
-        let sealing = try await seals(of: group, certainty)
-        var batch = try await batch(group, moment, isAmongOthers: !certainty.takesHeavy)
-        if !certainty.looksUpAll {
+        let sealing = try await seals(of: group, context)
+        var batch = try await batch(group, moment, isBatched: !context.takesHeavy)
+        if !context.looksUpAll {
             batch = try await answerRepetitions(batch, sealing, at: moment, on: connection)
             if batch.isEmpty { return }
         }
         let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
-        // one that is alone at the desk for heavy ones may read as much as a push may
-        let isAlone = group.count == 1 && certainty.takesHeavy
+        // one that is alone at the worker for heavy ones may read as much as a push may
+        let isAlone = group.count == 1 && context.takesHeavy
         let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
         let reader = GroupReader(
             inputs,
-            hints: certainty.looksUpAll ? nil : hints,
+            hints: context.looksUpAll ? nil : hints,
             deviceLimit: deviceLimit,
             seals: sealing,
             documentBytes: documentBytes
@@ -62,19 +62,19 @@ struct PushWork: GroupTransaction {
         )
         var comparisons = reader.comparisons(&snapshot)
         try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-        var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
+        var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: context.looksUpAll)
         if !plan.incomplete.isEmpty {
             let pushes = plan.incomplete
             try reader.complete(pushes, await connection.run(reader.completion(of: pushes)), in: &snapshot)
             comparisons = reader.comparisons(&snapshot, of: pushes)
             try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-            plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
+            plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: context.looksUpAll)
         }
         if plan.lacksRemembered || !plan.incomplete.isEmpty { throw CommitFailure.readAgain }
         let unread = plan.heavy.isEmpty ? plan.crowded : plan.heavy
         if !unread.isEmpty {
-            if !certainty.takesHeavy { throw CommitFailure.heavy(Set(unread.map { group[$0].lane })) }
-            return try await commitOneByOne(group, on: connection, certainty)
+            if !context.takesHeavy { throw CommitFailure.heavy(Set(unread.map { group[$0].lane })) }
+            return try await commitOneByOne(group, on: connection, context)
         }
         let writer = try GroupWriter(
             group,
@@ -96,14 +96,14 @@ struct PushWork: GroupTransaction {
     private func commitOneByOne(
         _ group: [PushJob],
         on connection: Connection,
-        _ certainty: RetryContext
+        _ context: RetryContext
     ) async throws {
         _ = try await connection.run([.rollback])
         guard group.count > 1 else {
             let detail = "the documents of this push are too large to be read at once; send fewer of its mutations"
             return group.forEach { $0.refuse(Problem(.payloadTooLarge, detail)) }
         }
-        for job in group where !job.isAnswered { try await commit([job], on: connection, certainty) }
+        for job in group where !job.isAnswered { try await commit([job], on: connection, context) }
     }
 
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "commit pushes") }
@@ -119,17 +119,17 @@ struct PushWork: GroupTransaction {
         error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"
     }
 
-    func supply(_ error: SealError) async throws { try await catalog.userKeys.supply(error) }
+    func fetchMissingKeys(_ error: SealError) async throws { try await catalog.userKeys.fetchMissingKeys(error) }
 
-    func forget(_ group: [PushJob]) {
+    func invalidateCache(_ group: [PushJob]) {
         for job in group { catalog.invalidate(job.organization.id) }
     }
 
-    private func seals(of group: [PushJob], _ certainty: RetryContext) async throws -> SealTable {
+    private func seals(of group: [PushJob], _ context: RetryContext) async throws -> SealTable {
         var seals: [UUID: Seal] = [:]
         for id in Set(group.map(\.organization.id)) {
             let seal = try await catalog.seal(of: id)
-            seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
+            seals[id] = context.hasNewestKeys ? seal.withoutKeyRefresh : seal
         }
         try await catalog.userKeys.prepare(group.lazy.map(\.lane)) { seals[$0] }
         return SealTable(seals)
@@ -138,7 +138,7 @@ struct PushWork: GroupTransaction {
     private func batch(
         _ group: [PushJob],
         _ moment: Timestamp,
-        isAmongOthers: Bool
+        isBatched: Bool
     ) async throws -> PushBatch {
         var batch = PushBatch()
         for job in group {
@@ -152,7 +152,7 @@ struct PushWork: GroupTransaction {
                 makeID: { [ids] in ids.make(at: moment) }
             )
             context.deviceLimit = deviceLimit
-            context.isAmongOthers = isAmongOthers
+            context.isBatched = isBatched
             batch.add(job, context, job.input { entry.types[$0] })
         }
         return batch
@@ -164,7 +164,7 @@ struct PushWork: GroupTransaction {
             switch plan.outcomes[index] {
             case .failure(let problem): job.reply.send(.failure(problem))
             case .success(let planned):
-                hints.note(planned.acceptedSequence, of: job.device)
+                hints.record(planned.acceptedSequence, of: job.device)
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }

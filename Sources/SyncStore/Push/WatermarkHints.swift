@@ -15,7 +15,7 @@ final class WatermarkHints: Sendable {
         watermarks.withLock { $0[device] }
     }
 
-    func note(_ watermark: Int64, of device: DeviceKey) {
+    func record(_ watermark: Int64, of device: DeviceKey) {
         watermarks.withLock { watermarks in
             if watermarks.count >= Self.capacity { watermarks.removeAll(keepingCapacity: true) }
             watermarks[device] = watermark

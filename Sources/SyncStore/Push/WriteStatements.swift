@@ -51,17 +51,17 @@ extension GroupStatements {
         """
     )
 
-    /// Mutations that ``MutationRow/usual`` describes, as most are.
+    /// Mutations that ``MutationRow/common`` describes, as most are.
     ///
     /// A third of the arrays fewer, and no slices of lists.
-    static let writeUsualMutations = Statement(
+    static let writeCommonMutations = Statement(
         "group_write_usual_mutations",
-        MutationRow.usual.inputs + ["now"],
+        MutationRow.common.inputs + ["now"],
         """
         INSERT INTO mutations AS m (
-            \(MutationRow.usual.names), accepted_at, changed_at)
-        SELECT \(MutationRow.usual.names(of: "k")), :now, :now
-        FROM \(MutationRow.usual.unnested(as: "k"))
+            \(MutationRow.common.names), accepted_at, changed_at)
+        SELECT \(MutationRow.common.names(of: "k")), :now, :now
+        FROM \(MutationRow.common.unnested(as: "k"))
         """
     )
 
@@ -161,7 +161,7 @@ extension GroupStatements {
     )
 
     static let writing = [
-        writeDevices, writeUsers, writeMutations, writeUsualMutations, writeMappings, replaceMappings, touchMappings,
+        writeDevices, writeUsers, writeMutations, writeCommonMutations, writeMappings, replaceMappings, touchMappings,
         writeRejections, useTypes, readFeeds,
     ]
 }

@@ -70,7 +70,7 @@ package final class RequestQuotas: Service {
 
     /// Draws for waiting organizations until graceful shutdown.
     package func run() async throws {
-        for await _ in signal.rings.cancelOnGracefulShutdown() { await drawDue() }
+        for await _ in signal.signals.cancelOnGracefulShutdown() { await drawDue() }
         let left = state.withLock { state in
             state.isClosed = true
             defer { state.entries = [:] }
@@ -100,7 +100,7 @@ package final class RequestQuotas: Service {
         if answer == .unknown || entry.portion.isLow(at: moment), !entry.isDue {
             entry.isDue = true
             state.due.insert(id)
-            signal.ring()
+            signal.send()
         }
         switch answer {
         case .admitted(let standing): return .success(standing)

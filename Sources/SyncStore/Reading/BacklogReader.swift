@@ -189,7 +189,9 @@ package struct LaneHead {
     /// - Parameters:
     ///   - state: the lane at another time; nil for the lane as it was read.
     ///   - other: the head, where no mutation halts the lane or runs next.
-    package func hold(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp) -> LaneBlocker? {
+    package func blocker(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp)
+        -> LaneBlocker?
+    {
         guard let lane = state ?? lane, let head = head ?? other else { return nil }
         return LaneBlocker(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
     }
@@ -256,7 +258,7 @@ private struct Reading {
         }
         let blocked = missingHead.flatMap { mutations[$0] }
         backlog.head = lane.head ?? blocked
-        backlog.hold = lane.hold(orOf: blocked, now: now)
+        backlog.blocker = lane.blocker(orOf: blocked, now: now)
         return backlog
     }
 }

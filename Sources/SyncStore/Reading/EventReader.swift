@@ -67,7 +67,7 @@ package struct EventReader: Sendable {
     /// The position of the newest change behind a cursor, as far as subscribed.
     ///
     /// Only changes count that the listener may see and has asked for. Nil if there is no such change.
-    package func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
+    package func feedChanges(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([PendingFeedChanges.query(interest.organization, after: cursor.feed)])[0]
             return try PendingFeedChanges(rows)?.newest(for: interest)

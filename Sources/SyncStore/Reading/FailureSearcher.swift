@@ -20,7 +20,7 @@ struct FailureSearcher: Sendable {
     ///
     /// It searches for failed or conflicting ones, where the walk was not enough.
     static let frontLimit = 500
-    static let patience: Duration = .seconds(1)
+    static let timeout: Duration = .seconds(1)
 
     let pool: Pool
     let failure: StoreFailure
@@ -40,15 +40,15 @@ struct FailureSearcher: Sendable {
         let isCut = records.contains { $0.omitted.contains("blocked_by") }
         guard !unknown.isEmpty || isCut else { return known.stuck }
         do {
-            let (stuck, isCut) = try await within(Self.patience) {
-                try await look(known, unknown, isCut, LaneKey(organization: organization, user: user))
+            let (stuck, isCut) = try await within(Self.timeout) {
+                try await find(known, unknown, isCut, LaneKey(organization: organization, user: user))
             }
             metrics.count(isCut ? .cut : .complete)
             return stuck
         } catch {
             // not worth logging when the client has disconnected
             if !Task.isCancelled {
-                failure.note(error, leavingOut: "whether blocked mutations are settled")
+                failure.record(error, leavingOut: "whether blocked mutations are settled")
                 metrics.count(.failed)
             }
             return known.stuck
@@ -56,7 +56,7 @@ struct FailureSearcher: Sendable {
     }
 
     /// - Parameter isCut: whether `known` lacks some of the mutations that others wait for.
-    private func look(
+    private func find(
         _ known: FailureSearch,
         _ unknown: [UUID],
         _ isCut: Bool,

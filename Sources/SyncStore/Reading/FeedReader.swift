@@ -29,7 +29,7 @@ struct FeedReader: Sendable {
     func read(
         _ request: FeedRequest,
         after cursor: FeedCursor?,
-        besides others: [Query] = []
+        excluding others: [Query] = []
     ) async throws(Problem) -> (reading: Reading, others: ArraySlice<Rows>) {
         let scan = min(request.limit * Self.scanFactor, 10_000)
         do {
@@ -56,29 +56,29 @@ struct FeedReader: Sendable {
     ///
     /// - Parameters:
     ///   - room: taken for each read, and kept for its page.
-    ///   - look: reads the page behind a cursor.
-    /// - Throws: what `look` throws, and for the first read what taking room throws.
+    ///   - find: reads the page behind a cursor.
+    /// - Throws: what `find` throws, and for the first read what taking room throws.
     nonisolated(nonsending) func view(
         after cursor: FeedCursor?,
         of interest: FeedInterest,
         wait: Duration,
         room: PagePermit,
-        _ look: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> FeedPage
+        _ find: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> FeedPage
     ) async throws(Problem) -> FeedPage {
-        try await room.enter()
-        let first = try await look(cursor)
+        try await room.acquire()
+        let first = try await find(cursor)
         guard wait > .zero, first.changes.isEmpty else { return first }
         let deadline = ContinuousClock.now + wait
         return try await notifier.watching(feed: (interest, first.next.position)) { watch throws(Problem) in
             var page = first
             repeat {
-                do throws(Problem) { try await room.enter() } catch { break }
+                do throws(Problem) { try await room.acquire() } catch { break }
                 // skipped entities need not be read again
-                page = try await look(page.next)
+                page = try await find(page.next)
                 guard page.changes.isEmpty, .now < deadline else { break }
                 guard page.isUpToDate else { continue }
-                room.leave()
-                _ = await watch.news(within: deadline - .now)
+                room.release()
+                _ = await watch.changes(within: deadline - .now)
             } while !Task.isCancelled
             return page
         }

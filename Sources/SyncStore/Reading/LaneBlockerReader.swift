@@ -6,7 +6,7 @@ import SyncModel
 /// One read of the lane's row and of its head, and only where something may hold it.
 struct LaneBlockerReader: Sendable {
     /// How long an answer waits for this.
-    private static let patience: Duration = .seconds(1)
+    private static let timeout: Duration = .seconds(1)
 
     let pool: Pool
     let now: TimeSource
@@ -17,12 +17,12 @@ struct LaneBlockerReader: Sendable {
     ///
     /// - Parameter state: the lane as a push found it, whose commit had it polled, or as the push halted it; nil for
     ///   the lane as it is.
-    func hold(of lane: LaneKey, as state: LaneState? = nil) async -> LaneBlocker? {
+    func blocker(of lane: LaneKey, as state: LaneState? = nil) async -> LaneBlocker? {
         if let state, !state.mayBeHeld { return nil }
         let query = BacklogReader.laneStatement(organization: lane.organization, user: lane.user)
-        guard let rows = try? await pool.withConnection({ try await $0.run([query], timeout: Self.patience)[0] }),
+        guard let rows = try? await pool.withConnection({ try await $0.run([query], timeout: Self.timeout)[0] }),
             let head = try? LaneHead(rows)
         else { return nil }
-        return head.hold(as: state, now: now())
+        return head.blocker(as: state, now: now())
     }
 }

@@ -33,7 +33,7 @@ struct OrganizationMutationCursor {
     private let filter: UInt64
 
     init(_ filter: MutationFilter, _ user: UUID?) throws(Problem) {
-        self.filter = filter.standIn(besides: ["user " + (user?.lowercased ?? "-")])
+        self.filter = filter.standIn(excluding: ["user " + (user?.lowercased ?? "-")])
         guard let cursor = filter.cursor else {
             (self.user, position) = (user ?? UUID.least, 0)
             return

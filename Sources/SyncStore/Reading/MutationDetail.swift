@@ -62,9 +62,9 @@ package struct MutationDetail: Sendable {
     }
 
     /// The mutation without what its user and the upstream wrote.
-    package var withheld: MutationDetail {
+    package var redacted: MutationDetail {
         var detail = self
-        detail.record = record.withheld
+        detail.record = record.redacted
         detail.payload = nil
         detail.headers = nil
         detail.lastError = nil

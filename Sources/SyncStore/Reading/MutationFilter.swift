@@ -28,7 +28,7 @@ package struct MutationFilter: Sendable, Hashable {
     }
 
     /// A hash of the filter without the page, and of further filters, for cursors.
-    func standIn(besides others: [String] = []) -> UInt64 {
+    func standIn(excluding others: [String] = []) -> UInt64 {
         FeedCursor.filter(statuses.map(\.rawValue) + [deviceID?.lowercased ?? "-", entityType ?? "-"] + others)
     }
 }

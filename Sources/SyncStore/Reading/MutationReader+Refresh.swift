@@ -17,7 +17,7 @@ extension MutationReader {
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
             // a lane that was not held before may be held now, also because of this push's own outcome
-            let readsHold = answer.hold != nil || !answer.unsettled.isEmpty
+            let readsHold = answer.blocker != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)
                 answer.verdicts = answer.verdicts.map { $0.updated(latest) }
@@ -30,7 +30,7 @@ extension MutationReader {
                 try await pause(watch, until: deadline)
             }
             if readsHold {
-                answer.hold = await LaneBlockerReader(pool: pool, now: now).hold(of: lane)
+                answer.blocker = await LaneBlockerReader(pool: pool, now: now).blocker(of: lane)
             }
             return try await withMappings(answer, lane)
         }

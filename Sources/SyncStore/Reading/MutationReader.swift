@@ -34,11 +34,11 @@ package struct MutationReader: Sendable {
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             while true {
-                try await room.enter()
+                try await room.acquire()
                 guard let found = try await details([id], organization, user).first else { return nil }
                 let isOver = if .now >= deadline { true } else { await isSettled(found.record, lane) }
                 if isOver { return try await completed(found, lane).seen(in: organization, at: now()) }
-                room.leave()
+                room.release()
                 try await pause(watch, until: deadline)
             }
         }
@@ -110,7 +110,7 @@ package struct MutationReader: Sendable {
         else { return found }
         do {
             return try await catalog.opening(lane.organization) { seal in
-                let query = EntityRows.look(at: [(organization: lane.organization, key: outline.key)])
+                let query = EntityRows.find(at: [(organization: lane.organization, key: outline.key)])
                 let rows = try await pool.run([query])[0]
                 var entities: [UUID: EntityTable] = [:]
                 try EntityRows.load(rows, into: &entities, SealTable([lane.organization: seal]))
@@ -135,7 +135,7 @@ package struct MutationReader: Sendable {
     /// Waits for a change to the lane. A lane that works through many mutations changes with each, so there is a pause
     /// in any case.
     func pause(_ watch: Watch, until deadline: ContinuousClock.Instant) async throws(Problem) {
-        _ = await watch.news(within: deadline - .now)
+        _ = await watch.changes(within: deadline - .now)
         do { try await Task.sleep(for: Self.breath) } catch {
             throw Problem.overloaded("the request was cancelled")
         }

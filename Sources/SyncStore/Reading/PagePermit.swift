@@ -9,33 +9,34 @@ package struct PagePermit: Sendable {
     /// (Swift 6.3 takes an import for unused if its only type is in a `throws`.)
     package typealias Failure = Problem
 
-    package let enter: @Sendable () async throws(Failure) -> Void
-    package let leave: @Sendable () -> Void
+    package let acquire: @Sendable () async throws(Failure) -> Void
+    package let release: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - enter: takes room, once there is some; does nothing where it is taken already.
-    ///   - leave: gives it back.
-    package init(enter: @escaping @Sendable () async throws(Failure) -> Void, leave: @escaping @Sendable () -> Void) {
-        self.enter = enter
-        self.leave = leave
+    ///   - acquire: takes room, once there is some; does nothing where it is taken already.
+    ///   - release: gives it back.
+    package init(acquire: @escaping @Sendable () async throws(Failure) -> Void, release: @escaping @Sendable () -> Void)
+    {
+        self.acquire = acquire
+        self.release = release
     }
 
     /// Without a limit.
     package static let unbounded = PagePermit { () async throws(Problem) in
-    } leave: {
+    } release: {
     }
 
     /// Takes room, however long others hold it, unless the task is cancelled.
     package func enterPatiently() async throws {
         while true {
             try Task.checkCancellation()
-            do { return try await enter() } catch  where error.code == .overloaded { continue }
+            do { return try await acquire() } catch  where error.code == .overloaded { continue }
         }
     }
 
     /// Lets others that wait have their turn.
     package func yield() async throws {
-        leave()
+        release()
         try await enterPatiently()
     }
 }

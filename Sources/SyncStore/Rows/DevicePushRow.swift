@@ -8,12 +8,12 @@ struct DevicePushRow {
     let id: UUID
     let acceptedSequence: Int64
     /// In stored form; nil where they stay unchanged.
-    let strayIDs: [UInt8]?
+    let unresolvedIDs: [UInt8]?
 
     static let columns = Columns<DevicePushRow>(
         .lane(\.lane),
         .uuid("device_id", \.id),
         .int8("accepted_sequence", \.acceptedSequence),
-        .bytes("stray_ids", \.strayIDs)
+        .bytes("stray_ids", \.unresolvedIDs)
     )
 }

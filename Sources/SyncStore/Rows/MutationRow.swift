@@ -33,7 +33,7 @@ final class MutationRow {
     /// Columns with values for a mutation that takes effect at once.
     ///
     /// It does so in the built-in store.
-    static let usual = Columns<MutationRow>(
+    static let common = Columns<MutationRow>(
         .lane(\.lane),
         .uuid("id", \.new.mutation.id),
         .uuid("device_id", \.new.record.deviceID),
@@ -62,7 +62,7 @@ final class MutationRow {
     )
 
     /// Columns that few mutations have a value for.
-    static let rare = Columns<MutationRow>(
+    static let uncommon = Columns<MutationRow>(
         .json("headers", \.headers),
         .choice("resolution", \.new.record.resolution),
         .json("error", \.error),
@@ -73,15 +73,15 @@ final class MutationRow {
     )
 
     /// All columns but those that are made of lists.
-    static let plain = Columns(usual, rare)
+    static let plain = Columns(common, uncommon)
 
-    /// Whether ``usual`` covers all of them.
+    /// Whether ``common`` covers all of them.
     ///
-    /// They are final, with empty lists and no value in ``rare``.
-    static func areUsual(_ rows: [MutationRow]) -> Bool {
+    /// They are final, with empty lists and no value in ``uncommon``.
+    static func areCommon(_ rows: [MutationRow]) -> Bool {
         rows.allSatisfy { row in
             row.new.record.syncedAt != nil && row.dependencies.isEmpty && row.blockers.isEmpty && row.references.isEmpty
-        } && rare.areNull(rows)
+        } && uncommon.areNull(rows)
     }
 
     /// All columns: lists come as bounds.

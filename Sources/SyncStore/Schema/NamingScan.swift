@@ -23,7 +23,7 @@ package struct NamingScan: Sendable {
     }
 
     /// Up to `limit` rows behind a key, in the order of keys: those that name the users, and the last.
-    package let look: Statement
+    package let find: Statement
     /// Sorts before all keys.
     private let least: Key
 
@@ -60,7 +60,7 @@ package struct NamingScan: Sendable {
         naming users: [UUID],
         behind place: Key
     ) async throws -> (named: [Key], last: Key)? {
-        let query = look(
+        let query = find(
             organization: organization,
             users: users,
             after_first: place.first,
@@ -98,7 +98,7 @@ package struct NamingScan: Sendable {
         least: Key
     ) {
         self.least = least
-        look = Statement(
+        find = Statement(
             "look_for_named_\(table)",
             ["organization", "users", "after_first", "after_second", "limit"],
             """

@@ -168,7 +168,7 @@ extension StoredTable {
 
     private static let ofEvents = [
         StoredTable("parked_events", key: ["source", "event_id"], isShown: true)
-            .naming("owner_id", erase: .walk(.parkedEvents, delete: UserMoves.eraseParkedEvents), merge: .keep)
+            .naming("owner_id", erase: .scan(.parkedEvents, delete: UserMoves.eraseParkedEvents), merge: .keep)
             .sealed(.documents(.parkedEvents))
             .plain(
                 "entity_type",

@@ -141,7 +141,7 @@ extension StoredTable {
         case withLane
         /// Deletes the rows that a walk over the table finds. Parameters: `organization`, the two columns of the key as
         /// texts (`first_keys`, `second_keys`), `users`.
-        case walk(NamingScan, delete: Statement)
+        case scan(NamingScan, delete: Statement)
         /// Runs these statements in the erasure's last transaction. Parameters: `organization`, `users`.
         case last([Statement])
         /// Is a step of the erasure itself.
@@ -208,8 +208,8 @@ extension StoredTable {
         case rows(Lines)
         /// A line per row that the walk of the erasure finds.
         ///
-        /// The statement returns each as JSON (`row`). Parameters as for ``Erase/walk(_:delete:)``.
-        case walk(kind: String, Statement, columns: [String])
+        /// The statement returns each as JSON (`row`). Parameters as for ``Erase/scan(_:delete:)``.
+        case scan(kind: String, Statement, columns: [String])
         /// Is a step of the export itself.
         case step(columns: [String])
 
@@ -229,7 +229,7 @@ extension StoredTable {
         var columns: [String] {
             switch self {
             case .rows(let lines): lines.columns.map(\.name)
-            case .walk(_, _, let columns), .step(let columns): columns
+            case .scan(_, _, let columns), .step(let columns): columns
             }
         }
     }

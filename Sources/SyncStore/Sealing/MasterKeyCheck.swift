@@ -28,7 +28,7 @@ final class MasterKeyCheck: Sendable {
     static let counted = 10_000
 
     /// Which master keys wrap the stored data keys, users' keys among them.
-    func look() async throws -> MasterKeysInUse {
+    func inspect() async throws -> MasterKeysInUse {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
         let counts = try rows.read { (label: try $0.string("master_key"), count: try $0.int64("count")) }
         return MasterKeysInUse(counts: counts, masterKeys)
@@ -40,7 +40,7 @@ final class MasterKeyCheck: Sendable {
         if let before, .now - before.at < Self.interval { return (before.missing, before.anyKnown) }
         let found: MasterKeysInUse
         do {
-            found = try await cluster.isThere ? within(.seconds(1)) { try await self.look() } : look()
+            found = try await cluster.isThere ? within(.seconds(1)) { try await self.inspect() } : inspect()
         } catch let error as PostgresError
             where cluster.isThere
             && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable

@@ -38,10 +38,10 @@ extension Catalog {
         _ body: (Seal) async throws -> Value
     ) async throws -> Value {
         do {
-            return try await userKeys.supplying { try await body(seal(of: organization)) }
+            return try await userKeys.fetchingMissingKeys { try await body(seal(of: organization)) }
         } catch SealError.unknownKey {
             invalidate(organization)
-            return try await userKeys.supplying { try await body(seal(of: organization).lastWord) }
+            return try await userKeys.fetchingMissingKeys { try await body(seal(of: organization).withoutKeyRefresh) }
         }
     }
 

@@ -25,7 +25,7 @@ package protocol SealedKind: Sendable {
     /// Locks rows and reads them: the last query does.
     func read(_ keys: [Key]) -> [Query]
     /// Reads the same without locks.
-    func look(_ keys: [Key]) -> Query
+    func find(_ keys: [Key]) -> Query
     /// The query that writes a row with its values sealed again; nil if not needed.
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
 }

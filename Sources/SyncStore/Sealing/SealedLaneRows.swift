@@ -34,8 +34,8 @@ package struct SealedLaneRows: SealedKind {
     package func key(_ row: inout RowReader) throws -> UUID { try row.uuid("id") }
     package func next(after id: UUID) -> UUID? { id.successor }
 
-    package func read(_ ids: [UUID]) -> [Query] { [LaneRows.lock([lane]), look(ids)] }
-    package func look(_ ids: [UUID]) -> Query {
+    package func read(_ ids: [UUID]) -> [Query] { [LaneRows.lock([lane]), find(ids)] }
+    package func find(_ ids: [UUID]) -> Query {
         table.read(organization: lane.organization, user: lane.user, ids: ids)
     }
 

@@ -36,7 +36,7 @@ package struct UserKeys: Sendable {
 
     /// Fetches the keys that users' rows may have to be sealed with, if not cached.
     ///
-    /// Makes no key: a caller that still lacks one calls ``supply(_:)``.
+    /// Makes no key: a caller that still lacks one calls ``fetchMissingKeys(_:)``.
     package func fetch(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { _ = try await read(lacking.sorted(), isRefused: false) }
@@ -49,7 +49,7 @@ package struct UserKeys: Sendable {
     /// Fetches the keys that an error lists, and makes them where needed.
     ///
     /// - Throws: the error, if it is of another kind.
-    package func supply(_ error: SealError) async throws {
+    package func fetchMissingKeys(_ error: SealError) async throws {
         switch error {
         case .unknownUserKeys(let users): _ = try await read(users.sorted(), isRefused: false)
         case .noUserKeys(let users): try await make(users)
@@ -58,12 +58,12 @@ package struct UserKeys: Sendable {
     }
 
     /// Does something, and does it again each time that it lacked users' keys.
-    package func supplying<Value>(_ body: () async throws -> Value) async throws -> Value {
+    package func fetchingMissingKeys<Value>(_ body: () async throws -> Value) async throws -> Value {
         for _ in 1..<Self.attempts {
             do {
                 return try await body()
             } catch let error as SealError where error.lacksUserKeys {
-                try await supply(error)
+                try await fetchMissingKeys(error)
             }
         }
         return try await body()

@@ -58,7 +58,7 @@ package struct SettleReader {
     }
 
     /// The dependencies in the lane; empty if `count` mutations are all open ones.
-    package func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
+    package func graph(_ state: LaneState, excluding count: Int) async throws -> DependencyGraph {
         guard state.openCount > count else { return DependencyGraph([]) }
         return DependencyGraph(
             try nodes(await connection.run(SettleStatements.edges(organization: lane.organization, user: lane.user)))

@@ -71,13 +71,13 @@ extension Settlement {
                 found,
                 plan in
                 var meant = try await choose(reader, found)
-                let graph = try await reader.graph(state, besides: meant.count)
+                let graph = try await reader.graph(state, excluding: meant.count)
                 // a kept mutation's dependencies are kept, and so on
                 let unneeded = graph.unneeded(among: Set(meant.map(\.record.id)))
                 meant.removeAll { !unneeded.contains($0.record.id) }
                 guard !meant.isEmpty else { return [] }
                 let planner = try DiscardPlanner(meant, graph: graph, choice: nil, limit: Self.batch)
-                try await tell(planner, DiscardPlanner.Knowledge(), reader, &plan)
+                try await publish(planner, DiscardPlanner.Knowledge(), reader, &plan)
                 return forgetting(plan.discards.map(\.node.id))
             }
             count += plan?.discards.count ?? 0

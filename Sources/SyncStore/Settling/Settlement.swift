@@ -170,7 +170,7 @@ package struct Settlement: Sendable {
                 guard !subjects.isEmpty else { return [] }
                 let planner = try DiscardPlanner(
                     subjects,
-                    graph: try await reader.graph(state, besides: subjects.count),
+                    graph: try await reader.graph(state, excluding: subjects.count),
                     choice: choice,
                     limit: Self.batch
                 )
@@ -178,7 +178,7 @@ package struct Settlement: Sendable {
                     unmet: try await reader.unmet(planner.kept.isEmpty ? [] : planner.dependencies),
                     lost: try await reader.needs(planner.kept.map(\.id), planner.lostReferences)
                 )
-                try await tell(planner, knowledge, reader, &plan)
+                try await publish(planner, knowledge, reader, &plan)
                 return plan.discards.isEmpty ? [] : recording(plan.discards.map(\.node.id))
             }
             discarded += plan?.discards.map(\.node.id) ?? []
@@ -189,7 +189,7 @@ package struct Settlement: Sendable {
     /// Plans a discard, and writes the replacing entity into each mutation's error.
     ///
     /// No feed delivers that entity again.
-    package func tell(
+    package func publish(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
         _ reader: SettleReader,
@@ -227,7 +227,7 @@ package struct Settlement: Sendable {
         to plan: inout SettlePlan
     ) async throws {
         if !planner.addedDependencies.isEmpty {
-            let known = if let graph { graph } else { try await reader.graph(plan.lane, besides: 1) }
+            let known = if let graph { graph } else { try await reader.graph(plan.lane, excluding: 1) }
             graph = known
             try planner.checkCycles(known)
         }

@@ -18,8 +18,8 @@ package protocol LeasedWorker: Service {
 
     /// Finds due items.
     ///
-    /// Without locks, if ``claim(_:)`` takes the lease. Otherwise this claims the items, and returns none for which there
-    /// is no place.
+    /// Without locks, if ``claim(_:)`` takes the lease. Otherwise this claims the items, and returns none for which
+    /// there is no place.
     ///
     /// - Parameter cursor: where to begin, nil for the start; set to where the search continues, nil at the end.
     func due(from cursor: inout Cursor?) async throws(Problem) -> [Places.Item]
@@ -59,7 +59,7 @@ extension LeasedWorker {
                 return false
             }
             group.addTask {
-                await cancelWhenGracefulShutdown { await self.loop.keepRinging() }
+                await cancelWhenGracefulShutdown { await self.loop.runSignalLoop() }
                 return false
             }
             group.addTask {
@@ -73,7 +73,7 @@ extension LeasedWorker {
     private func keepWorking() async {
         await withDiscardingTaskGroup { tasks in
             var cursor: Cursor?
-            for await _ in loop.bell.rings {
+            for await _ in loop.signal.signals {
                 if loop.ends { break }
                 if !loop.pace.resumes { cursor = nil }
                 await search(from: &cursor, &tasks)
@@ -82,7 +82,7 @@ extension LeasedWorker {
     }
 
     /// Searches once, and waits for the work on all items that it finds.
-    package func look() async {
+    package func find() async {
         await withDiscardingTaskGroup { tasks in
             var cursor: Cursor?
             await search(from: &cursor, &tasks)
@@ -128,7 +128,7 @@ extension LeasedWorker {
                 }
             }
             group.addTask {
-                await renewal.keepRenewing(lease)
+                await renewal.runRenewalLoop(lease)
                 return nil
             }
             var result = Result<Bool, Problem>.success(false)
@@ -168,7 +168,7 @@ package struct LeaseRenewal<Lease: Sendable>: Sendable {
     }
 
     /// Returns when the lease is lost, or the task is cancelled.
-    fileprivate func keepRenewing(_ lease: Lease) async {
+    fileprivate func runRenewalLoop(_ lease: Lease) async {
         var until = end(lease)
         while !Task.isCancelled {
             try? await Task.sleep(for: .seconds(interval))

@@ -44,7 +44,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
     package let places: Places
     let pace: WorkerPace
     private let logger: Logger
-    let bell = CoalescedSignal()
+    let signal = CoalescedSignal()
     /// Whether an item waits for a place.
     private let isFull = Atomic(false)
     private let isDraining = Atomic(false)
@@ -62,7 +62,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
     package var ends: Bool { drains || Task.isCancelled }
 
     /// Searches immediately. Wake-ups coalesce.
-    package func wake() { bell.ring() }
+    package func wake() { signal.send() }
 
     /// Runs a request in a separate task, which is cancelled when the gateway has no time for it any more.
     package func send<Answer: Sendable>(_ request: @escaping @Sendable () async -> Answer) async -> Answer {
@@ -127,7 +127,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
         for cancel in cancels { cancel() }
     }
 
-    func keepRinging() async {
+    func runSignalLoop() async {
         while !Task.isCancelled {
             wake()
             // replicas that were started together search at different moments

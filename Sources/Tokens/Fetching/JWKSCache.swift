@@ -5,7 +5,7 @@ import Synchronization
 /// The keys that a provider publishes at a URL, as last fetched.
 final class JWKSCache: Sendable {
     /// How long a request waits for a fetch.
-    static let patience: Duration = .seconds(3)
+    static let timeout: Duration = .seconds(3)
 
     private struct State {
         var schedule = JWKSCacheState()
@@ -50,7 +50,7 @@ final class JWKSCache: Sendable {
         wake()
         await withTaskGroup(of: Void.self) { group in
             group.addTask { for await _ in fetched {} }
-            group.addTask { try? await Task.sleep(for: Self.patience) }
+            group.addTask { try? await Task.sleep(for: Self.timeout) }
             await group.next()
             group.cancelAll()
         }

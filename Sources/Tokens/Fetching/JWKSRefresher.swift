@@ -21,7 +21,7 @@ package final class JWKSRefresher: Service, Sendable {
     private struct Files {
         var readAt: Timestamp
         /// The last complaint, so that each is logged once.
-        var complaint: String?
+        var lastError: String?
     }
 
     private let verifier: TokenVerifier
@@ -48,26 +48,26 @@ package final class JWKSRefresher: Service, Sendable {
     }
 
     /// Whether a file of keys or issuers is invalid, so that older ones are in force.
-    package var isFileBroken: Bool { files.withLock { $0.complaint != nil } }
+    package var isFileBroken: Bool { files.withLock { $0.lastError != nil } }
 
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
-            group.addTask { await self.keepTicking() }
-            group.addTask { await self.keepWorking() }
+            group.addTask { await self.runTimerLoop() }
+            group.addTask { await self.runRefreshLoop() }
             await group.next()
             group.cancelAll()
         }
     }
 
-    private func keepTicking() async {
+    private func runTimerLoop() async {
         while !Task.isCancelled {
-            verifier.lookForWork()
+            verifier.findWork()
             try? await Task.sleep(for: Self.tick)
         }
     }
 
-    private func keepWorking() async {
+    private func runRefreshLoop() async {
         await withDiscardingTaskGroup { group in
             for await _ in verifier.wakes {
                 await readFiles()
@@ -135,17 +135,17 @@ package final class JWKSRefresher: Service, Sendable {
                 try await verifier.replace(read)
                 logger.notice("Changed files of keys or issuers were loaded")
             }
-            files.withLock { $0.complaint = nil }
+            files.withLock { $0.lastError = nil }
         } catch {
-            let complaint = "\(error)"
+            let lastError = "\(error)"
             let isNew = files.withLock { files in
-                defer { files.complaint = complaint }
-                return files.complaint != complaint
+                defer { files.lastError = lastError }
+                return files.lastError != lastError
             }
             guard isNew else { return }
             logger.error(
                 "Changed files of keys or issuers are invalid; the previous ones stay in use",
-                metadata: ["error": "\(complaint)"]
+                metadata: ["error": "\(lastError)"]
             )
         }
     }

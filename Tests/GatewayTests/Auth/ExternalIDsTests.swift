@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test func `names invalid external ids by pointer and changes nothing`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let (long, longIssuer) = (String(repeating: "é", count: 128), String(repeating: "x", count: 1_001))
         let many = Self.body((0...100).map { ("i", "n\($0)") })
         let cases: [(String, [String])] = [
@@ -121,21 +121,21 @@ import Testing
             (Self.body([("i", "a"), ("i", "b"), ("i", "a")]), ["/external_ids/2 member_duplicate"]),
             (many, ["/external_ids member_range"]),
         ]
-        try await scene.whileNothingChanges {
+        try await fixture.whileNothingChanges {
             for (body, errors) in cases {
-                expectProblem(try await scene.operate(.PUT, scene.admin, body), .validationFailed, errors: errors)
+                expectProblem(try await fixture.operate(.PUT, fixture.admin, body), .validationFailed, errors: errors)
             }
         }
         let most = Self.body((0..<100).map { ("i", "n\($0)") })
-        #expect(try await scene.operate(.PUT, scene.admin, most).status == 200)
+        #expect(try await fixture.operate(.PUT, fixture.admin, most).status == 200)
         let longest = Self.body([("i", String(repeating: "é", count: 127) + "x")])
-        #expect(try await scene.operate(.PUT, scene.admin, longest).status == 200)
+        #expect(try await fixture.operate(.PUT, fixture.admin, longest).status == 200)
     }
 
     @Test func `the command adds, removes and lists external ids`() async throws {
-        let scene = try await TwoTenantFixture()
-        let (mine, other) = (scene.ada.organization.lowercased, scene.eve.organization.lowercased)
-        var environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        let fixture = try await TwoTenantFixture()
+        let (mine, other) = (fixture.ada.organization.lowercased, fixture.eve.organization.lowercased)
+        var environment = ["SLUICE_DATABASE_URL": fixture.gateway.database.uri]
         func run(_ words: String...) async throws -> (status: Int32, output: String, complaint: String) {
             let result = try await Program.run(["organizations", "external-ids"] + words, environment: environment)
             return (result.status, result.output, result.complaint)

@@ -11,23 +11,24 @@ import Tokens
 /// The keys that an identity provider publishes: their discovery, rotation, and an unreachable provider.
 @Suite(.timeLimit(.minutes(10))) struct FetchedKeysTests {
     /// A gateway with a provider and two tenants. Ada and Bob belong to the `first`.
-    private static func scene(_ provider: KeyProvider) async throws -> TwoTenantFixture {
+    private static func fixture(_ provider: KeyProvider) async throws -> TwoTenantFixture {
         var tokens = LiveGateway.tokens
         tokens.own.jwksURL = provider.url
         return try await TwoTenantFixture(tokens: tokens)
     }
 
-    private static func status(_ scene: TwoTenantFixture, _ key: IdentityKey, user: UUID = UUID()) async throws -> Reply
+    private static func status(_ fixture: TwoTenantFixture, _ key: IdentityKey, user: UUID = UUID()) async throws
+        -> Reply
     {
-        let expires = scene.gateway.clock.now.seconds + 1_000_000
-        let token = try key.token(organization: scene.ada.organization, user: user, expires: expires)
-        return try await send(.GET, scene.gateway.address + "/v1/changes", token: token)
+        let expires = fixture.gateway.clock.now.seconds + 1_000_000
+        let token = try key.token(organization: fixture.ada.organization, user: user, expires: expires)
+        return try await send(.GET, fixture.gateway.address + "/v1/changes", token: token)
     }
 
     /// Polls until the keys are cached, because the gateway fetches them asynchronously.
-    private static func expectAccepted(_ scene: TwoTenantFixture, _ key: IdentityKey) async throws {
+    private static func expectAccepted(_ fixture: TwoTenantFixture, _ key: IdentityKey) async throws {
         try await waitUntil("the keys are cached") {
-            let reply = try await status(scene, key)
+            let reply = try await status(fixture, key)
             #expect([200, 401, 503].contains(reply.status))
             return reply.status == 200
         }
@@ -36,46 +37,46 @@ import Tokens
     @Test func `key rotation takes effect within one request`() async throws {
         let (first, second) = (IdentityKey("1"), IdentityKey("2"))
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first), etag: "\"1\""))
-        let scene = try await Self.scene(provider)
-        try await Self.expectAccepted(scene, first)
-        #expect(try await Self.status(scene, second).status == 401)
+        let fixture = try await Self.fixture(provider)
+        try await Self.expectAccepted(fixture, first)
+        #expect(try await Self.status(fixture, second).status == 401)
 
-        scene.gateway.clock.advance(seconds: 30)
+        fixture.gateway.clock.advance(seconds: 30)
         provider.behave(.document(IdentityKey.jwks(second), etag: "\"2\""))
         let asked = provider.count
-        #expect(try await Self.status(scene, first).status == 200, "the keys are not fetched again yet")
-        #expect(try await Self.status(scene, second).status == 200)
+        #expect(try await Self.status(fixture, first).status == 200, "the keys are not fetched again yet")
+        #expect(try await Self.status(fixture, second).status == 200)
         #expect(provider.count == asked + 1)
         let user = UUID()
         for _ in 0..<2 {
-            let refused = try await Self.status(scene, first, user: user)
+            let refused = try await Self.status(fixture, first, user: user)
             expectProblem(refused, .unauthorized, errors: [])
             #expect(refused.header("www-authenticate").first?.hasPrefix(#"Bearer error="invalid_token""#) == true)
         }
-        #expect(try await scene.ada.get("/v1/changes").status == 200, "the secret stays")
+        #expect(try await fixture.ada.get("/v1/changes").status == 200, "the secret stays")
     }
 
     @Test func `rejects a valid token after its key is withdrawn`() async throws {
         let (first, second) = (IdentityKey("1"), IdentityKey("2"))
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first, second)))
-        let scene = try await Self.scene(provider)
-        try await Self.expectAccepted(scene, first)
-        let expires = scene.gateway.clock.now.seconds + 1_000_000
-        let token = try first.token(organization: scene.ada.organization, user: UUID(), expires: expires)
-        let url = scene.gateway.address + "/v1/changes"
+        let fixture = try await Self.fixture(provider)
+        try await Self.expectAccepted(fixture, first)
+        let expires = fixture.gateway.clock.now.seconds + 1_000_000
+        let token = try first.token(organization: fixture.ada.organization, user: UUID(), expires: expires)
+        let url = fixture.gateway.address + "/v1/changes"
         #expect(try await send(.GET, url, token: token).status == 200)
         provider.behave(.document(IdentityKey.jwks(second)))
-        scene.gateway.clock.advance(seconds: 601)
+        fixture.gateway.clock.advance(seconds: 601)
         try await waitUntil("the key is gone") { try await send(.GET, url, token: token).status != 200 }
         #expect(try await send(.GET, url, token: token).status == 401)
-        #expect(try await Self.status(scene, second).status == 200)
+        #expect(try await Self.status(fixture, second).status == 200)
     }
 
     @Test func `an unreachable or broken provider leaves the cached keys in use`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
-        let scene = try await Self.scene(provider)
-        try await Self.expectAccepted(scene, first)
+        let fixture = try await Self.fixture(provider)
+        try await Self.expectAccepted(fixture, first)
         let manners: [KeyProvider.Manner] = [
             .status(500), .status(404), .status(302, headers: [("Location", "/other")]), .document("not JSON"),
             .document(#"{"keys":[7]}"#), .status(304),
@@ -84,49 +85,49 @@ import Tokens
         for manner in manners {
             provider.behave(manner)
             let asked = provider.count
-            scene.gateway.clock.advance(seconds: 601)
+            fixture.gateway.clock.advance(seconds: 601)
             try await waitUntil("it is asked") { provider.count > asked }
-            #expect(try await Self.status(scene, first).status == 200)
+            #expect(try await Self.status(fixture, first).status == 200)
         }
         try await provider.end()
-        scene.gateway.clock.advance(seconds: 3_600)
-        #expect(try await Self.status(scene, first).status == 200)
-        expectProblem(try await Self.status(scene, IdentityKey("2")), .unauthorized, errors: [])
-        #expect(try await Self.status(scene, first).status == 200)
+        fixture.gateway.clock.advance(seconds: 3_600)
+        #expect(try await Self.status(fixture, first).status == 200)
+        expectProblem(try await Self.status(fixture, IdentityKey("2")), .unauthorized, errors: [])
+        #expect(try await Self.status(fixture, first).status == 200)
     }
 
     @Test func `many unknown keys cause one fetch in thirty seconds`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
-        let scene = try await Self.scene(provider)
-        try await Self.expectAccepted(scene, first)
-        scene.gateway.clock.advance(seconds: 30)
+        let fixture = try await Self.fixture(provider)
+        try await Self.expectAccepted(fixture, first)
+        fixture.gateway.clock.advance(seconds: 30)
         for round in 1...2 {
             let asked = provider.count
             let refused = try await withThrowingTaskGroup(of: Int.self) { group in
                 for number in 0..<300 {
-                    group.addTask { try await Self.status(scene, IdentityKey("storm-\(round)-\(number)")).status }
+                    group.addTask { try await Self.status(fixture, IdentityKey("storm-\(round)-\(number)")).status }
                 }
                 return try await group.reduce(into: 0) { $0 += $1 == 401 ? 1 : 0 }
             }
             #expect(refused == 300)
             #expect(provider.count == asked + 1)
-            #expect(try await Self.status(scene, first).status == 200)
-            scene.gateway.clock.advance(seconds: 30)
+            #expect(try await Self.status(fixture, first).status == 200)
+            fixture.gateway.clock.advance(seconds: 30)
         }
     }
 
     @Test func `a provider that never answers delays requests only briefly`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
-        let scene = try await Self.scene(provider)
-        try await Self.expectAccepted(scene, first)
-        scene.gateway.clock.advance(seconds: 30)
+        let fixture = try await Self.fixture(provider)
+        try await Self.expectAccepted(fixture, first)
+        fixture.gateway.clock.advance(seconds: 30)
         provider.behave(.silence)
         let start = ContinuousClock.now
-        expectProblem(try await Self.status(scene, IdentityKey("2")), .unauthorized, errors: [])
+        expectProblem(try await Self.status(fixture, IdentityKey("2")), .unauthorized, errors: [])
         #expect(ContinuousClock.now - start < .seconds(120), "never answered, and abandoned after three seconds")
-        #expect(try await Self.status(scene, first).status == 200)
+        #expect(try await Self.status(fixture, first).status == 200)
     }
 
     @Test func `published symmetric keys are ignored`() async throws {
@@ -134,20 +135,20 @@ import Tokens
         let secret = Array("a secret that somebody published by mistake".utf8)
         let published = #"{"kty":"oct","kid":"s","alg":"HS256","k":"\#(Data(secret).base64EncodedString())"}"#
         let provider = try await KeyProvider(.document(#"{"keys":[\#(published),\#(first.jwk)]}"#))
-        let scene = try await Self.scene(provider)
-        try await Self.expectAccepted(scene, first)
-        let expires = scene.gateway.clock.now.seconds + 60
+        let fixture = try await Self.fixture(provider)
+        try await Self.expectAccepted(fixture, first)
+        let expires = fixture.gateway.clock.now.seconds + 60
         for secret in [secret, Array(first.pem.utf8), Array(first.jwk.utf8)] {
             for id in [nil, "s", "1"] {
                 let forged = IdentityKey.token(
                     secret: secret,
-                    organization: scene.ada.organization,
-                    user: scene.ada.user,
+                    organization: fixture.ada.organization,
+                    user: fixture.ada.user,
                     id: id,
                     expires: expires
                 )
                 expectProblem(
-                    try await send(.GET, scene.gateway.address + "/v1/changes", token: forged),
+                    try await send(.GET, fixture.gateway.address + "/v1/changes", token: forged),
                     .unauthorized,
                     errors: []
                 )

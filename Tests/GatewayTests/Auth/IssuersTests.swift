@@ -74,15 +74,15 @@ import Tokens
     }
 
     @Test func `the key, the issuer and the organization must belong together`() async throws {
-        let stage = try await Fixture()
+        let fixture = try await Fixture()
         let nobodys = UUID()
         var unknown: [String] = []
-        for (key, owner) in [(stage.northKey, Self.north), (stage.southKey, Self.south)] {
+        for (key, owner) in [(fixture.northKey, Self.north), (fixture.southKey, Self.south)] {
             for issuer in [Self.north, Self.south, nil, "https://west.example"] {
                 for (tenant, of) in [
-                    (stage.tenants.north, Self.north), (stage.tenants.south, Self.south), (nobodys, ""),
+                    (fixture.tenants.north, Self.north), (fixture.tenants.south, Self.south), (nobodys, ""),
                 ] {
-                    let reply = try await stage.get(try stage.token(key, issuer, tenant))
+                    let reply = try await fixture.get(try fixture.token(key, issuer, tenant))
                     if owner != issuer {
                         expectProblem(reply, .unauthorized, errors: [])
                     } else if of != issuer {
@@ -98,32 +98,34 @@ import Tokens
         // another issuer's tenant is answered like an unknown one
         #expect(unknown.count == 4)
         #expect(Set(unknown).count == 1)
-        let anybody = stage.forged(stage.southSecret, "https://east.example", nobodys)
-        let really = try await stage.get(anybody)
+        let anybody = fixture.forged(fixture.southSecret, "https://east.example", nobodys)
+        let really = try await fixture.get(anybody)
         let id = really.json?["request_id"]?.string ?? "-"
         #expect(really.text.replacingOccurrences(of: id, with: "ID") == unknown.first)
     }
 
     @Test func `a secret is valid only for its issuer and a public key is not a secret`() async throws {
-        let stage = try await Fixture()
-        for tenant in [stage.tenants.north, stage.tenants.south] {
+        let fixture = try await Fixture()
+        for tenant in [fixture.tenants.north, fixture.tenants.south] {
             for issuer in [Self.north, Self.south, nil] {
                 for secret in [
-                    stage.southSecret, Array(stage.northKey.pem.utf8), Array(stage.southKey.jwk.utf8),
-                    Array(IdentityKey.jwks(stage.southKey).utf8),
+                    fixture.southSecret, Array(fixture.northKey.pem.utf8), Array(fixture.southKey.jwk.utf8),
+                    Array(IdentityKey.jwks(fixture.southKey).utf8),
                 ] {
                     for id in ["k", nil] {
                         expectProblem(
-                            try await stage.get(stage.forged(secret, issuer, tenant, id: id)),
+                            try await fixture.get(fixture.forged(secret, issuer, tenant, id: id)),
                             .unauthorized,
                             errors: []
                         )
                     }
                 }
             }
-            #expect(try await stage.get(stage.forged(stage.southSecret, "https://east.example", tenant)).status == 200)
+            #expect(
+                try await fixture.get(fixture.forged(fixture.southSecret, "https://east.example", tenant)).status == 200
+            )
             expectProblem(
-                try await stage.get(try stage.token(stage.northKey, "https://east.example", tenant)),
+                try await fixture.get(try fixture.token(fixture.northKey, "https://east.example", tenant)),
                 .unauthorized,
                 errors: []
             )
@@ -131,13 +133,13 @@ import Tokens
     }
 
     @Test func `another issuer's outage does not affect the first`() async throws {
-        let stage = try await Fixture()
-        try await stage.provider.end()
-        stage.gateway.clock.advance(seconds: 599)
-        let north = try stage.token(stage.northKey, Self.north, stage.tenants.north)
-        let south = try stage.token(stage.southKey, Self.south, stage.tenants.south)
-        #expect(try await stage.get(north).status == 200)
-        #expect(try await stage.get(south).status == 200)
+        let fixture = try await Fixture()
+        try await fixture.provider.end()
+        fixture.gateway.clock.advance(seconds: 599)
+        let north = try fixture.token(fixture.northKey, Self.north, fixture.tenants.north)
+        let south = try fixture.token(fixture.southKey, Self.south, fixture.tenants.south)
+        #expect(try await fixture.get(north).status == 200)
+        #expect(try await fixture.get(south).status == 200)
     }
 
     @Test func `reloads the issuers file`() async throws {

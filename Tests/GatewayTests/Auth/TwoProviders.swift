@@ -45,7 +45,7 @@ struct TwoProviders: Sendable {
         tokens.otherIssuers = [north, south]
         self.tokens = tokens
         gateway = try await .start(tokens: tokens) { configuration in
-            configuration.joinPatience = .zero
+            configuration.joinTimeout = .zero
             serving(&configuration)
         }
         for id in [tenants.north, tenants.south, tenants.shared] {

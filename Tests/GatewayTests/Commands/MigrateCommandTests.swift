@@ -45,28 +45,28 @@ import Testing
         """
 
     @Test func `migrates an empty database once`() async throws {
-        let scene = try await Fixture(isMigrated: false)
-        let dry = try await scene.sluice("migrate", "--dry-run")
+        let fixture = try await Fixture(isMigrated: false)
+        let dry = try await fixture.sluice("migrate", "--dry-run")
         #expect(dry.status == 0)
         #expect(dry.output == Self.names.map { "would apply \($0)\n" }.joined())
-        #expect(try await scene.number("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0)
+        #expect(try await fixture.number("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0)
 
-        let refusal = try await scene.refusalToServe()
+        let refusal = try await fixture.refusalToServe()
         #expect(refusal.status == 1)
         #expect(refusal.last?["message"]?.string == "Database is empty; run: sluice migrate")
-        let list = try await scene.sluice("organizations", "list")
+        let list = try await fixture.sluice("organizations", "list")
         #expect(list.status == 1 && list.complaint == "sluice: the database is empty: run sluice migrate\n")
 
-        let first = try await scene.sluice("migrate", "--partitions", "3")
+        let first = try await fixture.sluice("migrate", "--partitions", "3")
         #expect(first.status == 0, "\(first.complaint)")
         #expect(first.output == Self.names.map { "applied \($0)\n" }.joined())
-        #expect(try await scene.number(Self.partitions) == 3)
-        let again = try await scene.sluice("migrate", "--partitions", "7")
+        #expect(try await fixture.number(Self.partitions) == 3)
+        let again = try await fixture.sluice("migrate", "--partitions", "7")
         #expect(again.status == 0)
         #expect(again.output == "The schema is up to date.\n")
-        #expect(try await scene.number(Self.partitions) == 3)
+        #expect(try await fixture.number(Self.partitions) == 3)
 
-        let gateway = try await GatewayProcess.start(database: scene.database.uri)
+        let gateway = try await GatewayProcess.start(database: fixture.database.uri)
         let worker = try await SingleWorker(gateway)
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
         #expect(try await gateway.terminate() == 0)
@@ -75,10 +75,10 @@ import Testing
     /// A database with another encoding, and one of another program: rejected before any change.
     @Test(.onOneServer("is about one"), arguments: ["LATIN1", "SQL_ASCII"])
     func `rejects a database whose encoding cannot store every text`(encoding: String) async throws {
-        let scene = try await Fixture(isMigrated: false)
+        let fixture = try await Fixture(isMigrated: false)
         let name = "encoding_\(UInt32.random(in: 0...(.max)))"
         let script = "CREATE DATABASE \(name) ENCODING '\(encoding)' LOCALE 'C' TEMPLATE template0"
-        try await scene.execute(script)
+        try await fixture.execute(script)
         let uri = try await TestCluster.shared().uri(database: name)
         let migrated = try await Program.run(["migrate"], environment: ["SLUICE_DATABASE_URL": uri])
         #expect(migrated.status == 1, "\(migrated.output)")
@@ -87,7 +87,7 @@ import Testing
         let gateway = try GatewayProcess(database: uri)
         #expect(try await gateway.end() == 1)
         #expect(gateway.lines.last?["error"]?.string?.contains("has the encoding \(encoding)") == true)
-        try await scene.execute("DROP DATABASE \(name) (FORCE)")
+        try await fixture.execute("DROP DATABASE \(name) (FORCE)")
     }
 
     @Test(arguments: [
@@ -97,45 +97,45 @@ import Testing
         ("CREATE TABLE schema_migrations (version bigint)", "schema_migrations"),
     ])
     func `rejects a database of another program without changes`(script: String, name: String) async throws {
-        let scene = try await Fixture(isMigrated: false)
-        try await scene.execute(script)
+        let fixture = try await Fixture(isMigrated: false)
+        try await fixture.execute(script)
         let count = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
-        let before = try await scene.number(count)
+        let before = try await fixture.number(count)
         for command in ["migrate", "--dry-run"] {
-            let result = try await scene.sluice("migrate", command == "migrate" ? "--partitions=2" : command)
+            let result = try await fixture.sluice("migrate", command == "migrate" ? "--partitions=2" : command)
             #expect(result.status == 1, "\(result.output)")
             #expect(result.complaint.contains("(\(name))"), "\(result.complaint)")
             #expect(result.complaint.contains("create a separate database"), "\(result.complaint)")
         }
-        #expect(try await scene.number(count) == before)
-        let refusal = try await scene.refusalToServe()
+        #expect(try await fixture.number(count) == before)
+        let refusal = try await fixture.refusalToServe()
         #expect(refusal.status == 1)
         #expect(refusal.last?["error"]?.string?.contains("create a separate database") == true)
     }
 
     @Test(.onOneServer("has roles of one")) func `names the privilege missing to create tables`() async throws {
-        let scene = try await Fixture(isMigrated: false)
+        let fixture = try await Fixture(isMigrated: false)
         let role = "guest_\(UInt32.random(in: 0...(.max)))"
-        try await scene.execute("CREATE ROLE \(role) LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-        let environment = ["SLUICE_DATABASE_URL": scene.database.uri(user: role)]
+        try await fixture.execute("CREATE ROLE \(role) LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        let environment = ["SLUICE_DATABASE_URL": fixture.database.uri(user: role)]
         let result = try await Program.run(["migrate"], environment: environment)
         #expect(result.status == 1 && result.complaint.contains("OWNER TO \(role)"), "\(result.complaint)")
-        try await scene.execute("DROP ROLE \(role)")
+        try await fixture.execute("DROP ROLE \(role)")
     }
 
     @Test func `accepts tables of another program whose names differ from the gateway's`() async throws {
-        let scene = try await Fixture(isMigrated: false)
-        try await scene.execute("CREATE TABLE spatial_ref_sys (id int)")
-        #expect(try await scene.sluice("migrate", "--partitions", "2").status == 0)
+        let fixture = try await Fixture(isMigrated: false)
+        try await fixture.execute("CREATE TABLE spatial_ref_sys (id int)")
+        #expect(try await fixture.sluice("migrate", "--partitions", "2").status == 0)
     }
 
     @Test func `an empty list of users contains the reason`() async throws {
-        let scene = try await Fixture(isMigrated: true)
-        let made = try await scene.sluice("organizations", "create", "Acme")
+        let fixture = try await Fixture(isMigrated: true)
+        let made = try await fixture.sluice("organizations", "create", "Acme")
         let id = made.output.trimmingCharacters(in: .newlines)
-        let list = try await scene.sluice("users", "list", "--organization", id)
+        let list = try await fixture.sluice("users", "list", "--organization", id)
         #expect(list.status == 0 && list.complaint == "sluice: organization \(id) has no users yet\n")
-        let one = try await scene.sluice(
+        let one = try await fixture.sluice(
             "users",
             "list",
             "--organization",
@@ -149,10 +149,10 @@ import Testing
     }
 
     @Test func `concurrent migrations take turns`() async throws {
-        let scene = try await Fixture(isMigrated: false)
-        async let first = scene.sluice("migrate", "--partitions", "2")
-        async let second = scene.sluice("migrate", "--partitions", "2")
-        async let third = scene.sluice("migrate", "--partitions", "2")
+        let fixture = try await Fixture(isMigrated: false)
+        async let first = fixture.sluice("migrate", "--partitions", "2")
+        async let second = fixture.sluice("migrate", "--partitions", "2")
+        async let third = fixture.sluice("migrate", "--partitions", "2")
         let results = [try await first, try await second, try await third]
         #expect(results.map(\.status) == [0, 0, 0])
         // each migration is applied by exactly one of them
@@ -163,12 +163,12 @@ import Testing
     }
 
     @Test func `leaves a newer schema unchanged and serves it`() async throws {
-        let scene = try await Fixture(isMigrated: true)
-        try await scene.execute("INSERT INTO schema_migrations (name, checksum) VALUES ('9000_future', 'x')")
-        let result = try await scene.sluice("migrate")
+        let fixture = try await Fixture(isMigrated: true)
+        try await fixture.execute("INSERT INTO schema_migrations (name, checksum) VALUES ('9000_future', 'x')")
+        let result = try await fixture.sluice("migrate")
         #expect(result.status == 0)
         #expect(result.output == "The schema is up to date.\nA newer version has applied 9000_future.\n")
-        let gateway = try await GatewayProcess.start(database: scene.database.uri)
+        let gateway = try await GatewayProcess.start(database: fixture.database.uri)
         #expect(try await gateway.terminate() == 0)
     }
 
@@ -180,13 +180,13 @@ import Testing
         ),
     ])
     func `migrate and serve reject an inconsistent schema`(script: String, reason: String) async throws {
-        let scene = try await Fixture(isMigrated: true)
-        try await scene.execute(script)
-        let result = try await scene.sluice("migrate")
+        let fixture = try await Fixture(isMigrated: true)
+        try await fixture.execute(script)
+        let result = try await fixture.sluice("migrate")
         #expect(result.status == 1)
         #expect(result.complaint == "sluice: migration \(reason)\n")
         #expect(result.output == "")
-        let refusal = try await scene.refusalToServe()
+        let refusal = try await fixture.refusalToServe()
         #expect(refusal.status == 1)
         #expect(refusal.last?["error"]?.string == "migration \(reason)")
     }
@@ -194,13 +194,13 @@ import Testing
     /// Nothing is changed before the check for a cluster.
     @Test(.onOneServer("is about one")) func `rejects plain PostgreSQL as a cluster`() async throws {
         for isMigrated in [false, true] {
-            let scene = try await Fixture(isMigrated: isMigrated)
-            let result = try await scene.sluice("migrate", "--citus", "--shards", "4")
+            let fixture = try await Fixture(isMigrated: isMigrated)
+            let result = try await fixture.sluice("migrate", "--citus", "--shards", "4")
             #expect(result.status == 1)
             let refusal = "sluice: this database is no Citus coordinator: "
             #expect(result.complaint.hasPrefix(refusal), "\(result.complaint)")
             #expect(result.output == "")
-            let tables = try await scene.number("SELECT count(*) FROM pg_tables WHERE tablename = 'organizations'")
+            let tables = try await fixture.number("SELECT count(*) FROM pg_tables WHERE tablename = 'organizations'")
             #expect(tables == (isMigrated ? 1 : 0))
         }
         for arguments in [["--shards", "4"], ["--citus", "--shards", "0"], ["--citus", "--shards", "257"]] {
@@ -211,84 +211,86 @@ import Testing
 
     /// A table of another program has the name of one of the gateway's: the message names it, and nothing is changed.
     @Test func `rejects a database with another program's tables and leaves it unchanged`() async throws {
-        let scene = try await Fixture(isMigrated: false)
-        try await scene.execute("CREATE TABLE users (name text)")
-        let result = try await scene.sluice("migrate")
+        let fixture = try await Fixture(isMigrated: false)
+        try await fixture.execute("CREATE TABLE users (name text)")
+        let result = try await fixture.sluice("migrate")
         #expect(result.status == 1)
         #expect(result.complaint.contains("has tables or types of another program"), "\(result.complaint)")
         #expect(result.complaint.contains("(users)") && result.complaint.contains("Nothing was changed"))
-        #expect(try await scene.number("SELECT count(*) FROM pg_tables WHERE tablename = 'organizations'") == 0)
+        #expect(try await fixture.number("SELECT count(*) FROM pg_tables WHERE tablename = 'organizations'") == 0)
     }
 
     // MARK: - Organizations
 
     @Test func `creates, lists, suspends, activates and purges an organization`() async throws {
-        let scene = try await Fixture(isMigrated: true)
-        let none = try await scene.sluice("organizations", "list")
+        let fixture = try await Fixture(isMigrated: true)
+        let none = try await fixture.sluice("organizations", "list")
         #expect(none.status == 0)
         #expect(none.output == "")
         #expect(none.complaint == "sluice: there are no organizations yet\n")
 
         let id = UUID().lowercased
-        let created = try await scene.sluice("organizations", "create", "Acme Ltd", "--id", id.uppercased())
+        let created = try await fixture.sluice("organizations", "create", "Acme Ltd", "--id", id.uppercased())
         #expect(created.status == 0, "\(created.complaint)")
         #expect(created.output == id + "\n")
-        let twice = try await scene.sluice("organizations", "create", "Acme Ltd", "--id", id)
+        let twice = try await fixture.sluice("organizations", "create", "Acme Ltd", "--id", id)
         #expect(twice.status == 1)
         #expect(twice.complaint == "sluice: organization \(id) already exists\n")
-        let other = try await scene.sluice("organizations", "create", "Søstre & sønner", "--json")
+        let other = try await fixture.sluice("organizations", "create", "Søstre & sønner", "--json")
         let json = try JSONTree(parsing: Array(other.output.utf8)).root
         let otherID = try #require(json["id"]?.uuid)
         #expect(json["name"]?.string == "Søstre & sønner")
         #expect(json["status"]?.string == "active")
 
-        let list = try await scene.sluice("organizations", "list")
+        let list = try await fixture.sluice("organizations", "list")
         #expect(
             list.output.split(separator: "\n").sorted()
                 == [
                     "\(id)  active     Acme Ltd", "\(otherID.lowercased)  active     Søstre & sønner",
                 ].sorted()
         )
-        let lines = try await scene.sluice("organizations", "list", "--json").output.split(separator: "\n")
+        let lines = try await fixture.sluice("organizations", "list", "--json").output.split(separator: "\n")
         #expect(lines.count == 2)
         for line in lines { #expect((try? JSONTree(parsing: Array(line.utf8)))?.root["id"]?.uuid != nil) }
 
         // a gateway applies the change
-        let gateway = try await GatewayProcess.start(database: scene.database.uri)
+        let gateway = try await GatewayProcess.start(database: fixture.database.uri)
         let worker = try await SingleWorker(gateway, organization: otherID)
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
         #expect(
-            try await scene.sluice("organizations", "suspend", otherID.lowercased).output.hasSuffix("is suspended\n")
+            try await fixture.sluice("organizations", "suspend", otherID.lowercased).output.hasSuffix("is suspended\n")
         )
         try await expect(worker, comesToBeAnswered: 403)
-        #expect(try await scene.sluice("organizations", "activate", otherID.lowercased).output.hasSuffix("is active\n"))
+        #expect(
+            try await fixture.sluice("organizations", "activate", otherID.lowercased).output.hasSuffix("is active\n")
+        )
         try await expect(worker, comesToBeAnswered: 200)
 
-        let unconfirmed = try await scene.sluice("organizations", "purge", otherID.lowercased)
+        let unconfirmed = try await fixture.sluice("organizations", "purge", otherID.lowercased)
         #expect(unconfirmed.status == 1)
         #expect(unconfirmed.complaint.contains("Søstre & sønner") && unconfirmed.complaint.contains("--yes"))
         #expect(unconfirmed.complaint.contains("and all of its data: "), "\(unconfirmed.complaint)")
         for count in ["1 mutations", "1 entities", "1 devices", "1 users"] {
             #expect(unconfirmed.complaint.contains(count), "\(unconfirmed.complaint)")
         }
-        let counted = try await scene.sluice("organizations", "purge", otherID.lowercased, "--json")
+        let counted = try await fixture.sluice("organizations", "purge", otherID.lowercased, "--json")
         #expect(counted.status == 1 && counted.output.contains(#""purged":false,"rows":{"#), "\(counted.output)")
-        #expect(try await scene.number("SELECT count(*) FROM mutations") == 1)
-        let purged = try await scene.sluice("organizations", "purge", otherID.lowercased, "--yes")
+        #expect(try await fixture.number("SELECT count(*) FROM mutations") == 1)
+        let purged = try await fixture.sluice("organizations", "purge", otherID.lowercased, "--yes")
         #expect(purged.status == 0, "\(purged.complaint)")
         #expect(purged.output == "\(otherID.lowercased) is purged\n")
-        #expect(try await scene.number("SELECT count(*) FROM mutations") == 0)
-        #expect(try await scene.sluice("organizations", "list").output.split(separator: "\n").count == 1)
+        #expect(try await fixture.number("SELECT count(*) FROM mutations") == 0)
+        #expect(try await fixture.sluice("organizations", "list").output.split(separator: "\n").count == 1)
         #expect(try await gateway.terminate() == 0)
     }
 
     @Test(arguments: [["suspend"], ["activate"], ["purge"], ["purge", "--yes"]])
     func `names an unknown organization`(arguments: [String]) async throws {
-        let scene = try await Fixture(isMigrated: true)
+        let fixture = try await Fixture(isMigrated: true)
         let id = UUID().lowercased
         let result = try await Program.run(
             ["organizations"] + arguments + [id],
-            environment: ["SLUICE_DATABASE_URL": scene.database.uri]
+            environment: ["SLUICE_DATABASE_URL": fixture.database.uri]
         )
         #expect(result.status == 1)
         #expect(result.complaint == "sluice: no organization has the id \(id)\n")
@@ -297,29 +299,29 @@ import Testing
 
     /// Running the command twice by mistake must not create two tenants.
     @Test func `a second organization with the same name requires confirmation`() async throws {
-        let scene = try await Fixture(isMigrated: true)
-        let first = try await scene.sluice("organizations", "create", "Acme Ltd")
-        let again = try await scene.sluice("organizations", "create", "Acme Ltd")
+        let fixture = try await Fixture(isMigrated: true)
+        let first = try await fixture.sluice("organizations", "create", "Acme Ltd")
+        let again = try await fixture.sluice("organizations", "create", "Acme Ltd")
         #expect(again.status == 1 && again.output == "")
         let id = first.output.trimmingCharacters(in: .newlines)
         #expect(again.complaint.contains(#""Acme Ltd" already exists: \#(id)"#) && again.complaint.contains("--force"))
-        #expect(try await scene.sluice("organizations", "create", "Acme Ltd", "--force").status == 0)
-        #expect(try await scene.number("SELECT count(*) FROM organizations") == 2)
+        #expect(try await fixture.sluice("organizations", "create", "Acme Ltd", "--force").status == 0)
+        #expect(try await fixture.number("SELECT count(*) FROM organizations") == 2)
     }
 
     @Test func `rejects an invalid organization name`() async throws {
-        let scene = try await Fixture(isMigrated: true)
+        let fixture = try await Fixture(isMigrated: true)
         for name in ["", String(repeating: "x", count: 201)] {
-            let result = try await scene.sluice("organizations", "create", name)
+            let result = try await fixture.sluice("organizations", "create", name)
             #expect(result.status == 1)
             #expect(result.complaint.contains("name"), "\(result.complaint)")
         }
-        #expect(try await scene.number("SELECT count(*) FROM organizations") == 0)
+        #expect(try await fixture.number("SELECT count(*) FROM organizations") == 0)
     }
 
     @Test func `distinguishes an unmigrated database from an empty list`() async throws {
-        let scene = try await Fixture(isMigrated: false)
-        let result = try await scene.sluice("organizations", "list")
+        let fixture = try await Fixture(isMigrated: false)
+        let result = try await fixture.sluice("organizations", "list")
         #expect(result.status == 1)
         #expect(result.complaint == "sluice: the database is empty: run sluice migrate\n")
     }

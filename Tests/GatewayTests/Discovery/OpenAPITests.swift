@@ -149,20 +149,20 @@ import Tokens
     }
 
     @Test func `a client generated from the document works`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         try await Contract.run(
             "client.py",
-            ["--public", scene.gateway.address],
-            environment: ["SLUICE_USER_TOKEN": scene.ada.token]
+            ["--public", fixture.gateway.address],
+            environment: ["SLUICE_USER_TOKEN": fixture.ada.token]
         )
     }
 
     @Test func `pushes validate every member of an entry like its schema`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         try await Contract.run(
             "entries.py",
-            [Contract.path, "--public", scene.gateway.address],
-            environment: ["SLUICE_USER_TOKEN": scene.ada.token]
+            [Contract.path, "--public", fixture.gateway.address],
+            environment: ["SLUICE_USER_TOKEN": fixture.ada.token]
         )
     }
 
@@ -177,7 +177,7 @@ import Tokens
             configuration.maximumWait = .milliseconds(50)
             configuration.maximumStream = .milliseconds(50)
             configuration.joinSettling = 0
-            configuration.joinPatience = .milliseconds(50)
+            configuration.joinTimeout = .milliseconds(50)
         }
         let other = UUID()
         let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())

@@ -19,9 +19,9 @@ import Testing
             let (worker, drafts) = world.drafts()
             let prefer = world.random.oneIn(8) ? "handling=strict" : nil
             let after = world.random.oneIn(10) ? Int64.random(in: 0...40, using: &world.random) : nil
-            let before = try await world.scene.tables()
+            let before = try await world.fixture.tables()
             let preview = try await worker.preview(drafts, after: after, prefer: prefer)
-            #expect(try await world.scene.tables() == before, note)
+            #expect(try await world.fixture.tables() == before, note)
             let push = try await worker.push(drafts, after: after, prefer: prefer)
             guard preview.status == 200 else {
                 #expect(push.status == preview.status && push.code == preview.code, note)
@@ -85,7 +85,7 @@ import Testing
 
 /// Two tenants with some users and devices, and the ids that they have received.
 private struct World {
-    let scene: TwoTenantFixture
+    let fixture: TwoTenantFixture
     var random: SeededRandom
     /// Every status that occurred.
     var outcomes: Set<String> = []
@@ -99,20 +99,20 @@ private struct World {
     private var known: Set<UUID> = []
 
     init(seed: UInt64) async throws {
-        scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
+        fixture = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
         random = SeededRandom(seed)
         for (organization, settings) in [
             ("/upstream", #"{"base_url":"http://127.0.0.1:1"}"#), ("/entity-types/contact", #"{"upstream":true}"#),
             ("/entity-types/task", #"{"upstream":false}"#), ("/entity-types/note", #"{"upstream":false}"#),
             ("/entity-types/diary", #"{"upstream":false,"id_space":"shared","visibility":"user"}"#),
         ] {
-            let reply = try await scene.operate(.PUT, scene.admin + organization, settings)
+            let reply = try await fixture.operate(.PUT, fixture.admin + organization, settings)
             #expect(reply.status == 201, "\(reply.text)")
         }
-        let organization = scene.ada.organization
-        let second = try await SyncWorker(scene.gateway, organization: organization, user: scene.ada.user)
-        let dora = try await SyncWorker(scene.gateway, organization: organization)
-        workers = [scene.ada, second, scene.bob, dora, scene.eve]
+        let organization = fixture.ada.organization
+        let second = try await SyncWorker(fixture.gateway, organization: organization, user: fixture.ada.user)
+        let dora = try await SyncWorker(fixture.gateway, organization: organization)
+        workers = [fixture.ada, second, fixture.bob, dora, fixture.eve]
         forwarder = 3
         locals = workers.map { _ in [] }
         sent = workers.map { _ in [] }
@@ -159,7 +159,7 @@ private struct World {
         if operation != "create", random.oneIn(2) {
             members["base_version"] = "\(Int.random(in: 0...3, using: &random))"
         }
-        if type == "diary", worker.organization == scene.ada.organization {
+        if type == "diary", worker.organization == fixture.ada.organization {
             members["server_id"] = "\(Int.random(in: 1...4, using: &random))"
         } else if operation == "create" {
             members["local_id"] = local(place)

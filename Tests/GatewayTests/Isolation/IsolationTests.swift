@@ -8,30 +8,30 @@ import Testing
 @Suite struct IsolationTests {
     /// Ada's data, and one of her mutations that waits.
     private struct Secrets {
-        let scene: TwoTenantFixture
+        let fixture: TwoTenantFixture
         let local = UUID()
         let create: Draft
         let server: String
         let feed: String
 
         init(_ settings: String = "{}", type: String? = nil) async throws {
-            scene = try await TwoTenantFixture(settings)
-            if let type { _ = try await scene.operate(.PUT, scene.admin + "/entity-types/task", type) }
-            create = scene.ada.create("task", local: local, #"{"title":"top secret"}"#)
-            let reply = try await scene.ada.push([create])
+            fixture = try await TwoTenantFixture(settings)
+            if let type { _ = try await fixture.operate(.PUT, fixture.admin + "/entity-types/task", type) }
+            create = fixture.ada.create("task", local: local, #"{"title":"top secret"}"#)
+            let reply = try await fixture.ada.push([create])
             server = try #require(reply.results[0]["server_id"]?.string)
             feed = try #require(reply.json?["feed"]?.string)
         }
 
-        var others: [SyncWorker] { [scene.bob, scene.eve] }
+        var others: [SyncWorker] { [fixture.bob, fixture.eve] }
 
         /// Ada's mutation and entity are unchanged.
         func expectUntouched(sourceLocation: SourceLocation = #_sourceLocation) async throws {
-            let page = try await scene.ada.get("/v1/changes")
+            let page = try await fixture.ada.get("/v1/changes")
             let entity = page.changes.first { $0["id"]?.string == server }
             #expect(entity?["version"]?.int64 == 1, sourceLocation: sourceLocation)
             #expect(entity?["document"]?.text == #"{"title":"top secret"}"#, sourceLocation: sourceLocation)
-            let mutations = try await scene.ada.get("/v1/mutations").mutations
+            let mutations = try await fixture.ada.get("/v1/mutations").mutations
             #expect(mutations.map { $0["id"]?.string } == [create.id], sourceLocation: sourceLocation)
         }
     }
@@ -52,7 +52,7 @@ import Testing
             let missing = try await other.get("/v1/mutations/\(unknown)?wait=1")
             #expect(Self.bland(guessed) == Self.bland(missing))
             #expect(try await other.get("/v1/mutations").text == #"{"mutations":[],"next":null}"#)
-            let device = secrets.scene.ada.device.lowercased
+            let device = secrets.fixture.ada.device.lowercased
             #expect(try await other.get("/v1/mutations?device_id=\(device)").mutations.isEmpty)
         }
     }
@@ -69,8 +69,8 @@ import Testing
 
     @Test func `a list cursor of another user shows only the caller's mutations`() async throws {
         let secrets = try await Secrets()
-        _ = try await secrets.scene.ada.push([secrets.scene.ada.create()])
-        let cursor = try #require(try await secrets.scene.ada.get("/v1/mutations?limit=1").next)
+        _ = try await secrets.fixture.ada.push([secrets.fixture.ada.create()])
+        let cursor = try #require(try await secrets.fixture.ada.get("/v1/mutations?limit=1").next)
         for other in secrets.others {
             let own = [other.create(), other.create(), other.create()]
             _ = try await other.push(own)
@@ -81,7 +81,7 @@ import Testing
 
     @Test func `a feed contains only its tenant's changes and rejects another tenant's cursor`() async throws {
         let secrets = try await Secrets()
-        let (bob, eve) = (secrets.scene.bob, secrets.scene.eve)
+        let (bob, eve) = (secrets.fixture.bob, secrets.fixture.eve)
         #expect(try await bob.get("/v1/changes").changes.map { $0["id"]?.string } == [secrets.server])
         #expect(try await eve.get("/v1/changes").changes.isEmpty)
         #expect(try await eve.get("/v1/changes?entity_type=task").changes.isEmpty)
@@ -95,9 +95,9 @@ import Testing
 
     @Test func `an entity of another tenant is answered like a missing one`() async throws {
         let secrets = try await Secrets()
-        let organization = secrets.scene.eve.organization
+        let organization = secrets.fixture.eve.organization
         for operation in ["update", "replace", "delete"] {
-            let eve = try await SyncWorker(secrets.scene.gateway, organization: organization)
+            let eve = try await SyncWorker(secrets.fixture.gateway, organization: organization)
             let unknown = UUID().lowercased
             let guessed = eve.change(operation, server: secrets.server)
             let reply = try await eve.push([guessed])
@@ -145,14 +145,14 @@ import Testing
 
     @Test func `the same ids in two queues are independent`() async throws {
         let secrets = try await Secrets()
-        let scene = secrets.scene
+        let fixture = secrets.fixture
         // also the same person with the same phone in both tenants
-        let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
+        let twin = try await SyncWorker(fixture.gateway, organization: fixture.eve.organization, user: fixture.ada.user)
         var servers: Set<String> = [secrets.server]
         for other in secrets.others + [twin] {
             var same = secrets.create
             same["payload"] = #"{"title":"another"}"#
-            let body = scene.ada.envelope([same])
+            let body = fixture.ada.envelope([same])
             let reply = try await other.post("/v1/mutations", body)
             #expect(reply.statuses == ["succeeded"])
             #expect(reply.results[0]["replayed"]?.bool == false)
@@ -164,22 +164,22 @@ import Testing
             #expect(own.json?["payload"]?.text == #"{"title":"another"}"#)
         }
         try await secrets.expectUntouched()
-        let reply = try await scene.ada.push([secrets.create])
+        let reply = try await fixture.ada.push([secrets.create])
         #expect(reply.results[0]["replayed"]?.bool == true)
         #expect(reply.results[0]["server_id"]?.string == secrets.server)
         // a repetition with other content: the response contains nothing of the first
         var changed = secrets.create
         changed["payload"] = "{}"
-        let reused = try await scene.ada.push([changed])
+        let reused = try await fixture.ada.push([changed])
         #expect(reused.results[0].errorCode == "idempotency_key_reused")
         #expect(!reused.results[0].text.contains(secrets.server))
     }
 
     @Test func `entities visible only to their owner do not exist for others`() async throws {
         let secrets = try await Secrets(type: #"{"visibility":"user"}"#)
-        let organization = secrets.scene.bob.organization
+        let organization = secrets.fixture.bob.organization
         for operation in ["update", "replace", "delete"] {
-            let bob = try await SyncWorker(secrets.scene.gateway, organization: organization)
+            let bob = try await SyncWorker(secrets.fixture.gateway, organization: organization)
             #expect(try await bob.get("/v1/changes").changes.isEmpty)
             let unknown = UUID().lowercased
             let guessed = try await bob.push([bob.change(operation, server: secrets.server, base: 1)])
@@ -194,42 +194,43 @@ import Testing
     }
 
     @Test func `a conflict with an invisible entity reveals none of its content`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let type = #"{"visibility":"user","id_space":"shared"}"#
-        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", type)
+        _ = try await fixture.operate(.PUT, fixture.admin + "/entity-types/diary", type)
         func entry(_ worker: SyncWorker, _ text: String) -> Draft {
             worker.draft("create", "diary", ["server_id": "7", "payload": #"{"text":"\#(text)"}"#])
         }
-        #expect(try await scene.ada.push([entry(scene.ada, "top secret")]).statuses == ["succeeded"])
-        let draft = entry(scene.bob, "mine")
-        let reply = try await scene.bob.push([draft])
+        #expect(try await fixture.ada.push([entry(fixture.ada, "top secret")]).statuses == ["succeeded"])
+        let draft = entry(fixture.bob, "mine")
+        let reply = try await fixture.bob.push([draft])
         #expect(reply.statuses == ["conflict"])
         #expect(reply.results[0].errorCode == "conflict")
         #expect(reply.results[0]["error"]?.names.contains("current") == false)
         #expect(!reply.text.contains("top secret"))
-        #expect(!reply.text.contains(scene.ada.user.lowercased))
-        #expect(try await !scene.bob.get("/v1/mutations/\(draft.id)").text.contains("top secret"))
+        #expect(!reply.text.contains(fixture.ada.user.lowercased))
+        #expect(try await !fixture.bob.get("/v1/mutations/\(draft.id)").text.contains("top secret"))
         // in another tenant the id is free
-        #expect(try await scene.eve.push([scene.eve.create("diary")]).statuses == ["succeeded"])
+        #expect(try await fixture.eve.push([fixture.eve.create("diary")]).statuses == ["succeeded"])
     }
 
     @Test func `an operator's action on one tenant does not affect another`() async throws {
         let secrets = try await Secrets()
-        let scene = secrets.scene
-        let others = "/admin/organizations/\(scene.eve.organization.lowercased)"
-        _ = try await scene.eve.push([scene.eve.create()])
+        let fixture = secrets.fixture
+        let others = "/admin/organizations/\(fixture.eve.organization.lowercased)"
+        _ = try await fixture.eve.push([fixture.eve.create()])
         let changes: [(HTTPMethod, String, String?)] = [
             (.PUT, "", #"{"name":"x","settings":{"provisioning":"explicit","entity_types":"registered"}}"#),
             (.PUT, "/entity-types/task", #"{"visibility":"user"}"#),
-            (.PUT, "/users/\(scene.ada.user.lowercased)", nil), (.DELETE, "/users/\(scene.ada.user.lowercased)", nil),
+            (.PUT, "/users/\(fixture.ada.user.lowercased)", nil),
+            (.DELETE, "/users/\(fixture.ada.user.lowercased)", nil),
             (.PUT, "", #"{"status":"suspended"}"#), (.DELETE, "", nil),
         ]
-        let settings = try await scene.operate(.GET, scene.admin).text
+        let settings = try await fixture.operate(.GET, fixture.admin).text
         for (method, path, body) in changes {
-            #expect(try await scene.operate(method, others + path, body).status < 300)
-            #expect(try await scene.operate(.GET, scene.admin).text == settings)
+            #expect(try await fixture.operate(method, others + path, body).status < 300)
+            #expect(try await fixture.operate(.GET, fixture.admin).text == settings)
             try await secrets.expectUntouched()
         }
-        #expect(try await scene.bob.get("/v1/changes").changes.count == 1)
+        #expect(try await fixture.bob.get("/v1/changes").changes.count == 1)
     }
 }

@@ -21,16 +21,16 @@ import Testing
     }
 
     @Test func `returns resolved and pending mappings and omits unknown ids`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let (first, second, pending, unknown) = (UUID(), UUID(), UUID(), UUID())
-        let reply = try await scene.ada.push([
-            scene.ada.create("task", local: first), scene.ada.create("note", local: second),
+        let reply = try await fixture.ada.push([
+            fixture.ada.create("task", local: first), fixture.ada.create("note", local: second),
         ])
         let servers = reply.results.map { $0["server_id"]?.string ?? "-" }
-        try await Self.halt(scene, server: servers[0])
-        _ = try await scene.ada.push([scene.ada.create("task", local: pending)])
+        try await Self.halt(fixture, server: servers[0])
+        _ = try await fixture.ada.push([fixture.ada.create("task", local: pending)])
 
-        let found = try await scene.ada.post("/v1/id-mappings/lookup", Self.body([first, unknown, second, pending]))
+        let found = try await fixture.ada.post("/v1/id-mappings/lookup", Self.body([first, unknown, second, pending]))
         #expect(found.status == 200)
         #expect(found.json?.names == ["id_mappings"])
         #expect(found.mappings.allSatisfy { $0.names == ["entity_type", "client_id", "server_id", "status"] })
@@ -41,56 +41,56 @@ import Testing
                 "\(pending.lowercased) task": "pending null",
             ]
         )
-        let narrowed = try await scene.ada.post("/v1/id-mappings/lookup", Self.body([first, second], type: "note"))
+        let narrowed = try await fixture.ada.post("/v1/id-mappings/lookup", Self.body([first, second], type: "note"))
         #expect(Self.states(narrowed) == ["\(second.lowercased) note": "resolved \(servers[1])"])
-        let none = try await scene.ada.post("/v1/id-mappings/lookup", Self.body([unknown]))
+        let none = try await fixture.ada.post("/v1/id-mappings/lookup", Self.body([unknown]))
         #expect(none.status == 200)
         #expect(none.text == #"{"id_mappings":[]}"#)
     }
 
     /// A manual conflict: no later mutation of the lane runs.
-    private static func halt(_ scene: TwoTenantFixture, server: String) async throws {
-        _ = try await scene.bob.push([scene.bob.change(server: server)])
-        let reply = try await scene.ada.push([scene.ada.change(server: server, base: 1)])
+    private static func halt(_ fixture: TwoTenantFixture, server: String) async throws {
+        _ = try await fixture.bob.push([fixture.bob.change(server: server)])
+        let reply = try await fixture.ada.push([fixture.ada.change(server: server, base: 1)])
         #expect(reply.statuses == ["conflict"])
     }
 
     @Test func `accepts ids in any case and returns repeated ones once`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let local = UUID()
-        _ = try await scene.ada.push([scene.ada.create("task", local: local)])
+        _ = try await fixture.ada.push([fixture.ada.create("task", local: local)])
         let body = #"{"client_ids":["\#(local.uuidString)",\#(local.quoted)],"entity_type":null}"#
-        let reply = try await scene.ada.post("/v1/id-mappings/lookup", body)
+        let reply = try await fixture.ada.post("/v1/id-mappings/lookup", body)
         #expect(reply.mappings.map { $0["client_id"]?.string } == [local.lowercased])
     }
 
     @Test func `a client id may identify entities of two types`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let local = UUID()
-        let pushed = try await scene.ada.push([
-            scene.ada.create("task", local: local), scene.ada.create("note", local: local),
+        let pushed = try await fixture.ada.push([
+            fixture.ada.create("task", local: local), fixture.ada.create("note", local: local),
         ])
         #expect(pushed.statuses == ["succeeded", "succeeded"])
-        let reply = try await scene.ada.post("/v1/id-mappings/lookup", Self.body([local]))
+        let reply = try await fixture.ada.post("/v1/id-mappings/lookup", Self.body([local]))
         #expect(Set(Self.states(reply).keys) == ["\(local.lowercased) task", "\(local.lowercased) note"])
         #expect(Set(reply.mappings.compactMap { $0["server_id"]?.string }).count == 2)
     }
 
     @Test func `looks up a thousand ids and rejects one more`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let ids = (0..<1_000).map { _ in UUID() }
-        _ = try await scene.ada.push([scene.ada.create("task", local: ids[999])])
-        let reply = try await scene.ada.post("/v1/id-mappings/lookup", Self.body(ids))
+        _ = try await fixture.ada.push([fixture.ada.create("task", local: ids[999])])
+        let reply = try await fixture.ada.post("/v1/id-mappings/lookup", Self.body(ids))
         #expect(reply.mappings.count == 1)
         expectProblem(
-            try await scene.ada.post("/v1/id-mappings/lookup", Self.body(ids + [UUID()])),
+            try await fixture.ada.post("/v1/id-mappings/lookup", Self.body(ids + [UUID()])),
             .invalidRequest,
             errors: ["/client_ids member_range"]
         )
     }
 
     @Test func `names the invalid members of a look-up's body`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let id = UUID().quoted
         let cases: [(String, ProblemCode, [String])] = [
             ("", .invalidJSON, []),
@@ -118,23 +118,23 @@ import Testing
                 ["/entity_type member_type"]
             ),
         ]
-        let tables = try await scene.tables()
+        let tables = try await fixture.tables()
         for (body, code, errors) in cases {
-            expectProblem(try await scene.ada.post("/v1/id-mappings/lookup", body), code, errors: errors)
+            expectProblem(try await fixture.ada.post("/v1/id-mappings/lookup", body), code, errors: errors)
         }
         expectProblem(
-            try await scene.ada.post("/v1/id-mappings/lookup?x=1", Self.body([UUID()])),
+            try await fixture.ada.post("/v1/id-mappings/lookup?x=1", Self.body([UUID()])),
             .invalidRequest,
             errors: [" parameter_unknown"]
         )
         expectProblem(
-            try await scene.ada.post(
+            try await fixture.ada.post(
                 "/v1/id-mappings/lookup",
                 Self.body([UUID()]),
                 headers: [("Content-Type", "text/plain")]
             ),
             .unsupportedMediaType
         )
-        #expect(try await scene.tables() == tables)
+        #expect(try await fixture.tables() == tables)
     }
 }

@@ -11,44 +11,44 @@ import Testing
 /// `/livez`, `/readyz`, `/metrics`, and the routes of each listener.
 @Suite struct OperationsTests {
     @Test func `a gateway reports that it is alive and ready`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         for path in ["/livez", "/readyz"] {
             for accept in ["*/*", "text/plain"] {
-                let reply = try await send(.GET, scene.gateway.operations + path, headers: [("Accept", accept)])
+                let reply = try await send(.GET, fixture.gateway.operations + path, headers: [("Accept", accept)])
                 #expect(reply.status == 200)
                 #expect(reply.header("content-type") == ["application/json"])
                 #expect(reply.json?["status"]?.string == "ok")
             }
-            #expect(try await send(.HEAD, scene.gateway.operations + path).status == 200)
-            let post = try await send(.POST, scene.gateway.operations + path)
+            #expect(try await send(.HEAD, fixture.gateway.operations + path).status == 200)
+            let post = try await send(.POST, fixture.gateway.operations + path)
             expectProblem(post, .methodNotAllowed)
             #expect(post.header("allow") == ["GET, HEAD"])
         }
-        #expect(try await send(.GET, scene.gateway.operations + "/livez").json?["version"]?.string == "test")
+        #expect(try await send(.GET, fixture.gateway.operations + "/livez").json?["version"]?.string == "test")
     }
 
     @Test func `a gateway with another schema is not ready`() async throws {
-        let scene = try await TwoTenantFixture()
-        try await scene.execute("DROP TABLE schema_migrations")
-        let reply = try await send(.GET, scene.gateway.operations + "/readyz")
+        let fixture = try await TwoTenantFixture()
+        try await fixture.execute("DROP TABLE schema_migrations")
+        let reply = try await send(.GET, fixture.gateway.operations + "/readyz")
         #expect(reply.status == 503)
         #expect(reply.json?["status"]?.string == "unavailable")
         #expect(reply.json?["reasons"]?.elements?.count == 1)
-        #expect(try await send(.GET, scene.gateway.operations + "/livez").status == 200)
+        #expect(try await send(.GET, fixture.gateway.operations + "/livez").status == 200)
     }
 
     @Test func `each listener serves only its own paths`() async throws {
-        let scene = try await TwoTenantFixture()
-        for path in ["/livez", "/readyz", "/metrics", "/admin/organizations", scene.admin] {
-            let url = scene.gateway.address + path
+        let fixture = try await TwoTenantFixture()
+        for path in ["/livez", "/readyz", "/metrics", "/admin/organizations", fixture.admin] {
+            let url = fixture.gateway.address + path
             expectProblem(try await send(.GET, url, token: LiveGateway.operatorToken), .notFound, errors: [])
-            expectProblem(try await send(.GET, url, token: scene.ada.token), .notFound, errors: [])
+            expectProblem(try await send(.GET, url, token: fixture.ada.token), .notFound, errors: [])
         }
-        let body = Array(scene.ada.envelope([scene.ada.create()]).utf8)
+        let body = Array(fixture.ada.envelope([fixture.ada.create()]).utf8)
         for path in ["/v1/mutations", "/v1/changes", "/v1/id-mappings/lookup", "/v1/id-mappings", "/v1/backlog"] {
-            let url = scene.gateway.operations + path
-            expectProblem(try await send(.GET, url, token: scene.ada.token), .notFound, errors: [])
-            expectProblem(try await send(.POST, url, token: scene.ada.token, body: body), .notFound, errors: [])
+            let url = fixture.gateway.operations + path
+            expectProblem(try await send(.GET, url, token: fixture.ada.token), .notFound, errors: [])
+            expectProblem(try await send(.POST, url, token: fixture.ada.token, body: body), .notFound, errors: [])
         }
     }
 
@@ -77,18 +77,18 @@ import Testing
     }
 
     @Test func `counts pushes and their mutations by result`() async throws {
-        let scene = try await TwoTenantFixture()
-        let good = scene.ada.create()
-        var bad = scene.ada.create()
+        let fixture = try await TwoTenantFixture()
+        let good = fixture.ada.create()
+        var bad = fixture.ada.create()
         bad["priority"] = "-1"
-        _ = try await scene.ada.push([good, bad, scene.ada.change(server: UUID().lowercased)])
-        _ = try await scene.ada.push([good])
-        _ = try await scene.ada.push([good, scene.ada.create()], after: 99)
-        _ = try await scene.ada.post("/v1/mutations", "{")
-        _ = try await scene.ada.get("/v1/changes")
-        _ = try await scene.ada.get("/v1/mutations/\(UUID().lowercased)")
-        _ = try await scene.ada.get("/nowhere/\(UUID().lowercased)")
-        let lines = Set(try await scene.metrics())
+        _ = try await fixture.ada.push([good, bad, fixture.ada.change(server: UUID().lowercased)])
+        _ = try await fixture.ada.push([good])
+        _ = try await fixture.ada.push([good, fixture.ada.create()], after: 99)
+        _ = try await fixture.ada.post("/v1/mutations", "{")
+        _ = try await fixture.ada.get("/v1/changes")
+        _ = try await fixture.ada.get("/v1/mutations/\(UUID().lowercased)")
+        _ = try await fixture.ada.get("/nowhere/\(UUID().lowercased)")
+        let lines = Set(try await fixture.metrics())
         let expected = [
             #"sluice_pushes_total{result="accepted"} 2"#, #"sluice_pushes_total{result="refused"} 2"#,
             #"sluice_pushes_total{result="error"} 0"#,
@@ -112,13 +112,13 @@ import Testing
     }
 
     @Test func `no label contains a tenant, a user or a path`() async throws {
-        let scene = try await TwoTenantFixture()
-        let draft = scene.ada.create("diary")
-        _ = try await scene.ada.push([draft])
-        _ = try await scene.ada.get("/v1/mutations/\(draft.id)")
-        _ = try await scene.ada.get("/\(scene.ada.user.lowercased)")
-        let text = try await scene.metrics().joined(separator: "\n").lowercased()
-        for secret in [scene.ada.organization, scene.ada.user, scene.ada.device].map(\.lowercased) + [
+        let fixture = try await TwoTenantFixture()
+        let draft = fixture.ada.create("diary")
+        _ = try await fixture.ada.push([draft])
+        _ = try await fixture.ada.get("/v1/mutations/\(draft.id)")
+        _ = try await fixture.ada.get("/\(fixture.ada.user.lowercased)")
+        let text = try await fixture.metrics().joined(separator: "\n").lowercased()
+        for secret in [fixture.ada.organization, fixture.ada.user, fixture.ada.device].map(\.lowercased) + [
             draft.id, "diary",
         ] {
             #expect(!text.contains(secret))
@@ -127,9 +127,9 @@ import Testing
 
     @Test(.enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)"))
     func `promtool finds no problem in the metrics`() async throws {
-        let scene = try await TwoTenantFixture()
-        try await scene.expectServed()
-        let reply = try await send(.GET, scene.gateway.operations + "/metrics")
+        let fixture = try await TwoTenantFixture()
+        try await fixture.expectServed()
+        let reply = try await send(.GET, fixture.gateway.operations + "/metrics")
         #expect(reply.header("content-type") == ["text/plain; version=0.0.4; charset=utf-8"])
         #expect(try await Promtool.remarks(on: reply.body) == "")
     }

@@ -12,7 +12,7 @@ import Testing
     private static let span = "b7ad6b7169203331"
 
     /// A gateway that logs everything, and an upstream that returns the request that it received.
-    private func scene(_ database: TestDatabase) async throws -> (gateway: GatewayProcess, worker: SingleWorker) {
+    private func fixture(_ database: TestDatabase) async throws -> (gateway: GatewayProcess, worker: SingleWorker) {
         let settings = ["SLUICE_LOG_LEVEL": "debug"]
         let gateway = try await GatewayProcess.start(database: database.uri, settings: settings)
         let worker = try await SingleWorker(gateway)
@@ -48,7 +48,7 @@ import Testing
     @Test func `a trace continues from the request to the upstream and all log lines`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
-        let (gateway, worker) = try await scene(database)
+        let (gateway, worker) = try await fixture(database)
         let draft = visit(worker, 1, at: "/anything/visits")
         let headers = [("traceparent", "00-\(Self.trace)-\(Self.span)-01"), ("X-Request-ID", "request-of-the-phone")]
         let reply = try await push(worker, draft, headers + [("tracestate", "vendor=1")])
@@ -69,7 +69,7 @@ import Testing
     @Test func `log lines of failed attempts contain the trace as well`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
-        let (gateway, worker) = try await scene(database)
+        let (gateway, worker) = try await fixture(database)
         let draft = visit(worker, 1, at: "/status/422")
         let reply = try await push(worker, draft, [("traceparent", "00-\(Self.trace)-\(Self.span)-00")])
         #expect(reply.statuses == ["failed"], "\(reply.text)")
@@ -98,7 +98,7 @@ import Testing
     func `a request without a valid trace gets one derived from its id`(header: String?) async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
-        let (gateway, worker) = try await scene(database)
+        let (gateway, worker) = try await fixture(database)
         let draft = visit(worker, 1, at: "/anything")
         let headers = [("X-Request-ID", "plain")] + (header.map { [("traceparent", $0)] } ?? [])
         let reply = try await push(worker, draft, headers)
@@ -115,7 +115,7 @@ import Testing
     @Test func `a trace header of a later version is used as far as it is known`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
-        let (gateway, worker) = try await scene(database)
+        let (gateway, worker) = try await fixture(database)
         let draft = visit(worker, 1, at: "/anything")
         let more = String(repeating: "x", count: 4_000)
         let reply = try await push(worker, draft, [("traceparent", "01-\(Self.trace)-\(Self.span)-01-\(more)")])

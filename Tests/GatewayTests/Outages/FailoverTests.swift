@@ -130,42 +130,42 @@ import Testing
 
     @Test func `a server that becomes read-only is an unavailable store and recovers`() async throws {
         let cluster = try await TestCluster.dedicated()
-        let scene = try await TwoTenantFixture(
+        let fixture = try await TwoTenantFixture(
             on: try await LiveGateway.migratedDatabase(on: cluster),
             isPatient: false
         )
-        #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
-        let superuser = try await scene.gateway.database.connect()
+        #expect(try await fixture.ada.push([fixture.ada.create()]).status == 200)
+        let superuser = try await fixture.gateway.database.connect()
         for text in ["ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"] {
             try await superuser.execute(script: text)
         }
         // the postmaster distributes the new setting with a delay
-        var reply = try await scene.ada.push([scene.ada.create()])
+        var reply = try await fixture.ada.push([fixture.ada.create()])
         try await waitUntil("writes are refused") {
-            if reply.status == 200 { reply = try await scene.ada.push([scene.ada.create()]) }
+            if reply.status == 200 { reply = try await fixture.ada.push([fixture.ada.create()]) }
             return reply.status != 200
         }
         Self.expectUnavailable(reply)
-        let draft = scene.ada.create()
-        Self.expectUnavailable(try await scene.ada.push([draft]))
-        Self.expectUnavailable(try await scene.operate(.PUT, scene.admin, #"{"name":"x"}"#))
-        try await Self.waitUntilUnready(scene.gateway.operations, "read-only")
+        let draft = fixture.ada.create()
+        Self.expectUnavailable(try await fixture.ada.push([draft]))
+        Self.expectUnavailable(try await fixture.operate(.PUT, fixture.admin, #"{"name":"x"}"#))
+        try await Self.waitUntilUnready(fixture.gateway.operations, "read-only")
         for text in ["ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()"] {
             try await superuser.execute(script: text)
         }
         try await waitUntil("it is ready again") {
-            try await send(.GET, scene.gateway.operations + "/readyz").status == 200
+            try await send(.GET, fixture.gateway.operations + "/readyz").status == 200
         }
         // a session that has not reloaded its settings yet rejects another write
-        try await waitUntil("the push is taken") { try await scene.ada.push([draft]).statuses == ["succeeded"] }
+        try await waitUntil("the push is taken") { try await fixture.ada.push([draft]).statuses == ["succeeded"] }
         superuser.close()
         await cluster.close()
     }
 
     @Test func `a full disk makes the gateway unready until a push is committed`() async throws {
-        let scene = try await TwoTenantFixture()
-        #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
-        let superuser = try await scene.gateway.database.connect()
+        let fixture = try await TwoTenantFixture()
+        #expect(try await fixture.ada.push([fixture.ada.create()]).status == 200)
+        let superuser = try await fixture.gateway.database.connect()
         try await superuser.execute(
             script: """
                 CREATE FUNCTION test_disk_full() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -174,16 +174,16 @@ import Testing
                     FOR EACH ROW EXECUTE FUNCTION test_disk_full()
                 """
         )
-        let draft = scene.ada.create()
-        Self.expectUnavailable(try await scene.ada.push([draft]))
-        try await Self.waitUntilUnready(scene.gateway.operations, "the database does not accept writes")
+        let draft = fixture.ada.create()
+        Self.expectUnavailable(try await fixture.ada.push([draft]))
+        try await Self.waitUntilUnready(fixture.gateway.operations, "the database does not accept writes")
         // a known push is still answered, which does not prove that writing works
-        Self.expectUnavailable(try await scene.ada.push([draft]))
-        #expect(try await send(.GET, scene.gateway.operations + "/readyz").status == 503)
+        Self.expectUnavailable(try await fixture.ada.push([draft]))
+        #expect(try await send(.GET, fixture.gateway.operations + "/readyz").status == 503)
         try await superuser.execute(script: "DROP TRIGGER test_disk_full ON mutations")
-        #expect(try await scene.ada.push([draft]).statuses == ["succeeded"])
+        #expect(try await fixture.ada.push([draft]).statuses == ["succeeded"])
         try await waitUntil("it is ready again") {
-            try await send(.GET, scene.gateway.operations + "/readyz").status == 200
+            try await send(.GET, fixture.gateway.operations + "/readyz").status == 200
         }
         superuser.close()
     }
@@ -211,12 +211,12 @@ import Testing
     }
 
     @Test func `a tenant with rejected pushes leaves the gateway ready`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         for _ in 0..<3 {
-            let reply = try await scene.ada.push([scene.ada.create("no type")])
+            let reply = try await fixture.ada.push([fixture.ada.create("no type")])
             #expect(reply.status < 500)
         }
-        #expect(try await send(.GET, scene.gateway.operations + "/readyz").status == 200)
+        #expect(try await send(.GET, fixture.gateway.operations + "/readyz").status == 200)
     }
 }
 

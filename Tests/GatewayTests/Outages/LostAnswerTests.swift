@@ -80,85 +80,85 @@ import Testing
     }
 
     @Test func `a gateway killed between commit and response has the mutation once`() async throws {
-        let scene = try await Fixture()
-        let drafts = scene.drafts()
-        try await scene.hold(true)
-        let lost = Task { try await scene.worker.push(drafts) }
-        try await scene.sessions.awaitCommit(to: "mutations")
-        try await scene.gateway.crash()
+        let fixture = try await Fixture()
+        let drafts = fixture.drafts()
+        try await fixture.hold(true)
+        let lost = Task { try await fixture.worker.push(drafts) }
+        try await fixture.sessions.awaitCommit(to: "mutations")
+        try await fixture.gateway.crash()
         await #expect(throws: (any Error).self) { try await lost.value }
-        try await scene.sessions.terminateOthers()
-        try await scene.hold(false)
+        try await fixture.sessions.terminateOthers()
+        try await fixture.hold(false)
 
-        try scene.gateway.restart()
-        try await scene.gateway.waitUntilReady()
-        let replies = [try await scene.worker.push(drafts), try await scene.worker.push(drafts)]
-        try await scene.expectOnce(replies)
-        try await scene.close()
+        try fixture.gateway.restart()
+        try await fixture.gateway.waitUntilReady()
+        let replies = [try await fixture.worker.push(drafts), try await fixture.worker.push(drafts)]
+        try await fixture.expectOnce(replies)
+        try await fixture.close()
     }
 
     @Test func `a PostgreSQL crash after the commit leaves the mutation once`() async throws {
-        let scene = try await Fixture()
-        let drafts = scene.drafts()
-        try await scene.hold(true)
-        async let answer = scene.worker.push(drafts)
-        try await scene.sessions.awaitCommit(to: "mutations")
-        try await scene.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
-        try await scene.cluster.stop(immediate: true)
+        let fixture = try await Fixture()
+        let drafts = fixture.drafts()
+        try await fixture.hold(true)
+        async let answer = fixture.worker.push(drafts)
+        try await fixture.sessions.awaitCommit(to: "mutations")
+        try await fixture.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
+        try await fixture.cluster.stop(immediate: true)
         // the outcome is unknown: the gateway must not report the push as rejected or accepted
         let unknown = try await answer
         #expect(unknown.status == 503, "\(unknown.text)")
         #expect(unknown.code == "store_unavailable")
         #expect(unknown.header("retry-after").count == 1)
-        try await scene.cluster.start()
-        try await scene.gateway.waitUntilReady()
+        try await fixture.cluster.start()
+        try await fixture.gateway.waitUntilReady()
 
-        let replies = [try await scene.worker.push(drafts), try await scene.worker.push(drafts)]
-        let reopened = try await DatabaseSessions(scene.database)
-        try await scene.expectOnce(replies, reopened)
+        let replies = [try await fixture.worker.push(drafts), try await fixture.worker.push(drafts)]
+        let reopened = try await DatabaseSessions(fixture.database)
+        try await fixture.expectOnce(replies, reopened)
         await reopened.close()
-        try await scene.close()
+        try await fixture.close()
     }
 
     /// The gateway stays, its session ends: it determines the outcome of the commit itself.
     @Test func `the gateway determines the outcome of a commit whose session ended`() async throws {
-        let scene = try await Fixture()
-        let drafts = scene.drafts()
-        try await scene.hold(true)
-        async let answer = scene.worker.push(drafts)
-        try await scene.sessions.awaitCommit(to: "mutations")
-        try await scene.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
-        try await scene.sessions.connection.execute(script: "SELECT pg_reload_conf()")
-        try await scene.sessions.terminateOthers()
+        let fixture = try await Fixture()
+        let drafts = fixture.drafts()
+        try await fixture.hold(true)
+        async let answer = fixture.worker.push(drafts)
+        try await fixture.sessions.awaitCommit(to: "mutations")
+        try await fixture.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
+        try await fixture.sessions.connection.execute(script: "SELECT pg_reload_conf()")
+        try await fixture.sessions.terminateOthers()
 
         let first = try await answer
         #expect(first.status == 200, "\(first.text)")
         #expect(first.statuses == ["succeeded", "succeeded", "succeeded"])
-        try await scene.expectOnce([try await scene.worker.push(drafts)])
-        try await scene.close()
+        try await fixture.expectOnce([try await fixture.worker.push(drafts)])
+        try await fixture.close()
     }
 
     /// The wait for a standby that does not exist ends with the statement's time, and the commit is only local.
     @Test func `a commit that is not replicated is not acknowledged`() async throws {
-        let scene = try await Fixture()
-        let drafts = scene.drafts()
-        try await scene.hold(true)
-        let refused = try await scene.worker.push(drafts)
+        let fixture = try await Fixture()
+        let drafts = fixture.drafts()
+        try await fixture.hold(true)
+        let refused = try await fixture.worker.push(drafts)
         #expect(refused.status == 503, "\(refused.text)")
         #expect(refused.code == "store_unavailable")
         #expect(refused.header("retry-after").count == 1)
         try await waitUntil("it is not ready") {
-            try await send(.GET, scene.gateway.operations + "/readyz").status == 503
+            try await send(.GET, fixture.gateway.operations + "/readyz").status == 503
         }
-        try await scene.hold(false)
-        var reply = try await scene.worker.push(drafts)
+        try await fixture.hold(false)
+        var reply = try await fixture.worker.push(drafts)
         try await waitUntil("the push is acknowledged") {
-            if reply.status == 503 { reply = try await scene.worker.push(drafts) }
+            if reply.status == 503 { reply = try await fixture.worker.push(drafts) }
             return reply.status != 503
         }
-        try await scene.expectOnce([reply])
-        try await scene.gateway.waitUntilReady()
-        try await scene.close()
+        try await fixture.expectOnce([reply])
+        try await fixture.gateway.waitUntilReady()
+        try await fixture.close()
     }
 
     /// The same without manipulation: the client disconnected before the response arrived.

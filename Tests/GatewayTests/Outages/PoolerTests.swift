@@ -56,17 +56,17 @@ struct PoolerTests {
                 await connection.closeAndWait()
             }
         }
-        for _ in 0..<20 { #expect(try await Pooling.look(at: uri) == .shared) }
+        for _ in 0..<20 { #expect(try await Pooling.check(at: uri) == .shared) }
         for other in others { other.cancel() }
         for other in others { _ = await other.result }
-        #expect(try await Pooling.look(at: database.uri) == .none)
+        #expect(try await Pooling.check(at: database.uri) == .none)
     }
 
     @Test func `works through a pooler in session mode`() async throws {
         let database = try await TestDatabase.make()
         let bouncer = try await BouncerServer.start(.session, before: database)
         let uri = bouncer.uri(of: database)
-        for _ in 0..<5 { #expect(try await Pooling.look(at: uri) == .session) }
+        for _ in 0..<5 { #expect(try await Pooling.check(at: uri) == .session) }
         let migration = try await Program.run(
             ["migrate", "--partitions", "2"],
             environment: ["SLUICE_DATABASE_URL": uri]

@@ -138,25 +138,25 @@ import Testing
     @Test(.enabled(if: TestCluster.citusURI == nil))
     func `an analyst sees only the rows of the organization despite all attempts`() async throws {
         let place = try await Place()
-        let scene = try await TwoTenantFixture(
+        let fixture = try await TwoTenantFixture(
             #"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#,
             on: place.database
         )
-        for worker in [scene.ada, scene.bob, scene.eve] {
+        for worker in [fixture.ada, fixture.bob, fixture.eve] {
             var bad = worker.create()
             bad["priority"] = "-1"
             _ = try await worker.push([worker.create("task"), worker.create("note"), bad])
             let path = "/admin/organizations/\(worker.organization.lowercased)/upstream"
             let upstream = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"hush-hush"}}"#
-            #expect(try await scene.operate(.PUT, path, upstream).status < 300)
-            try await scene.execute(
+            #expect(try await fixture.operate(.PUT, path, upstream).status < 300)
+            try await fixture.execute(
                 """
                 INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
                 VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'a')
                 """
             )
         }
-        let (own, others) = (scene.ada.organization.lowercased, scene.eve.organization.lowercased)
+        let (own, others) = (fixture.ada.organization.lowercased, fixture.eve.organization.lowercased)
         for (organization, role) in [(own, place.analyst), (others, place.other)] {
             let added = try await place.sluice("organizations", "readers", "add", organization, role)
             #expect(added.status == 0 && added.output == "\(role) reads \(organization)\n", "\(added.complaint)")
@@ -335,55 +335,55 @@ import Testing
     @Test func `a gateway that owns nothing can do all of its work`() async throws {
         let place = try await Place()
         let server = try await KintoServer.shared()
-        let scene = try await TwoTenantFixture(
+        let fixture = try await TwoTenantFixture(
             #"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#,
             on: place.database,
             as: place.gateway,
             forwards: true
         )
-        #expect(try await send(.GET, scene.gateway.operations + "/readyz").status == 200)
-        let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
+        #expect(try await send(.GET, fixture.gateway.operations + "/readyz").status == 200)
+        let login = Data("\(fixture.ada.user.lowercased):x".utf8).base64EncodedString()
         let upstream = #"""
             {"base_url":"\#(server.baseURL)/buckets/default/collections/notes","id_pointer":"/data/id",
              "credential":{"header":"Authorization","value":"Basic \#(login)"}}
             """#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
-        let type = scene.admin + "/entity-types/task"
-        #expect(try await scene.operate(.PUT, type, #"{"upstream":false,"visibility":"organization"}"#).status < 300)
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", upstream).status == 201)
+        let type = fixture.admin + "/entity-types/task"
+        #expect(try await fixture.operate(.PUT, type, #"{"upstream":false,"visibility":"organization"}"#).status < 300)
         let (note, task) = (UUID(), UUID())
-        let (listener, _) = try await scene.ada.listen()
+        let (listener, _) = try await fixture.ada.listen()
         let drafts = [
-            scene.ada.create("note", local: note, #"{"data":{"a":1}}"#).with(["endpoint": #""/records""#]),
-            scene.ada.draft("update", "note", ["local_id": note.quoted, "payload": #"{"data":{"b":2}}"#])
+            fixture.ada.create("note", local: note, #"{"data":{"a":1}}"#).with(["endpoint": #""/records""#]),
+            fixture.ada.draft("update", "note", ["local_id": note.quoted, "payload": #"{"data":{"b":2}}"#])
                 .with(["endpoint": #""/records/{local_id}""#]),
-            scene.ada.create("task", local: task),
+            fixture.ada.create("task", local: task),
         ]
-        let pushed = try await scene.ada.push(drafts, prefer: "wait=30")
+        let pushed = try await fixture.ada.push(drafts, prefer: "wait=30")
         #expect(pushed.statuses == ["succeeded", "succeeded", "succeeded"], "\(pushed.text)")
-        #expect(try await scene.ada.push(drafts).results.allSatisfy { $0["replayed"]?.bool == true })
+        #expect(try await fixture.ada.push(drafts).results.allSatisfy { $0["replayed"]?.bool == true })
         #expect(try await listener.next()?.event == "mutation")
         // a conflict, settled
         let server_id = try #require(pushed.results[2]["server_id"]?.string)
-        #expect(try await scene.bob.push([scene.bob.change(server: server_id)]).statuses == ["succeeded"])
-        let late = scene.ada.change(server: server_id, base: 0)
-        #expect(try await scene.ada.push([late]).statuses == ["conflict"])
+        #expect(try await fixture.bob.push([fixture.bob.change(server: server_id)]).statuses == ["succeeded"])
+        let late = fixture.ada.change(server: server_id, base: 0)
+        #expect(try await fixture.ada.push([late]).statuses == ["conflict"])
         let settled = try await send(
             .POST,
-            scene.gateway.address + "/v1/mutations/\(late.id)/resolve",
-            token: scene.ada.token,
+            fixture.gateway.address + "/v1/mutations/\(late.id)/resolve",
+            token: fixture.ada.token,
             body: Array(#"{"strategy":"client_wins"}"#.utf8)
         )
         #expect(settled.status == 200, "\(settled.text)")
-        #expect(try await scene.ada.get("/v1/mutations/\(late.id)?wait=30").json?["status"]?.string == "succeeded")
+        #expect(try await fixture.ada.get("/v1/mutations/\(late.id)?wait=30").json?["status"]?.string == "succeeded")
         for path in ["/v1/changes", "/v1/id-mappings", "/v1/backlog", "/v1/mutations"] {
-            #expect(try await scene.ada.get(path).status == 200, "\(path)")
+            #expect(try await fixture.ada.get(path).status == 200, "\(path)")
         }
-        #expect(try await scene.ada.preview([scene.ada.create()]).status == 200)
-        let user = scene.admin + "/users/\(UUID().lowercased)"
-        #expect(try await scene.operate(.PUT, user).status == 201)
-        #expect(try await scene.operate(.DELETE, user).status == 204)
-        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
-        #expect(try await scene.mentions(of: scene.ada.organization.lowercased).filter { $0.value > 0 } == [:])
+        #expect(try await fixture.ada.preview([fixture.ada.create()]).status == 200)
+        let user = fixture.admin + "/users/\(UUID().lowercased)"
+        #expect(try await fixture.operate(.PUT, user).status == 201)
+        #expect(try await fixture.operate(.DELETE, user).status == 204)
+        #expect(try await fixture.operate(.DELETE, fixture.admin).status == 204)
+        #expect(try await fixture.mentions(of: fixture.ada.organization.lowercased).filter { $0.value > 0 } == [:])
 
         // and nothing else
         for script in [

@@ -8,24 +8,24 @@ import Testing
 /// Requests that match no endpoint or are not valid HTTP.
 @Suite struct BadRequestTests {
     @Test func `answers 404 for unknown paths`() async throws {
-        let scene = try await TwoTenantFixture()
-        try await scene.whileNothingChanges {
+        let fixture = try await TwoTenantFixture()
+        try await fixture.whileNothingChanges {
             for path in [
                 "/", "/v1", "/v1/", "/v2/mutations", "/V1/mutations", "/v1/Mutations", "/v1/mutations/x/y",
                 "/v1/mutations%2F", "/v1/mutations;x=1", "/v1/../v1/mutations", "/v1/id-mappings/", "/favicon.ico",
             ] {
                 for method: HTTPMethod in [.GET, .POST, .DELETE] {
-                    let reply = try await send(method, scene.gateway.address + path, token: scene.ada.token)
+                    let reply = try await send(method, fixture.gateway.address + path, token: fixture.ada.token)
                     expectProblem(reply, .notFound, errors: [])
                     // requests without a token get no details either
-                    expectProblem(try await send(method, scene.gateway.address + path), .notFound, errors: [])
+                    expectProblem(try await send(method, fixture.gateway.address + path), .notFound, errors: [])
                 }
             }
         }
     }
 
     @Test func `answers an unsupported method with the allowed methods`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let others: [(String, [HTTPMethod], String)] = [
             ("/v1/mutations", [.PUT, .PATCH, .DELETE, .OPTIONS, .TRACE], "POST, GET, HEAD"),
             ("/v1/mutations/\(UUID().lowercased)", [.POST, .PUT, .DELETE, .OPTIONS], "GET, HEAD"),
@@ -36,10 +36,10 @@ import Testing
             ("/v1/devices/\(UUID().lowercased)", [.GET, .HEAD, .POST, .DELETE], "PUT"),
             ("/v1/changes", [.POST, .PUT, .PATCH], "GET, HEAD"),
         ]
-        try await scene.whileNothingChanges {
+        try await fixture.whileNothingChanges {
             for (path, methods, allow) in others {
                 for method in methods {
-                    let reply = try await send(method, scene.gateway.address + path, token: scene.ada.token)
+                    let reply = try await send(method, fixture.gateway.address + path, token: fixture.ada.token)
                     #expect(reply.header("allow") == [allow], "\(method) \(path)")
                     if method == .HEAD {
                         #expect(reply.status == 405)
@@ -52,10 +52,10 @@ import Testing
     }
 
     @Test func `HEAD returns the headers of GET without a body`() async throws {
-        let scene = try await TwoTenantFixture()
-        let url = scene.gateway.address + "/v1/mutations"
-        let get = try await send(.GET, url, token: scene.ada.token)
-        let head = try await send(.HEAD, url, token: scene.ada.token)
+        let fixture = try await TwoTenantFixture()
+        let url = fixture.gateway.address + "/v1/mutations"
+        let get = try await send(.GET, url, token: fixture.ada.token)
+        let head = try await send(.HEAD, url, token: fixture.ada.token)
         #expect(head.status == 200)
         #expect(head.body.isEmpty)
         #expect(head.header("content-type") == get.header("content-type"))
@@ -64,24 +64,24 @@ import Testing
     }
 
     @Test func `rejects a request that does not accept JSON`() async throws {
-        let scene = try await TwoTenantFixture()
-        let body = scene.ada.envelope([scene.ada.create()])
-        try await scene.whileNothingChanges {
+        let fixture = try await TwoTenantFixture()
+        let body = fixture.ada.envelope([fixture.ada.create()])
+        try await fixture.whileNothingChanges {
             for accept in ["text/html", "application/json;q=0", "*/*;q=0.0", "application/xml, text/*"] {
                 let headers = [("Accept", accept)]
-                let push = try await scene.ada.post("/v1/mutations", body, headers: headers)
+                let push = try await fixture.ada.post("/v1/mutations", body, headers: headers)
                 expectProblem(push, .notAcceptable, errors: [])
-                expectProblem(try await scene.ada.get("/v1/changes", headers: headers), .notAcceptable, errors: [])
+                expectProblem(try await fixture.ada.get("/v1/changes", headers: headers), .notAcceptable, errors: [])
             }
         }
         for accept in ["application/json", "*/*", "application/*", "text/html, application/json;q=0.1", ""] {
-            #expect(try await scene.ada.get("/v1/changes", headers: [("Accept", accept)]).status == 200, "\(accept)")
+            #expect(try await fixture.ada.get("/v1/changes", headers: [("Accept", accept)]).status == 200, "\(accept)")
         }
     }
 
     @Test func `answers invalid HTTP once and closes the connection`() async throws {
-        let scene = try await TwoTenantFixture()
-        let head = "POST /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
+        let fixture = try await TwoTenantFixture()
+        let head = "POST /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(fixture.ada.token)\r\n"
         let type = "Content-Type: application/json\r\n"
         let texts = [
             "hello\r\n\r\n", "BREW /v1/mutations HTTP/1.1\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
@@ -92,9 +92,9 @@ import Testing
             head + type + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
             head + type + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
         ]
-        try await scene.whileNothingChanges {
+        try await fixture.whileNothingChanges {
             for text in texts {
-                let connection = try RawConnection(port: scene.gateway.port)
+                let connection = try RawConnection(port: fixture.gateway.port)
                 await connection.send(text)
                 let reply = try await connection.reply()
                 expectProblem(reply, .invalidRequest, errors: [])
@@ -106,11 +106,11 @@ import Testing
     }
 
     @Test func `rejects malformed chunks`() async throws {
-        let scene = try await TwoTenantFixture()
-        try await scene.whileNothingChanges {
+        let fixture = try await TwoTenantFixture()
+        try await fixture.whileNothingChanges {
             for chunks in ["x\r\n", "-1\r\n", "fffffffffffffffff\r\n"] {
-                let connection = try RawConnection(port: scene.gateway.port)
-                await connection.send(scene.ada.pushHead("Transfer-Encoding: chunked\r\n") + "2\r\n{}\r\n" + chunks)
+                let connection = try RawConnection(port: fixture.gateway.port)
+                await connection.send(fixture.ada.pushHead("Transfer-Encoding: chunked\r\n") + "2\r\n{}\r\n" + chunks)
                 let reply = try await connection.reply()
                 expectProblem(reply, .invalidRequest, errors: [])
                 #expect(reply.header("connection") == ["close"])
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func `rejects a request head that is too large`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let filler = String(repeating: "x", count: 40_000)
         let fields = (0..<101).map { "X-\($0): y\r\n" }.joined()
         let heads = [
@@ -127,9 +127,9 @@ import Testing
             "GET / HTTP/1.1\r\n\(filler): x\r\n\r\n", "GET / HTTP/1.1\r\n\(fields)\r\n",
             "\(filler) / HTTP/1.1\r\nHost: x\r\n\r\n",
         ]
-        try await scene.whileNothingChanges {
+        try await fixture.whileNothingChanges {
             for head in heads {
-                let connection = try RawConnection(port: scene.gateway.port)
+                let connection = try RawConnection(port: fixture.gateway.port)
                 await connection.send(head)
                 let reply = try await connection.reply()
                 expectProblem(reply, .invalidRequest, errors: [])
@@ -137,6 +137,6 @@ import Testing
             }
         }
         let long = String(repeating: "x", count: 10_000)
-        #expect(try await scene.ada.get("/v1/changes", headers: [("X-Long", long)]).status == 200)
+        #expect(try await fixture.ada.get("/v1/changes", headers: [("X-Long", long)]).status == 200)
     }
 }

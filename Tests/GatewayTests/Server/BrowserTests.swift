@@ -16,8 +16,8 @@ import Testing
 struct BrowserTests {
     @Test func `a page of an allowed origin can push, pull, receive events and read rejections`() async throws {
         let page = try await PageServer(Self.page)
-        let scene = try await TwoTenantFixture { $0.allowedOrigins = AllowedOrigins(parsing: page.origin) }
-        let report = try await Self.visit(page, scene)
+        let fixture = try await TwoTenantFixture { $0.allowedOrigins = AllowedOrigins(parsing: page.origin) }
+        let report = try await Self.visit(page, fixture)
         #expect(report["error"] == nil, "\(report.text)")
         #expect(report["pushed"]?.string == "succeeded")
         #expect(report["heard"]?.string == "succeeded", "an event, by a stream that fetch reads")
@@ -26,7 +26,7 @@ struct BrowserTests {
         #expect(report["request_id"]?.string?.isEmpty == false, "what the gateway exposes")
         #expect(report["problem"]?.string == "unauthorized")
         // one preflight for both pushes: the browser caches the response
-        let preflights = try await scene.metrics().filter {
+        let preflights = try await fixture.metrics().filter {
             $0.hasPrefix("sluice_http_requests_total{") && $0.contains(#"method="OPTIONS""#)
                 && $0.contains(#"route="/v1/mutations",status="2xx""#)
         }
@@ -35,19 +35,19 @@ struct BrowserTests {
 
     @Test func `a page of another origin gets no access`() async throws {
         let page = try await PageServer(Self.page)
-        let scene = try await TwoTenantFixture {
+        let fixture = try await TwoTenantFixture {
             $0.allowedOrigins = AllowedOrigins(parsing: "https://app.example.org")
         }
-        let report = try await Self.visit(page, scene)
+        let report = try await Self.visit(page, fixture)
         #expect(report["error"]?.string?.hasPrefix("TypeError") == true, "\(report.text)")
-        #expect(try await scene.ada.get("/v1/changes").changes.isEmpty, "the preflight stopped the push")
+        #expect(try await fixture.ada.get("/v1/changes").changes.isEmpty, "the preflight stopped the push")
     }
 
     /// Opens the page in a separate browser, and returns its result.
-    private static func visit(_ page: PageServer, _ scene: TwoTenantFixture) async throws -> JSONValue {
-        let pushes = (1...2).map { _ in scene.ada.envelope([scene.ada.create()]) }
+    private static func visit(_ page: PageServer, _ fixture: TwoTenantFixture) async throws -> JSONValue {
+        let pushes = (1...2).map { _ in fixture.ada.envelope([fixture.ada.create()]) }
         let work =
-            #"{"gateway":"\#(scene.gateway.address)","token":"\#(scene.ada.token)","pushes":[\#(pushes.joined(separator: ","))]}"#
+            #"{"gateway":"\#(fixture.gateway.address)","token":"\#(fixture.ada.token)","pushes":[\#(pushes.joined(separator: ","))]}"#
         let folder = FileManager.default.temporaryDirectory.appending(path: "browser-\(UUID().lowercased)")
         defer { try? FileManager.default.removeItem(at: folder) }
         let browser = try Program(

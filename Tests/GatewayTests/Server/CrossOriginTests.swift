@@ -50,18 +50,18 @@ import Testing
     }
 
     @Test func `allowed origins can read responses and problems`() async throws {
-        let scene = try await TwoTenantFixture(configure: Self.open)
-        let good = scene.ada.envelope([scene.ada.create()])
+        let fixture = try await TwoTenantFixture(configure: Self.open)
+        let good = fixture.ada.envelope([fixture.ada.create()])
         for origin in [Self.page, "https://a.example.com"] {
             let headers = [("Origin", origin)]
             let replies = [
-                try await scene.ada.post("/v1/mutations", good, headers: headers),
-                try await scene.ada.post("/v1/mutations", "{", headers: headers),
-                try await scene.ada.get("/v1/changes", headers: headers),
-                try await scene.ada.get("/nowhere", headers: headers),
-                try await send(.GET, scene.gateway.address + "/v1/changes", headers: headers),
-                try await send(.PUT, scene.gateway.address + "/v1/changes", headers: headers),
-                try await send(.GET, scene.gateway.address + "/openapi.json", headers: headers),
+                try await fixture.ada.post("/v1/mutations", good, headers: headers),
+                try await fixture.ada.post("/v1/mutations", "{", headers: headers),
+                try await fixture.ada.get("/v1/changes", headers: headers),
+                try await fixture.ada.get("/nowhere", headers: headers),
+                try await send(.GET, fixture.gateway.address + "/v1/changes", headers: headers),
+                try await send(.PUT, fixture.gateway.address + "/v1/changes", headers: headers),
+                try await send(.GET, fixture.gateway.address + "/openapi.json", headers: headers),
             ]
             #expect(replies.map(\.status) == [200, 400, 200, 404, 401, 405, 200])
             for reply in replies {
@@ -71,8 +71,8 @@ import Testing
             }
         }
         let events = try await EventListener(
-            scene.gateway.address,
-            token: scene.ada.token,
+            fixture.gateway.address,
+            token: fixture.ada.token,
             origin: Self.page
         )
         #expect(events.headers.first(name: "access-control-allow-origin") == Self.page)
@@ -80,23 +80,23 @@ import Testing
     }
 
     @Test func `other origins get no CORS headers and caches get Vary`() async throws {
-        let scene = try await TwoTenantFixture(configure: Self.open)
+        let fixture = try await TwoTenantFixture(configure: Self.open)
         for origin in ["https://evil.example", "null", "https://example.com", Self.page + ".evil.com"] {
             let preflight = try await send(
                 .OPTIONS,
-                scene.gateway.address + "/v1/mutations",
+                fixture.gateway.address + "/v1/mutations",
                 headers: Self.preflight("POST", from: origin)
             )
             #expect(preflight.status == 204)
-            for reply in [preflight, try await scene.ada.get("/v1/changes", headers: [("Origin", origin)])] {
+            for reply in [preflight, try await fixture.ada.get("/v1/changes", headers: [("Origin", origin)])] {
                 #expect(reply.headers.allSatisfy { !$0.name.lowercased().hasPrefix("access-control-") })
                 #expect(reply.header("vary") == ["Origin"])
             }
         }
         // neither from a page nor a preflight
-        let reply = try await scene.ada.get("/v1/changes")
+        let reply = try await fixture.ada.get("/v1/changes")
         #expect(reply.status == 200 && reply.header("vary") == ["Origin"])
-        let options = try await send(.OPTIONS, scene.gateway.address + "/v1/mutations")
+        let options = try await send(.OPTIONS, fixture.gateway.address + "/v1/mutations")
         #expect(options.status == 204 && options.header("allow") == ["POST, GET, HEAD, OPTIONS"])
     }
 
@@ -105,10 +105,10 @@ import Testing
         let headers = Self.preflight("GET", from: Self.page)
         let operations = try await send(.OPTIONS, gateway.operations + "/livez", headers: headers)
         #expect(operations.status == 405 && operations.header("vary") == [])
-        let scene = try await TwoTenantFixture()
-        let closed = try await send(.OPTIONS, scene.gateway.address + "/v1/changes", headers: headers)
+        let fixture = try await TwoTenantFixture()
+        let closed = try await send(.OPTIONS, fixture.gateway.address + "/v1/changes", headers: headers)
         #expect(closed.status == 405 && closed.header("allow") == ["GET, HEAD"])
-        let reply = try await scene.ada.get("/v1/changes", headers: [("Origin", Self.page)])
+        let reply = try await fixture.ada.get("/v1/changes", headers: [("Origin", Self.page)])
         for reply in [closed, reply] {
             #expect(reply.headers.allSatisfy { !$0.name.lowercased().hasPrefix("access-control-") })
             #expect(reply.header("vary") == [])

@@ -39,7 +39,7 @@ import Testing
     }
 
     /// The listener serves none of the requests, and nothing changes.
-    private static func expectNothing(_ scene: TwoTenantFixture, at port: Int, _ heads: [String]) async throws {
+    private static func expectNothing(_ fixture: TwoTenantFixture, at port: Int, _ heads: [String]) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for part in stride(from: 0, to: heads.count, by: 100).map({ heads[$0..<min($0 + 100, heads.count)] }) {
                 for head in part {
@@ -57,36 +57,36 @@ import Testing
     }
 
     @Test func `the public listener serves no operations route for any spelling`() async throws {
-        let scene = try await TwoTenantFixture()
-        let before = try await scene.tables()
-        let tokens = [nil, LiveGateway.operatorToken, scene.ada.token]
+        let fixture = try await TwoTenantFixture()
+        let before = try await fixture.tables()
+        let tokens = [nil, LiveGateway.operatorToken, fixture.ada.token]
         var heads: [String] = []
         for route in try Contract().routes(ofOperations: true).sorted() {
             let words = route.split(separator: " ").map(String.init)
-            let path = words[1].replacing("{id}", with: scene.ada.organization.lowercased)
-                .replacing("{user}", with: scene.ada.user.lowercased).replacing("{name}", with: "task")
+            let path = words[1].replacing("{id}", with: fixture.ada.organization.lowercased)
+                .replacing("{user}", with: fixture.ada.user.lowercased).replacing("{name}", with: "task")
             let isSimple = words[0] == "GET" && !path.dropFirst(20).contains("/")
             let paths = isSimple ? Self.disguises(of: path, host: "127.0.0.1:8081") : [path]
             heads += Self.heads(paths, method: words[0], tokens: tokens)
         }
         #expect(heads.count > 200)
-        try await Self.expectNothing(scene, at: scene.gateway.port, heads)
-        #expect(try await scene.tables() == before)
+        try await Self.expectNothing(fixture, at: fixture.gateway.port, heads)
+        #expect(try await fixture.tables() == before)
     }
 
     @Test func `the operations listener serves no public route`() async throws {
-        let scene = try await TwoTenantFixture()
-        let before = try await scene.tables()
-        let port = try #require(URL(string: scene.gateway.operations)?.port)
+        let fixture = try await TwoTenantFixture()
+        let before = try await fixture.tables()
+        let port = try #require(URL(string: fixture.gateway.operations)?.port)
         var heads: [String] = []
         for route in try Contract().routes(ofOperations: false).sorted() {
             let words = route.split(separator: " ").map(String.init)
             let path = words[1].replacing("{id}", with: UUID().lowercased)
                 .replacing("{device_id}", with: UUID().lowercased)
             let paths = path == "/v1/mutations" ? Self.disguises(of: path, host: "127.0.0.1:8080") : [path]
-            heads += Self.heads(paths, method: words[0], tokens: [scene.ada.token, LiveGateway.operatorToken])
+            heads += Self.heads(paths, method: words[0], tokens: [fixture.ada.token, LiveGateway.operatorToken])
         }
-        try await Self.expectNothing(scene, at: port, heads)
-        #expect(try await scene.tables() == before)
+        try await Self.expectNothing(fixture, at: port, heads)
+        #expect(try await fixture.tables() == before)
     }
 }

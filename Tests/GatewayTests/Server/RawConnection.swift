@@ -9,16 +9,16 @@ final class RawConnection: Sendable {
     /// Bytes after the last response.
     private let ahead = Mutex<[UInt8]>([])
 
-    /// Connects to a port of this machine. Operations that exceed `patience` fail.
+    /// Connects to a port of this machine. Operations that exceed `timeout` fail.
     ///
     /// - Parameter receiveBuffer: the system's buffer for unread bytes; nil for its default.
-    init(port: Int, patience: Int = 290, receiveBuffer: Int32? = nil) throws {
+    init(port: Int, timeout: Int = 290, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = in_port_t(port).bigEndian
         address.sin_addr.s_addr = inet_addr("127.0.0.1")
-        var limit = timeval(tv_sec: patience, tv_usec: 0)
+        var limit = timeval(tv_sec: timeout, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)

@@ -11,29 +11,29 @@ import Testing
 @Suite struct SettlingOverHTTPTests {
     /// Ada's failed update, its dependent, and one of her conflicts.
     private struct Stuck {
-        let scene: TwoTenantFixture
+        let fixture: TwoTenantFixture
         let failed: Draft
         let waiting: Draft
         let conflict: Draft
         let server: String
 
         init() async throws {
-            scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
-            let made = try await scene.ada.push([scene.ada.create()])
+            fixture = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
+            let made = try await fixture.ada.push([fixture.ada.create()])
             server = try #require(made.results[0]["server_id"]?.string)
-            _ = try await scene.bob.push([scene.bob.change(server: server)])
+            _ = try await fixture.bob.push([fixture.bob.change(server: server)])
             let unknown = UUID().lowercased
-            failed = scene.ada.change(server: unknown)
-            waiting = scene.ada.change(server: unknown)
-            conflict = scene.ada.change(server: server, base: 1)
-            let reply = try await scene.ada.push([failed, waiting, conflict])
+            failed = fixture.ada.change(server: unknown)
+            waiting = fixture.ada.change(server: unknown)
+            conflict = fixture.ada.change(server: server, base: 1)
+            let reply = try await fixture.ada.push([failed, waiting, conflict])
             #expect(reply.statuses == ["failed", "blocked", "conflict"])
         }
 
         func post(_ draft: Draft, _ move: String, _ body: String? = nil, by worker: SyncWorker? = nil) async throws
             -> Reply
         {
-            let worker = worker ?? scene.ada
+            let worker = worker ?? fixture.ada
             let path = worker.gateway.address + "/v1/mutations/\(draft.id)/\(move)"
             return try await send(.POST, path, token: worker.token, body: body.map { Array($0.utf8) })
         }
@@ -45,7 +45,7 @@ import Testing
         #expect(retried.status == 200)
         #expect(retried.json?.names == ReadingMutationsTests.members)
         #expect(retried.json?["status"]?.string == "pending")
-        #expect(retried.text == (try await stuck.scene.ada.get("/v1/mutations/\(stuck.failed.id)")).text)
+        #expect(retried.text == (try await stuck.fixture.ada.get("/v1/mutations/\(stuck.failed.id)")).text)
 
         let unsaid = try await stuck.post(stuck.failed, "discard")
         expectProblem(unsaid, .validationFailed, errors: ["/dependents member_required"])
@@ -67,7 +67,7 @@ import Testing
             expectProblem(again, .statusTransitionMustBeValid)
             #expect(again.json?["detail"]?.string?.contains("discarded") == true)
         }
-        let lines = try await stuck.scene.metrics()
+        let lines = try await stuck.fixture.metrics()
         for action in ["retry", "discard", "resolve"] {
             #expect(lines.contains { $0.hasPrefix(#"sluice_mutations_settled_total{action="\#(action)"}"#) })
         }
@@ -79,8 +79,8 @@ import Testing
             "retry": #"{"payload":{}}"#, "discard": #"{"dependents":"discard"}"#,
             "resolve": #"{"strategy":"client_wins","payload":{}}"#,
         ]
-        let before = try await stuck.scene.tables()
-        for worker in [stuck.scene.bob, stuck.scene.eve] {
+        let before = try await stuck.fixture.tables()
+        for worker in [stuck.fixture.bob, stuck.fixture.eve] {
             for (move, body) in bodies {
                 for draft in [stuck.failed, stuck.conflict, stuck.waiting] {
                     expectProblem(try await stuck.post(draft, move, body, by: worker), .notFound, errors: [])
@@ -88,16 +88,16 @@ import Testing
             }
         }
         for path in ["x/retry", "\(UUID().lowercased)/retry", "\(UUID().lowercased)/discard"] {
-            let url = stuck.scene.gateway.address + "/v1/mutations/" + path
-            expectProblem(try await send(.POST, url, token: stuck.scene.ada.token), .notFound)
+            let url = stuck.fixture.gateway.address + "/v1/mutations/" + path
+            expectProblem(try await send(.POST, url, token: stuck.fixture.ada.token), .notFound)
         }
-        let url = stuck.scene.gateway.address + "/v1/mutations/\(stuck.failed.id)/retry"
+        let url = stuck.fixture.gateway.address + "/v1/mutations/\(stuck.failed.id)/retry"
         expectProblem(try await send(.POST, url), .unauthorized)
-        expectProblem(try await send(.GET, url, token: stuck.scene.ada.token), .methodNotAllowed)
+        expectProblem(try await send(.GET, url, token: stuck.fixture.ada.token), .methodNotAllowed)
         // another user's ids in the content are ordinary data
         let edit = #"{"payload":{"other":"\#(stuck.failed.id)"}}"#
-        _ = try await stuck.scene.bob.get("/v1/mutations")
-        #expect(try await stuck.scene.tables() == before)
+        _ = try await stuck.fixture.bob.get("/v1/mutations")
+        #expect(try await stuck.fixture.tables() == before)
         #expect(try await stuck.post(stuck.failed, "retry", edit).json?["status"]?.string == "pending")
     }
 
@@ -117,90 +117,90 @@ import Testing
                 "resolve", #"{"strategy":"server_wins","payload":{}}"#, .validationFailed, ["/payload member_unknown"]
             ),
         ]
-        let before = try await stuck.scene.tables()
+        let before = try await stuck.fixture.tables()
         for (move, body, code, errors) in cases {
             expectProblem(try await stuck.post(stuck.failed, move, body), code, errors: errors)
         }
         let path = "/v1/mutations/\(stuck.failed.id)/retry"
-        let plain = try await stuck.scene.ada.post(path, "{}", headers: [("Content-Type", "text/plain")])
+        let plain = try await stuck.fixture.ada.post(path, "{}", headers: [("Content-Type", "text/plain")])
         expectProblem(plain, .unsupportedMediaType)
         let large = #"{"payload":{"a":"\#(String(repeating: "x", count: 300_000))"}}"#
-        expectProblem(try await stuck.scene.ada.post(path, large), .payloadTooLarge)
-        expectProblem(try await stuck.scene.ada.post(path + "?x=1", "{}"), .invalidRequest)
-        #expect(try await stuck.scene.tables() == before)
+        expectProblem(try await stuck.fixture.ada.post(path, large), .payloadTooLarge)
+        expectProblem(try await stuck.fixture.ada.post(path + "?x=1", "{}"), .invalidRequest)
+        #expect(try await stuck.fixture.tables() == before)
     }
 
     @Test func `a chunked body does not count as empty`() async throws {
         let stuck = try await Stuck()
-        let connection = try RawConnection(port: stuck.scene.gateway.port)
+        let connection = try RawConnection(port: stuck.fixture.gateway.port)
         let body = #"{"payload":{"title":"chunked"}}"#
         await connection.send(
             "POST /v1/mutations/\(stuck.failed.id)/retry HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
-                + "Authorization: Bearer \(stuck.scene.ada.token)\r\nContent-Type: application/json\r\n"
+                + "Authorization: Bearer \(stuck.fixture.ada.token)\r\nContent-Type: application/json\r\n"
                 + "Transfer-Encoding: chunked\r\n\r\n\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
         )
         _ = try await connection.reply()
-        let mutation = try await stuck.scene.ada.get("/v1/mutations/\(stuck.failed.id)").json
+        let mutation = try await stuck.fixture.ada.get("/v1/mutations/\(stuck.failed.id)").json
         #expect(mutation?["status"]?.string == "pending")
         #expect(mutation?["payload"]?.text == #"{"title":"chunked"}"#)
     }
 
     @Test func `operators list and settle the mutations of one organization`() async throws {
         let stuck = try await Stuck()
-        let scene = stuck.scene
-        _ = try await scene.eve.push([scene.eve.change(server: "none")])
-        let all = try await scene.operate(.GET, scene.admin + "/mutations")
+        let fixture = stuck.fixture
+        _ = try await fixture.eve.push([fixture.eve.change(server: "none")])
+        let all = try await fixture.operate(.GET, fixture.admin + "/mutations")
         #expect(all.mutations.count == 5)
-        #expect(Set(all.mutations.compactMap { $0["user_id"]?.uuid }) == [scene.ada.user, scene.bob.user])
+        #expect(Set(all.mutations.compactMap { $0["user_id"]?.uuid }) == [fixture.ada.user, fixture.bob.user])
         #expect(all.mutations.allSatisfy { $0.names == ReadingMutationsTests.members })
-        let query = "/mutations?status=failed,conflict&user_id=\(scene.ada.user.lowercased)"
-        let open = try await scene.operate(.GET, scene.admin + query)
+        let query = "/mutations?status=failed,conflict&user_id=\(fixture.ada.user.lowercased)"
+        let open = try await fixture.operate(.GET, fixture.admin + query)
         #expect(open.mutations.compactMap { $0["id"]?.string } == [stuck.failed.id, stuck.conflict.id])
         // page by page
         var pages: [String] = []
         var cursor: String?
         repeat {
             let suffix = cursor.map { "&cursor=" + $0 } ?? ""
-            let page = try await scene.operate(.GET, scene.admin + "/mutations?limit=2" + suffix)
+            let page = try await fixture.operate(.GET, fixture.admin + "/mutations?limit=2" + suffix)
             pages += page.mutations.compactMap { $0["id"]?.string }
             cursor = page.next
         } while cursor != nil && pages.count < 20
         #expect(pages == all.mutations.compactMap { $0["id"]?.string })
-        let first = try #require(try await scene.operate(.GET, scene.admin + "/mutations?limit=2").next)
+        let first = try #require(try await fixture.operate(.GET, fixture.admin + "/mutations?limit=2").next)
         for wrong in ["status=failed&cursor=\(first)", "cursor=x", "cursor=o1.x.0.0", "user_id=1", "x=1"] {
-            let reply = try await scene.operate(.GET, scene.admin + "/mutations?" + wrong)
+            let reply = try await fixture.operate(.GET, fixture.admin + "/mutations?" + wrong)
             #expect(reply.code == "invalid_request")
         }
 
         for body in ["{}", #"{"ids":[]}"#, #"{"ids":["x"]}"#, #"{"filter":{"x":1}}"#, #"{"filter":{"status":"sent"}}"#]
         {
             for move in ["retry", "discard"] {
-                let reply = try await scene.operate(.POST, scene.admin + "/mutations/" + move, body)
+                let reply = try await fixture.operate(.POST, fixture.admin + "/mutations/" + move, body)
                 expectProblem(reply, .invalidRequest)
             }
         }
         // another organization's id matches no mutation
-        let other = "/admin/organizations/\(scene.eve.organization.lowercased)/mutations"
-        let none = try await scene.operate(.POST, other + "/retry", #"{"ids":["\#(stuck.failed.id)"]}"#)
+        let other = "/admin/organizations/\(fixture.eve.organization.lowercased)/mutations"
+        let none = try await fixture.operate(.POST, other + "/retry", #"{"ids":["\#(stuck.failed.id)"]}"#)
         #expect(none.text == #"{"matched":0,"retried":0}"#)
-        let retried = try await scene.operate(
+        let retried = try await fixture.operate(
             .POST,
-            scene.admin + "/mutations/retry",
+            fixture.admin + "/mutations/retry",
             #"{"filter":{"status":"failed"}}"#
         )
         #expect(retried.text == #"{"matched":1,"retried":1}"#)
-        let discarded = try await scene.operate(
+        let discarded = try await fixture.operate(
             .POST,
-            scene.admin + "/mutations/discard",
+            fixture.admin + "/mutations/discard",
             #"{"ids":["\#(stuck.failed.id)","\#(stuck.conflict.id)"],"dependents":"keep"}"#
         )
         #expect(discarded.text == #"{"matched":2,"discarded":2}"#)
-        #expect(try await scene.ada.get("/v1/mutations/\(stuck.waiting.id)").json?["status"]?.string == "pending")
+        #expect(try await fixture.ada.get("/v1/mutations/\(stuck.waiting.id)").json?["status"]?.string == "pending")
         let unknown = "/admin/organizations/\(UUID().lowercased)/mutations"
-        expectProblem(try await scene.operate(.GET, unknown), .notFound)
-        expectProblem(try await scene.operate(.POST, unknown + "/retry", #"{"filter":{}}"#), .notFound)
+        expectProblem(try await fixture.operate(.GET, unknown), .notFound)
+        expectProblem(try await fixture.operate(.POST, unknown + "/retry", #"{"filter":{}}"#), .notFound)
         expectProblem(
-            try await send(.GET, scene.gateway.operations + scene.admin + "/mutations", token: scene.ada.token),
+            try await send(.GET, fixture.gateway.operations + fixture.admin + "/mutations", token: fixture.ada.token),
             .unauthorized
         )
     }

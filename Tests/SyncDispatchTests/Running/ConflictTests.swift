@@ -18,10 +18,10 @@ import Testing
         }
     }
 
-    private func update(_ stage: DispatcherHarness, _ strategy: String, _ payload: String = #"{"name":"mine"}"#)
+    private func update(_ harness: DispatcherHarness, _ strategy: String, _ payload: String = #"{"name":"mine"}"#)
         -> Entry
     {
-        stage.change(
+        harness.change(
             "update",
             server: "7",
             payload: payload,
@@ -30,68 +30,71 @@ import Testing
     }
 
     @Test func `a manual conflict halts the lane`() async throws {
-        let stage = try await DispatcherHarness(upstream: Self.conflicting())
-        let (conflict, rest) = (update(stage, "manual"), stage.create())
-        try await stage.phone.push([conflict, rest])
-        let mutation = try await stage.mutation(conflict.id, is: .conflict)
+        let harness = try await DispatcherHarness(upstream: Self.conflicting())
+        let (conflict, rest) = (update(harness, "manual"), harness.create())
+        try await harness.phone.push([conflict, rest])
+        let mutation = try await harness.mutation(conflict.id, is: .conflict)
         #expect(mutation.code == "conflict" && mutation.lastError != nil)
         #expect(mutation["error"]?["current"]?["document"]?.text == Self.stored)
-        let lane = try await stage.lane()
+        let lane = try await harness.lane()
         #expect(lane.haltedBy == conflict.id && lane.readyAt == nil && lane.queuedCount == 1 && lane.leaseOwner == nil)
-        #expect(stage.upstream.requests.count == 1)
+        #expect(harness.upstream.requests.count == 1)
     }
 
     @Test func `on_conflict continue runs the other mutations`() async throws {
-        let stage = try await DispatcherHarness(settings: #"{"on_conflict":"continue"}"#, upstream: Self.conflicting())
-        let (conflict, rest) = (update(stage, "manual"), stage.create())
-        try await stage.phone.push([conflict, rest])
-        try await stage.mutation(rest.id, is: .succeeded)
-        #expect(try await stage.mutation(conflict.id).status == "conflict")
-        #expect(try await stage.lane().haltedBy == nil)
+        let harness = try await DispatcherHarness(
+            settings: #"{"on_conflict":"continue"}"#,
+            upstream: Self.conflicting()
+        )
+        let (conflict, rest) = (update(harness, "manual"), harness.create())
+        try await harness.phone.push([conflict, rest])
+        try await harness.mutation(rest.id, is: .succeeded)
+        #expect(try await harness.mutation(conflict.id).status == "conflict")
+        #expect(try await harness.lane().haltedBy == nil)
     }
 
     @Test func `server_wins resolves a create and releases its dependents`() async throws {
         let upstream = Self.conflicting()
-        let stage = try await DispatcherHarness(upstream: upstream)
+        let harness = try await DispatcherHarness(upstream: upstream)
         let contact = UUID()
-        let create = stage.create(
+        let create = harness.create(
             local: contact,
             payload: #"{"name":"mine"}"#,
             extra: ["conflict_resolution": #""server_wins""#]
         )
-        let dependant = stage.create("activity", payload: #"{"contact_id":"\#(contact.lowercased)"}"#)
-        try await stage.phone.push([create, dependant])
-        try await stage.mutation(dependant.id, is: .succeeded)
-        let discarded = try await stage.mutation(create.id)
+        let dependant = harness.create("activity", payload: #"{"contact_id":"\#(contact.lowercased)"}"#)
+        try await harness.phone.push([create, dependant])
+        try await harness.mutation(dependant.id, is: .succeeded)
+        let discarded = try await harness.mutation(create.id)
         #expect(discarded.status == "discarded" && discarded.resolution == "server_wins")
         #expect(discarded["server_id"]?.int64 == 7)
-        let mapping = try await stage.mapping(contact)
+        let mapping = try await harness.mapping(contact)
         #expect(mapping.status == .resolved && mapping.serverID == ServerID(text: "7", isInteger: true))
         #expect(upstream.requests.last?.text == #"{"contact_id":7}"#)
-        let changes = try await stage.phone.pull(types: ["contact"])
+        let changes = try await harness.phone.pull(types: ["contact"])
         #expect(changes.first?["document"]?.text == Self.stored)
     }
 
     @Test func `server_wins stays manual if the answer does not name the create`() async throws {
-        let stage = try await DispatcherHarness(upstream: Self.conflicting(#"{"error":"taken"}"#))
+        let harness = try await DispatcherHarness(upstream: Self.conflicting(#"{"error":"taken"}"#))
         let contact = UUID()
-        let create = stage.create(
+        let create = harness.create(
             local: contact,
             payload: #"{"name":"mine"}"#,
             extra: ["conflict_resolution": #""server_wins""#]
         )
-        try await stage.phone.push([create])
-        try await stage.mutation(create.id, is: .conflict)
-        #expect(try await stage.mapping(contact).status == .pending)
+        try await harness.phone.push([create])
+        try await harness.mutation(create.id, is: .conflict)
+        #expect(try await harness.mapping(contact).status == .pending)
     }
 
     @Test func `client_wins is a new revision without a condition`() async throws {
-        let stage = try await DispatcherHarness(upstream: Self.conflicting())
-        let conflict = update(stage, "client_wins")
-        try await stage.phone.push([conflict])
-        let mutation = try await stage.mutation(conflict.id, is: .succeeded)
+        let harness = try await DispatcherHarness(upstream: Self.conflicting())
+        let conflict = update(harness, "client_wins")
+        try await harness.phone.push([conflict])
+        let mutation = try await harness.mutation(conflict.id, is: .succeeded)
         #expect(mutation.resolution == "client_wins" && mutation["revision"]?.int64 == 2 && mutation.attempts == 1)
-        let requests = stage.upstream.requests
+        let requests = harness.upstream.requests
         #expect(requests.map(\.line) == ["PATCH /contacts/7", "PUT /contacts/7"])
         #expect(requests[0].idempotencyKey != requests[1].idempotencyKey)
         #expect(requests[1].isUnconditional && requests[1].ifMatch == nil)
@@ -99,27 +102,27 @@ import Testing
     }
 
     @Test func `a create resolved with client_wins resolves to the overwritten entity`() async throws {
-        let stage = try await DispatcherHarness(upstream: Self.conflicting())
+        let harness = try await DispatcherHarness(upstream: Self.conflicting())
         let contact = UUID()
-        let create = stage.create(
+        let create = harness.create(
             local: contact,
             payload: #"{"name":"mine"}"#,
             extra: ["conflict_resolution": #""client_wins""#]
         )
-        let update = stage.change("update", local: contact, payload: #"{"stars":1}"#)
-        try await stage.phone.push([create, update])
-        try await stage.mutation(update.id, is: .succeeded)
-        #expect(stage.upstream.requests.map(\.line) == ["POST /contacts", "PUT /contacts/7", "PATCH /contacts/7"])
-        #expect(try await stage.mapping(contact).serverID?.text == "7")
+        let update = harness.change("update", local: contact, payload: #"{"stars":1}"#)
+        try await harness.phone.push([create, update])
+        try await harness.mutation(update.id, is: .succeeded)
+        #expect(harness.upstream.requests.map(\.line) == ["POST /contacts", "PUT /contacts/7", "PATCH /contacts/7"])
+        #expect(try await harness.mapping(contact).serverID?.text == "7")
     }
 
     @Test func `a second conflict waits for a person`() async throws {
-        let stage = try await DispatcherHarness(upstream: FakeUpstream { _, _ in .status(412, Self.stored) })
-        let conflict = update(stage, "client_wins")
-        try await stage.phone.push([conflict])
-        let mutation = try await stage.mutation(conflict.id, is: .conflict)
+        let harness = try await DispatcherHarness(upstream: FakeUpstream { _, _ in .status(412, Self.stored) })
+        let conflict = update(harness, "client_wins")
+        try await harness.phone.push([conflict])
+        let mutation = try await harness.mutation(conflict.id, is: .conflict)
         #expect(mutation["revision"]?.int64 == 2)
-        #expect(stage.upstream.requests.count == 2)
-        #expect(try await stage.lane().haltedBy == conflict.id)
+        #expect(harness.upstream.requests.count == 2)
+        #expect(try await harness.lane().haltedBy == conflict.id)
     }
 }

@@ -19,22 +19,22 @@ import Testing
             await gate.pass()
             return .unknown("cancelled")
         }
-        let stage = try await DispatcherHarness(upstream: upstream)
-        let (create, rest) = (stage.create(), stage.create())
-        try await stage.phone.push([create, rest])
+        let harness = try await DispatcherHarness(upstream: upstream)
+        let (create, rest) = (harness.create(), harness.create())
+        try await harness.phone.push([create, rest])
         await gate.arrivals(1)
-        await stage.shutDown()
-        let lane = try await stage.lane()
-        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.readyAt == stage.gateway.clock.now)
-        let pending = try await stage.mutation(create.id)
+        await harness.shutDown()
+        let lane = try await harness.lane()
+        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.readyAt == harness.gateway.clock.now)
+        let pending = try await harness.mutation(create.id)
         #expect(pending.status == "pending" && pending.attempts == 1 && pending.nextRetryAt == nil)
         isFirst.value = false
-        let other = try await Gateway(replicaOf: stage.gateway)
+        let other = try await Gateway(replicaOf: harness.gateway)
         let helper = Helper(other, upstream)
-        try await stage.mutation(rest.id, is: .succeeded)
+        try await harness.mutation(rest.id, is: .succeeded)
         let keys = upstream.requests.map(\.idempotencyKey)
         #expect(keys.count == 3 && keys[0] == keys[1])
-        #expect(try await stage.mutation(create.id).attempts == 2)
+        #expect(try await harness.mutation(create.id).attempts == 2)
         await helper.shutDown()
     }
 
@@ -44,34 +44,34 @@ import Testing
             await gate.pass()
             return nil
         }
-        let stage = try await DispatcherHarness(upstream: upstream)
-        let (create, rest) = (stage.create(), stage.create())
-        try await stage.phone.push([create, rest])
+        let harness = try await DispatcherHarness(upstream: upstream)
+        let (create, rest) = (harness.create(), harness.create())
+        try await harness.phone.push([create, rest])
         await gate.arrivals(1)
-        async let ending: Void = stage.shutDown()
-        try await stage.until("it is draining") { stage.dispatcher.isDraining.load(ordering: .relaxed) }
+        async let ending: Void = harness.shutDown()
+        try await harness.until("it is draining") { harness.dispatcher.isDraining.load(ordering: .relaxed) }
         gate.open()
         await ending
-        #expect(try await stage.mutation(create.id).status == "succeeded")
-        #expect(try await stage.mutation(rest.id).status == "pending")
-        let lane = try await stage.lane()
-        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.readyAt == stage.gateway.clock.now)
+        #expect(try await harness.mutation(create.id).status == "succeeded")
+        #expect(try await harness.mutation(rest.id).status == "pending")
+        let lane = try await harness.lane()
+        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.readyAt == harness.gateway.clock.now)
         #expect(upstream.requests.count == 1)
     }
 
     @Test(.onOneServer("counts transactions, and a cluster makes its own"))
     func `an idle dispatcher sends a few statements a second for any number of waiting lanes`() async throws {
-        let stage = try await DispatcherHarness(pollInterval: 1)
-        let due = stage.gateway.clock.now.adding(seconds: 3_600).rfc3339
-        try await stage.execute(
+        let harness = try await DispatcherHarness(pollInterval: 1)
+        let due = harness.gateway.clock.now.adding(seconds: 3_600).rfc3339
+        try await harness.execute(
             """
             INSERT INTO lanes (organization_id, user_id, queued_count, open_count, ready_at)
-            SELECT '\(stage.organization.id)', gen_random_uuid(), 1, 1, '\(due)' FROM generate_series(1, 10000)
+            SELECT '\(harness.organization.id)', gen_random_uuid(), 1, 1, '\(due)' FROM generate_series(1, 10000)
             """
         )
-        let connection = try await stage.gateway.database.connect()
+        let connection = try await harness.gateway.database.connect()
         func commits() async throws -> (count: Int64, seconds: Double) {
-            let rows = try await stage.read(
+            let rows = try await harness.read(
                 """
                 SELECT xact_commit, extract(epoch FROM clock_timestamp())::float8 FROM pg_stat_database
                 WHERE datname = current_database()
@@ -88,6 +88,6 @@ import Testing
         // one poll per second, and the test's own statements
         let (count, seconds) = (after.count - before.count, after.seconds - before.seconds)
         #expect(Double(count) <= 5 + 5 * seconds, "\(count) in \(seconds) seconds")
-        #expect(stage.dispatcher.current == Dispatcher.Counts())
+        #expect(harness.dispatcher.current == Dispatcher.Counts())
     }
 }

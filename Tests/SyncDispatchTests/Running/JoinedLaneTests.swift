@@ -18,8 +18,8 @@ import Testing
         let upstream = FakeUpstream { request, _ in
             isDown.load(ordering: .sequentiallyConsistent) ? .status(503) : nil
         }
-        let stage = try await DispatcherHarness(upstream: upstream)
-        let other = Phone(stage.gateway, stage.organization)
+        let harness = try await DispatcherHarness(upstream: upstream)
+        let other = Phone(harness.gateway, harness.organization)
         let contact = UUID()
         func entry(_ phone: Phone, _ title: String) -> Entry {
             phone.entry(
@@ -30,24 +30,26 @@ import Testing
                 extra: ["endpoint": #""/contact""#]
             )
         }
-        var first = entry(stage.phone, "a1")
+        var first = entry(harness.phone, "a1")
         first.local = contact
-        let update = stage.change("update", local: contact, payload: #"{"title":"a2"}"#)
-        let own = [first, update, entry(stage.phone, "a3")]
+        let update = harness.change("update", local: contact, payload: #"{"title":"a2"}"#)
+        let own = [first, update, entry(harness.phone, "a3")]
         let others = [entry(other, "b1"), entry(other, "b2")]
-        try await stage.phone.push(own)
+        try await harness.phone.push(own)
         try await other.push(others)
         // both heads were sent, with unknown outcomes
-        try await stage.mutation(first.id) { $0["attempt_count"]?.int64 == 1 && $0.status == "pending" }
-        try await stage.mutation(others[0].id, of: other) { $0["attempt_count"]?.int64 == 1 && $0.status == "pending" }
+        try await harness.mutation(first.id) { $0["attempt_count"]?.int64 == 1 && $0.status == "pending" }
+        try await harness.mutation(others[0].id, of: other) {
+            $0["attempt_count"]?.int64 == 1 && $0.status == "pending"
+        }
         let keys = upstream.requests.map { ($0.text, $0.idempotencyKey) }
-        _ = try await stage.restingLane()
-        _ = try await stage.restingLane(of: other)
+        _ = try await harness.restingLane()
+        _ = try await harness.restingLane(of: other)
 
-        try await Self.join(stage, other)
+        try await Self.join(harness, other)
         isDown.store(false, ordering: .sequentiallyConsistent)
-        stage.gateway.clock.advance(seconds: 2_000)
-        for entry in others + own { try await stage.mutation(entry.id, of: other, is: .succeeded) }
+        harness.gateway.clock.advance(seconds: 2_000)
+        for entry in others + own { try await harness.mutation(entry.id, of: other, is: .succeeded) }
         let effects = upstream.effects
         #expect(
             effects.map(\.text).compactMap { try? JSONTree(parsing: Array($0.utf8)).root["title"]?.string }
@@ -68,32 +70,32 @@ import Testing
             if request.text.contains("slow") { await gate.pass() }
             return nil
         }
-        let stage = try await DispatcherHarness(upstream: upstream)
-        let other = Phone(stage.gateway, stage.organization)
-        let slow = stage.create(payload: #"{"title":"slow"}"#)
-        let next = stage.create(payload: #"{"title":"next"}"#)
-        try await other.push([stage.create()])
-        try await stage.phone.push([slow, next])
+        let harness = try await DispatcherHarness(upstream: upstream)
+        let other = Phone(harness.gateway, harness.organization)
+        let slow = harness.create(payload: #"{"title":"slow"}"#)
+        let next = harness.create(payload: #"{"title":"next"}"#)
+        try await other.push([harness.create()])
+        try await harness.phone.push([slow, next])
         try await waitUntil("it is sent") { upstream.requests.contains { $0.text.contains("slow") } }
-        let joining = stage.gateway.store.joining
+        let joining = harness.gateway.store.joining
         for _ in 0..<2 {
-            let join = try await joining.join(stage.phone.user, into: other.user, in: stage.organization.id)
+            let join = try await joining.join(harness.phone.user, into: other.user, in: harness.organization.id)
             #expect(join?.state == .closing)
-            stage.gateway.clock.advance(seconds: 9)
+            harness.gateway.clock.advance(seconds: 9)
         }
         gate.open()
-        _ = try await stage.restingLane()
+        _ = try await harness.restingLane()
         #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane is released")
-        try await Self.join(stage, other)
-        stage.gateway.clock.advance(seconds: 9)
-        try await stage.mutation(next.id, of: other, is: .succeeded)
+        try await Self.join(harness, other)
+        harness.gateway.clock.advance(seconds: 9)
+        try await harness.mutation(next.id, of: other, is: .succeeded)
         #expect(upstream.requests.count { $0.text.contains("slow") } == 1)
     }
 
-    private static func join(_ stage: DispatcherHarness, _ other: Phone) async throws {
-        let (joining, user, organization) = (stage.gateway.store.joining, stage.phone.user, stage.organization.id)
+    private static func join(_ harness: DispatcherHarness, _ other: Phone) async throws {
+        let (joining, user, organization) = (harness.gateway.store.joining, harness.phone.user, harness.organization.id)
         _ = try await joining.join(user, into: other.user, in: organization)
-        stage.gateway.clock.advance(seconds: 9)
+        harness.gateway.clock.advance(seconds: 9)
         // a due lane is claimed, and released
         try await waitUntil("the users are merged") {
             try await joining.join(user, into: other.user, in: organization)?.state == .done

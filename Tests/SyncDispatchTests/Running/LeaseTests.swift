@@ -20,10 +20,10 @@ import Testing
             traffic.leave(request.user)
             return nil
         }
-        let stage = try await DispatcherHarness(upstream: upstream)
-        let other = try await Gateway(replicaOf: stage.gateway)
+        let harness = try await DispatcherHarness(upstream: upstream)
+        let other = try await Gateway(replicaOf: harness.gateway)
         let helper = Helper(other, upstream)
-        let phones = (0..<8).map { _ in stage.newPhone() }
+        let phones = (0..<8).map { _ in harness.newPhone() }
         var last: [(Phone, UUID)] = []
         for round in 0..<6 {
             for (index, phone) in phones.enumerated() {
@@ -40,7 +40,7 @@ import Testing
                 if round == 5 { last.append((phone, entries[4].id)) }
             }
         }
-        for (phone, id) in last { try await stage.mutation(id, of: phone, is: .succeeded) }
+        for (phone, id) in last { try await harness.mutation(id, of: phone, is: .succeeded) }
         #expect(upstream.effects.count == 240 && upstream.requests.count == 240)
         #expect(traffic.most.values.allSatisfy { $0 == 1 } && traffic.most.count == 8)
         for phone in phones {
@@ -48,70 +48,70 @@ import Testing
             #expect(sent == (0..<30).map { #"{"n":\#($0)}"# })
         }
         await helper.shutDown()
-        await stage.shutDown()
+        await harness.shutDown()
     }
 
     @Test func `a worker that stalls beyond its lease loses its outcome`() async throws {
         let gate = Gate()
-        let stage = try await DispatcherHarness(
+        let harness = try await DispatcherHarness(
             upstream: FakeUpstream { _, seen in
                 guard seen == 0 else { return nil }
                 await gate.pass()
                 return .status(422)
             }
         )
-        let create = stage.create()
-        try await stage.phone.push([create])
+        let create = harness.create()
+        try await harness.phone.push([create])
         await gate.arrivals(1)
-        let token = try await stage.lane().leaseToken
-        let other = try await Gateway(replicaOf: stage.gateway)
-        for clock in [stage.gateway.clock, other.clock] { clock.advance(seconds: 121) }
-        let helper = Helper(other, stage.upstream)
-        let done = try await stage.mutation(create.id, is: .succeeded)
+        let token = try await harness.lane().leaseToken
+        let other = try await Gateway(replicaOf: harness.gateway)
+        for clock in [harness.gateway.clock, other.clock] { clock.advance(seconds: 121) }
+        let helper = Helper(other, harness.upstream)
+        let done = try await harness.mutation(create.id, is: .succeeded)
         #expect(done.attempts == 2)
         gate.open()
-        await stage.shutDown()
-        let after = try await stage.mutation(create.id)
+        await harness.shutDown()
+        let after = try await harness.mutation(create.id)
         #expect(after.text == done.text)
-        #expect(try await stage.lane().leaseToken == token + 1)
-        let keys = stage.upstream.requests.map(\.idempotencyKey)
-        #expect(keys.count == 2 && keys[0] == keys[1] && stage.upstream.effects.count == 1)
+        #expect(try await harness.lane().leaseToken == token + 1)
+        let keys = harness.upstream.requests.map(\.idempotencyKey)
+        #expect(keys.count == 2 && keys[0] == keys[1] && harness.upstream.effects.count == 1)
         await helper.shutDown()
     }
 
     /// The process was suspended between the commit and the request: it checks the lease again.
     @Test func `a request that does not fit into the lease is not sent`() async throws {
-        let stage = try await DispatcherHarness(isRunning: false)
-        try await stage.phone.push([stage.create()])
+        let harness = try await DispatcherHarness(isRunning: false)
+        try await harness.phone.push([harness.create()])
         let worker = UUID()
-        let dispatch = try #require(await stage.step(.claim, by: worker).dispatch)
-        let now = stage.gateway.clock.now
+        let dispatch = try #require(await harness.step(.claim, by: worker).dispatch)
+        let now = harness.gateway.clock.now
         #expect(dispatch.leasedUntil == now.adding(seconds: 120))
         #expect(dispatch.canBeSent(at: now) && dispatch.canBeSent(at: now.adding(seconds: 89)))
         #expect(!dispatch.canBeSent(at: now.adding(seconds: 90)))
         // it is released unchanged, the lease is renewed, and its turn comes again
-        stage.gateway.clock.advance(seconds: 90)
+        harness.gateway.clock.advance(seconds: 90)
         let again = try #require(
-            await stage.step(.settle(dispatch, Outcome(ofUnsent: dispatch)), by: worker).dispatch
+            await harness.step(.settle(dispatch, Outcome(ofUnsent: dispatch)), by: worker).dispatch
         )
         #expect(again.mutation.id == dispatch.mutation.id && again.mutation.attemptCount == 0)
-        #expect(again.token == dispatch.token && again.canBeSent(at: stage.gateway.clock.now))
+        #expect(again.token == dispatch.token && again.canBeSent(at: harness.gateway.clock.now))
         // if another worker has claimed the lane, the step is lost
-        stage.gateway.clock.advance(seconds: 121)
-        _ = try await stage.step(.claim, by: UUID())
-        #expect(try await stage.step(.settle(again, Outcome(ofUnsent: again)), by: worker).isLost)
-        #expect(stage.upstream.requests.isEmpty)
+        harness.gateway.clock.advance(seconds: 121)
+        _ = try await harness.step(.claim, by: UUID())
+        #expect(try await harness.step(.settle(again, Outcome(ofUnsent: again)), by: worker).isLost)
+        #expect(harness.upstream.requests.isEmpty)
     }
 
     @Test func `a suspended worker checks its lease before it sends`() async throws {
-        let stage = try await DispatcherHarness(isRunning: false)
-        let create = stage.create()
-        try await stage.phone.push([create])
-        let clock = stage.gateway.clock
+        let harness = try await DispatcherHarness(isRunning: false)
+        let create = harness.create()
+        try await harness.phone.push([create])
+        let clock = harness.gateway.clock
         let stalls = Shared(1)
         let runner = LaneRunner(
-            store: stage.gateway.store.lanes,
-            inFlight: InFlightRequests(stage.upstream),
+            store: harness.gateway.store.lanes,
+            inFlight: InFlightRequests(harness.upstream),
             circuits: Circuits(now: { clock.now }),
             clock: HostClock { _ in },
             planner: OutcomePlanner(policy: RetryPolicy()),
@@ -132,36 +132,36 @@ import Testing
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             isDraining: { false },
             isCrowded: { _ in false },
-            noteUpstream: { _, _, _ in },
+            recordUpstream: { _, _, _ in },
             noteCap: { _, _ in }
         )
-        #expect(await !runner.run(stage.key))
-        #expect(stage.upstream.requests.count == 1)
-        let done = try await stage.mutation(create.id)
+        #expect(await !runner.run(harness.key))
+        #expect(harness.upstream.requests.count == 1)
+        let done = try await harness.mutation(create.id)
         #expect(done.status == "succeeded" && done.attempts == 1)
-        #expect(try await stage.lane().leaseToken == 1)
+        #expect(try await harness.lane().leaseToken == 1)
     }
 
     @Test func `a lost worker's request in flight is sent again under the same key`() async throws {
-        let stage = try await DispatcherHarness(isRunning: false)
-        let create = stage.create()
-        try await stage.phone.push([create])
+        let harness = try await DispatcherHarness(isRunning: false)
+        let create = harness.create()
+        try await harness.phone.push([create])
         let (lost, next) = (UUID(), UUID())
-        let first = try #require(await stage.step(.claim, by: lost).dispatch)
-        #expect(try await stage.mutation(create.id).status == "in_flight")
-        #expect(try await stage.step(.claim, by: next).isLost)
-        stage.gateway.clock.advance(seconds: 119)
-        #expect(try await stage.step(.claim, by: next).isLost)
-        stage.gateway.clock.advance(seconds: 1)
-        let second = try #require(await stage.step(.claim, by: next).dispatch)
+        let first = try #require(await harness.step(.claim, by: lost).dispatch)
+        #expect(try await harness.mutation(create.id).status == "in_flight")
+        #expect(try await harness.step(.claim, by: next).isLost)
+        harness.gateway.clock.advance(seconds: 119)
+        #expect(try await harness.step(.claim, by: next).isLost)
+        harness.gateway.clock.advance(seconds: 1)
+        let second = try #require(await harness.step(.claim, by: next).dispatch)
         #expect(second.token == first.token + 1)
         #expect(second.mutation.isOutcomeUnknown && second.attempts == 2)
         #expect(second.request?.idempotencyKey == first.request?.idempotencyKey)
         // a 409 now may be the echo of the first
-        #expect(try await stage.settle(first, .status(422), by: lost).isLost)
-        #expect(try await stage.settle(second, .status(409), by: lost).isLost)
-        #expect(try await stage.settle(second, .status(409), by: next).isReleased)
-        let held = try await stage.mutation(create.id)
+        #expect(try await harness.settle(first, .status(422), by: lost).isLost)
+        #expect(try await harness.settle(second, .status(409), by: lost).isLost)
+        #expect(try await harness.settle(second, .status(409), by: next).isReleased)
+        let held = try await harness.mutation(create.id)
         #expect(held.status == "pending" && held.attempts == 2 && held.nextRetryAt != nil)
     }
 
@@ -180,9 +180,9 @@ import Testing
             connection?.close()
             return nil
         }
-        let stage = try await DispatcherHarness(gateway: gateway, upstream: upstream)
-        try await stage.makeBuiltIn("note")
-        let phones = (0..<6).map { _ in stage.newPhone() }
+        let harness = try await DispatcherHarness(gateway: gateway, upstream: upstream)
+        try await harness.makeBuiltIn("note")
+        let phones = (0..<6).map { _ in harness.newPhone() }
         var sent = 0
         for phone in phones {
             var entries: [Entry] = []
@@ -203,83 +203,83 @@ import Testing
             // a push may meet an outage as well; the device's worker has to repeat it
             try await waitUntil("the push is accepted") { (try? await phone.push(entries)) != nil }
         }
-        try await stage.until("all is done") { (try? await stage.count("status = 'succeeded'")) == 6 * 40 }
+        try await harness.until("all is done") { (try? await harness.count("status = 'succeeded'")) == 6 * 40 }
         #expect(upstream.effects.count == 6 * 5)
     }
 
     /// A process runs a lane once. If the lane is under its own lease, it did not receive the answer to its claim, or
     /// lost track of the lane. It does not wait for the lease to expire, and the request in flight may have been sent.
     @Test func `a worker claims a lane under its own lease`() async throws {
-        let stage = try await DispatcherHarness(isRunning: false)
-        let create = stage.create()
-        try await stage.phone.push([create])
+        let harness = try await DispatcherHarness(isRunning: false)
+        let create = harness.create()
+        try await harness.phone.push([create])
         let (own, other) = (UUID(), UUID())
-        let first = try #require(await stage.step(.claim, by: own).dispatch)
-        #expect(try await stage.step(.claim, by: other).isLost)
-        let second = try #require(await stage.step(.claim, by: own).dispatch)
+        let first = try #require(await harness.step(.claim, by: own).dispatch)
+        #expect(try await harness.step(.claim, by: other).isLost)
+        let second = try #require(await harness.step(.claim, by: own).dispatch)
         #expect(second.token == first.token + 1)
         #expect(second.mutation.isOutcomeUnknown && second.attempts == 2)
         #expect(second.request?.idempotencyKey == first.request?.idempotencyKey)
-        #expect(try await stage.settle(first, .status(200), by: own).isLost)
-        #expect(try await stage.settle(second, .status(201, #"{"id":8}"#), by: own).isReleased)
-        #expect(try await stage.mutation(create.id).status == "succeeded")
+        #expect(try await harness.settle(first, .status(200), by: own).isLost)
+        #expect(try await harness.settle(second, .status(201, #"{"id":8}"#), by: own).isReleased)
+        #expect(try await harness.mutation(create.id).status == "succeeded")
     }
 
     @Test func `a lost worker's last attempt fails the mutation`() async throws {
-        let stage = try await DispatcherHarness(isRunning: false)
+        let harness = try await DispatcherHarness(isRunning: false)
         let contact = UUID()
-        let create = stage.create(local: contact, extra: ["max_attempts": "1"])
-        let rest = stage.create()
-        try await stage.phone.push([create, rest])
-        _ = try #require(await stage.step(.claim, by: UUID()).dispatch)
-        stage.gateway.clock.advance(seconds: 120)
-        let next = try #require(await stage.step(.claim, by: UUID()).dispatch)
+        let create = harness.create(local: contact, extra: ["max_attempts": "1"])
+        let rest = harness.create()
+        try await harness.phone.push([create, rest])
+        _ = try #require(await harness.step(.claim, by: UUID()).dispatch)
+        harness.gateway.clock.advance(seconds: 120)
+        let next = try #require(await harness.step(.claim, by: UUID()).dispatch)
         #expect(next.mutation.id == rest.id)
-        let failed = try await stage.mutation(create.id)
+        let failed = try await harness.mutation(create.id)
         #expect(failed.status == "failed" && failed.code == "max_attempts_reached" && failed.attempts == 1)
-        #expect(try await stage.mapping(contact).status == .failed)
-        #expect(try await stage.lane().queuedCount == 1)
+        #expect(try await harness.mapping(contact).status == .failed)
+        #expect(try await harness.lane().queuedCount == 1)
     }
 
     @Test func `a long lane renews its lease under one token`() async throws {
-        let stage = try await DispatcherHarness(isRunning: false)
-        try await stage.phone.push((0..<6).map { _ in stage.create() })
+        let harness = try await DispatcherHarness(isRunning: false)
+        try await harness.phone.push((0..<6).map { _ in harness.create() })
         let worker = UUID()
-        var dispatch = try #require(await stage.step(.claim, by: worker).dispatch)
+        var dispatch = try #require(await harness.step(.claim, by: worker).dispatch)
         let token = dispatch.token
         for number in 1...5 {
-            stage.gateway.clock.advance(seconds: 50)
+            harness.gateway.clock.advance(seconds: 50)
             dispatch = try #require(
-                await stage.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch
+                await harness.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch
             )
-            let lane = try await stage.lane()
+            let lane = try await harness.lane()
             #expect(lane.leaseToken == token && lane.leaseOwner == worker)
             // time for a whole request
-            #expect(try #require(lane.readyAt) >= stage.gateway.clock.now.adding(seconds: 60))
-            #expect(try await stage.step(.claim, by: UUID()).isLost)
+            #expect(try #require(lane.readyAt) >= harness.gateway.clock.now.adding(seconds: 60))
+            #expect(try await harness.step(.claim, by: UUID()).isLost)
         }
     }
 
     /// The answer to a step was lost, and its worker repeats it.
     @Test func `a repeated step takes effect once`() async throws {
-        let stage = try await DispatcherHarness(isRunning: false)
+        let harness = try await DispatcherHarness(isRunning: false)
         let (first, second) = (UUID(), UUID())
-        let entries = [stage.create(local: first), stage.create(local: second)]
-        try await stage.phone.push(entries)
+        let entries = [harness.create(local: first), harness.create(local: second)]
+        try await harness.phone.push(entries)
         let worker = UUID()
-        let one = try #require(await stage.step(.claim, by: worker).dispatch)
-        let two = try #require(await stage.settle(one, .status(201, #"{"id":1}"#), by: worker).dispatch)
-        let before = try await stage.mutation(entries[0].id)
-        let again = try #require(await stage.settle(one, .status(201, #"{"id":99}"#), by: worker).dispatch)
+        let one = try #require(await harness.step(.claim, by: worker).dispatch)
+        let two = try #require(await harness.settle(one, .status(201, #"{"id":1}"#), by: worker).dispatch)
+        let before = try await harness.mutation(entries[0].id)
+        let again = try #require(await harness.settle(one, .status(201, #"{"id":99}"#), by: worker).dispatch)
         #expect(again.mutation.id == two.mutation.id && again.attempts == 1 && !again.mutation.isOutcomeUnknown)
         #expect(again.request == two.request)
-        #expect(try await stage.mutation(entries[0].id).text == before.text)
-        #expect(try await stage.mapping(first).serverID?.text == "1")
-        #expect(try await stage.settle(again, .status(201, #"{"id":2}"#), by: worker).isReleased)
-        #expect(try await stage.mutation(entries[1].id).attempts == 1)
+        #expect(try await harness.mutation(entries[0].id).text == before.text)
+        #expect(try await harness.mapping(first).serverID?.text == "1")
+        #expect(try await harness.settle(again, .status(201, #"{"id":2}"#), by: worker).isReleased)
+        #expect(try await harness.mutation(entries[1].id).attempts == 1)
         // the last step released the lane: a late worker has nothing to do
-        #expect(try await stage.settle(again, .status(201, #"{"id":3}"#), by: worker).isLost)
-        let lane = try await stage.lane()
+        #expect(try await harness.settle(again, .status(201, #"{"id":3}"#), by: worker).isLost)
+        let lane = try await harness.lane()
         #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.inFlight == nil && lane.leaseOwner == nil)
     }
 }

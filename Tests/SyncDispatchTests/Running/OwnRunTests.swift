@@ -54,64 +54,64 @@ import Testing
     }
 
     /// An entity at its first version, created in a separate push.
-    private func made(_ stage: DispatcherHarness) async throws -> UUID {
+    private func made(_ harness: DispatcherHarness) async throws -> UUID {
         let contact = UUID()
-        let create = stage.create(local: contact)
-        try await stage.phone.push([create])
-        try await stage.mutation(create.id, is: .succeeded)
+        let create = harness.create(local: contact)
+        try await harness.phone.push([create])
+        try await harness.mutation(create.id, is: .succeeded)
         return contact
     }
 
     /// Pushes all entries at once, and waits until each has succeeded; returns the conditions of their requests.
-    private func conditions(_ stage: DispatcherHarness, _ entries: [Entry]) async throws -> [String?] {
-        let before = stage.upstream.requests.count
-        try await stage.phone.push(entries)
+    private func conditions(_ harness: DispatcherHarness, _ entries: [Entry]) async throws -> [String?] {
+        let before = harness.upstream.requests.count
+        try await harness.phone.push(entries)
         for entry in entries {
             // if one has not succeeded, the others wait for it
-            guard try await stage.settled(entry.id, .succeeded).status == "succeeded" else { break }
+            guard try await harness.settled(entry.id, .succeeded).status == "succeeded" else { break }
         }
-        return stage.upstream.requests.dropFirst(before).map(\.condition)
+        return harness.upstream.requests.dropFirst(before).map(\.condition)
     }
 
     @Test(arguments: Basis.allCases, [false, true])
     func `updates in one push do not conflict with each other`(_ basis: Basis, shows: Bool) async throws {
-        let stage = try await DispatcherHarness(upstream: Self.upstream(shows: shows))
-        let contact = try await made(stage)
-        let updates = (1...3).map { _ in stage.change("update", local: contact, extra: basis.members) }
-        #expect(try await conditions(stage, updates) == basis.conditions(1, 2, 3))
+        let harness = try await DispatcherHarness(upstream: Self.upstream(shows: shows))
+        let contact = try await made(harness)
+        let updates = (1...3).map { _ in harness.change("update", local: contact, extra: basis.members) }
+        #expect(try await conditions(harness, updates) == basis.conditions(1, 2, 3))
         // by the server's id as well, and after the run has been pushed
-        let more = ["update", "replace"].map { stage.change($0, server: "1", extra: basis.members) }
-        #expect(try await conditions(stage, more) == basis.conditions(4, 5))
-        #expect(try await stage.phone.pull().map { $0["version"]?.int64 } == [6])
+        let more = ["update", "replace"].map { harness.change($0, server: "1", extra: basis.members) }
+        #expect(try await conditions(harness, more) == basis.conditions(4, 5))
+        #expect(try await harness.phone.pull().map { $0["version"]?.int64 } == [6])
     }
 
     @Test(arguments: Basis.allCases)
     func `an update and a delete in one push do not conflict with each other`(_ basis: Basis) async throws {
-        let stage = try await DispatcherHarness(upstream: Self.upstream())
-        let contact = try await made(stage)
-        let entries = ["update", "delete"].map { stage.change($0, local: contact, extra: basis.members) }
-        #expect(try await conditions(stage, entries) == basis.conditions(1, 2))
-        #expect(try await stage.phone.pull().map { $0["deleted"]?.bool } == [true])
+        let harness = try await DispatcherHarness(upstream: Self.upstream())
+        let contact = try await made(harness)
+        let entries = ["update", "delete"].map { harness.change($0, local: contact, extra: basis.members) }
+        #expect(try await conditions(harness, entries) == basis.conditions(1, 2))
+        #expect(try await harness.phone.pull().map { $0["deleted"]?.bool } == [true])
     }
 
     @Test(arguments: Basis.allCases)
     func `a create, update and delete in one push do not conflict`(_ basis: Basis) async throws {
-        let stage = try await DispatcherHarness(upstream: Self.upstream())
+        let harness = try await DispatcherHarness(upstream: Self.upstream())
         let contact = UUID()
         let entries =
-            [stage.create(local: contact)]
-            + ["update", "delete"].map { stage.change($0, local: contact, extra: basis.members) }
-        #expect(try await conditions(stage, entries) == [nil] + basis.conditions(1, 2))
-        #expect(stage.upstream.requests.map(\.line) == ["POST /contacts", "PATCH /contacts/1", "DELETE /contacts/1"])
+            [harness.create(local: contact)]
+            + ["update", "delete"].map { harness.change($0, local: contact, extra: basis.members) }
+        #expect(try await conditions(harness, entries) == [nil] + basis.conditions(1, 2))
+        #expect(harness.upstream.requests.map(\.line) == ["POST /contacts", "PATCH /contacts/1", "DELETE /contacts/1"])
     }
 
     /// If the upstream has no ETags, only the gateway can detect this.
     @Test(arguments: ["update", "delete"])
     func `does not overwrite a write that another device of the lane has just made`(_ operation: String) async throws {
-        let stage = try await DispatcherHarness(upstream: Self.upstream(hasETags: false), isRunning: false)
-        let other = Phone(stage.gateway, stage.organization, user: stage.phone.user)
-        let create = stage.create()
-        let first = stage.change(operation, server: "1", extra: Basis.version.members)
+        let harness = try await DispatcherHarness(upstream: Self.upstream(hasETags: false), isRunning: false)
+        let other = Phone(harness.gateway, harness.organization, user: harness.phone.user)
+        let create = harness.create()
+        let first = harness.change(operation, server: "1", extra: Basis.version.members)
         let second = other.entry(
             "update",
             "contact",
@@ -119,10 +119,10 @@ import Testing
             extra: ["endpoint": #""/contacts/1""#].merging(Basis.version.members) { $1 }
         )
         // both wait when the first runs
-        try await stage.phone.push([create, first])
+        try await harness.phone.push([create, first])
         try await other.push([second])
-        let helper = Helper(stage.gateway, stage.upstream)
-        let conflict = try await stage.settled(second.id, .conflict)
+        let helper = Helper(harness.gateway, harness.upstream)
+        let conflict = try await harness.settled(second.id, .conflict)
         let detail = conflict["error"]?["detail"]?.string
         #expect(
             detail
@@ -131,7 +131,7 @@ import Testing
                     : "base_version is 1, but another writer changed the entity, which is at version 2")
         )
         #expect(conflict["error"]?["current"]?["version"]?.int64 == 2)
-        #expect(conflict.attempts == 0 && stage.upstream.requests.count == 2)
+        #expect(conflict.attempts == 0 && harness.upstream.requests.count == 2)
         await helper.shutDown()
     }
 }

@@ -211,10 +211,10 @@ import Testing
         #expect(events.value == ["awaits 3", "fast", "answered"])
         events.value = []
         let second = clock.begin(lane, of: lane.organization, bytes: 4, at: start)
-        clock.look(at: start + .milliseconds(249))
+        clock.poll(at: start + .milliseconds(249))
         #expect(events.value.isEmpty)
-        clock.look(at: start + .milliseconds(250))
-        clock.look(at: start + .milliseconds(900))
+        clock.poll(at: start + .milliseconds(250))
+        clock.poll(at: start + .milliseconds(900))
         #expect(events.value == ["awaits 4"])
         clock.end(second, took: .seconds(30))
         #expect(events.value == ["awaits 4", "slow", "answered"])

@@ -104,15 +104,15 @@ import Testing
         scheduler.add(first[0])
         scheduler.add(first[1])
         _ = Self.drain(&scheduler)
-        #expect(!scheduler.crowd.includes(first[0].organization))
+        #expect(!scheduler.contention.includes(first[0].organization))
         scheduler.add(second[0])
         // another organization waits for a place
-        #expect(scheduler.crowd.includes(first[0].organization))
+        #expect(scheduler.contention.includes(first[0].organization))
         var wide = LaneScheduler(capacity: 10)
         wide.setCap(first[0].organization, 2)
         for lane in first + second { wide.add(lane) }
         _ = Self.drain(&wide)
-        #expect(wide.crowd.includes(first[0].organization) && !wide.crowd.includes(second[0].organization))
+        #expect(wide.contention.includes(first[0].organization) && !wide.contention.includes(second[0].organization))
     }
 
     /// A simple model: the sets of waiting lanes, running lanes, and lanes to run again.

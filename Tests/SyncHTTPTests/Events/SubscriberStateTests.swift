@@ -18,14 +18,14 @@ import Testing
 
     @Test func `a subscriber is queued only once`() {
         var state = state()
-        #expect(!state.note { $0.laneChanged() }, "it is already queued")
+        #expect(!state.record { $0.laneChanged() }, "it is already queued")
         let work = state.begin()
-        #expect(work?.isFirst == true && work?.news.lane == true)
-        #expect(!state.note { $0.feedMoved(to: 3) }, "a worker is processing it")
+        #expect(work?.isFirst == true && work?.changes.lane == true)
+        #expect(!state.record { $0.feedMoved(to: 3) }, "a worker is processing it")
         #expect(state.finish(left: nil, isLater: false) == true, "news arrived during the work")
-        #expect(state.begin()?.news.feed == 3)
+        #expect(state.begin()?.changes.feed == 3)
         #expect(state.finish(left: nil, isLater: false) == false)
-        #expect(state.note { $0.laneChanged() })
+        #expect(state.record { $0.laneChanged() })
     }
 
     @Test func `a silent stream gets a keep-alive`() {
@@ -35,14 +35,14 @@ import Testing
         #expect(tick(&state, after: .seconds(14)) == .nothing)
         #expect(tick(&state, after: .seconds(15)) == .work)
         let work = state.begin()
-        #expect(work?.keepsAlive == true && work?.news.isEmpty == true)
+        #expect(work?.keepsAlive == true && work?.changes.isEmpty == true)
         state.wrote(nil, now: start + .seconds(15))
         #expect(state.finish(left: nil, isLater: false) == false)
         #expect(tick(&state, after: .seconds(29)) == .nothing)
         #expect(tick(&state, after: .seconds(30)) == .work)
     }
 
-    @Test func `work that the database could not supply is repeated at the next tick`() throws {
+    @Test func `work that the database could not fetchMissingKeys is repeated at the next tick`() throws {
         var state = state()
         let begun = state.begin()
         let work = try #require(begun)
@@ -57,11 +57,11 @@ import Testing
         let work = try #require(begun)
         #expect(state.writabilityChanged(false, now: start + .seconds(1)) == false)
         #expect(state.finish(left: work, isLater: false) == false)
-        #expect(!state.note { $0.feedMoved(to: 9) })
+        #expect(!state.record { $0.feedMoved(to: 9) })
         #expect(tick(&state, after: .seconds(60)) == .nothing)
         #expect(tick(&state, after: .seconds(61)) == .close(.slow))
         #expect(state.writabilityChanged(true, now: start + .seconds(62)) == true, "the remaining news is sent")
-        #expect(state.begin()?.news.feed == 9)
+        #expect(state.begin()?.changes.feed == 9)
         #expect(tick(&state, after: .seconds(90)) == .nothing)
     }
 
@@ -72,7 +72,7 @@ import Testing
         #expect(state.close() == true)
         #expect(state.close() == false)
         #expect(state.begin() == nil)
-        #expect(!state.note { $0.laneChanged() })
+        #expect(!state.record { $0.laneChanged() })
         #expect(tick(&state, after: .seconds(11)) == .nothing)
     }
 }

@@ -28,7 +28,7 @@ import Testing
         LaneState(readyAt: readyAt, leaseOwner: isLeased ? UUID() : nil)
     }
 
-    private static func hold(
+    private static func blocker(
         _ head: Backlog.Mutation,
         _ lane: LaneState,
         isForwarded: Bool = true,
@@ -37,54 +37,55 @@ import Testing
         LaneBlocker(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
     }
 
-    @Test func `a head that is due has no hold`() {
-        #expect(Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now)) == nil)
-        #expect(Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now.adding(seconds: -60))) == nil)
-        #expect(Self.hold(Self.head(.pending, nextRetryAt: Self.now), Self.lane(readyAt: Self.now)) == nil)
-        #expect(Self.hold(Self.head(.pending), Self.lane()) == nil)
+    @Test func `a head that is due has no blocker`() {
+        #expect(Self.blocker(Self.head(.pending), Self.lane(readyAt: Self.now)) == nil)
+        #expect(Self.blocker(Self.head(.pending), Self.lane(readyAt: Self.now.adding(seconds: -60))) == nil)
+        #expect(Self.blocker(Self.head(.pending, nextRetryAt: Self.now), Self.lane(readyAt: Self.now)) == nil)
+        #expect(Self.blocker(Self.head(.pending), Self.lane()) == nil)
     }
 
-    @Test func `a mutation that a worker processes has no hold`() {
+    @Test func `a mutation that a worker processes has no blocker`() {
         let leased = Self.lane(readyAt: Self.later, isLeased: true)
-        #expect(Self.hold(Self.head(.inFlight), leased) == nil)
-        #expect(Self.hold(Self.head(.pending), leased) == nil)
-        #expect(Self.hold(Self.head(.inFlight), leased, hasUpstream: false) == nil)
+        #expect(Self.blocker(Self.head(.inFlight), leased) == nil)
+        #expect(Self.blocker(Self.head(.pending), leased) == nil)
+        #expect(Self.blocker(Self.head(.inFlight), leased, hasUpstream: false) == nil)
     }
 
     @Test func `a back-off lasts until the next attempt`() {
         let due = Self.now.adding(seconds: 5)
         let head = Self.head(.pending, nextRetryAt: due)
-        #expect(Self.hold(head, Self.lane(readyAt: due)) == LaneBlocker(.backOff, until: due))
-        #expect(Self.hold(head, Self.lane(readyAt: due), hasUpstream: false) == LaneBlocker(.backOff, until: due))
+        #expect(Self.blocker(head, Self.lane(readyAt: due)) == LaneBlocker(.backOff, until: due))
+        #expect(Self.blocker(head, Self.lane(readyAt: due), hasUpstream: false) == LaneBlocker(.backOff, until: due))
     }
 
     @Test func `an open circuit holds the due head of a waiting lane`() {
         let waiting = Self.lane(readyAt: Self.later)
-        #expect(Self.hold(Self.head(.pending), waiting) == LaneBlocker(.circuitOpen, until: Self.later))
+        #expect(Self.blocker(Self.head(.pending), waiting) == LaneBlocker(.circuitOpen, until: Self.later))
         let triedBefore = Self.head(.pending, nextRetryAt: Self.now)
-        #expect(Self.hold(triedBefore, waiting) == LaneBlocker(.circuitOpen, until: Self.later))
+        #expect(Self.blocker(triedBefore, waiting) == LaneBlocker(.circuitOpen, until: Self.later))
         #expect(
-            Self.hold(Self.head(.pending), waiting, isForwarded: false) == LaneBlocker(.circuitOpen, until: Self.later),
+            Self.blocker(Self.head(.pending), waiting, isForwarded: false)
+                == LaneBlocker(.circuitOpen, until: Self.later),
             "the dispatcher postpones all lanes of the organization"
         )
     }
 
     @Test func `a forwarded head without an upstream is held, whether its lane is due or not`() {
-        let waiting = Self.hold(Self.head(.pending), Self.lane(readyAt: Self.later), hasUpstream: false)
+        let waiting = Self.blocker(Self.head(.pending), Self.lane(readyAt: Self.later), hasUpstream: false)
         #expect(waiting == LaneBlocker(.noUpstream, until: Self.later))
-        let due = Self.hold(Self.head(.pending), Self.lane(readyAt: Self.now), hasUpstream: false)
+        let due = Self.blocker(Self.head(.pending), Self.lane(readyAt: Self.now), hasUpstream: false)
         #expect(due == LaneBlocker(.noUpstream))
     }
 
     @Test func `a built-in head needs no upstream`() {
         let lane = Self.lane(readyAt: Self.later)
-        #expect(Self.hold(Self.head(.pending), lane, isForwarded: false, hasUpstream: false) == nil)
+        #expect(Self.blocker(Self.head(.pending), lane, isForwarded: false, hasUpstream: false) == nil)
     }
 
-    @Test func `a hold by a person or another mutation names the mutations`() {
+    @Test func `a blocker by a person or another mutation names the mutations`() {
         let (conflict, failed) = (Self.head(.conflict), Self.head(.failed))
-        #expect(Self.hold(conflict, Self.lane()) == LaneBlocker(.conflict, mutationIDs: [conflict.id]))
-        #expect(Self.hold(failed, Self.lane()) == LaneBlocker(.failure, mutationIDs: [failed.id]))
-        #expect(Self.hold(Self.head(.blocked), Self.lane()) == LaneBlocker(.blocked, mutationIDs: [Self.blocker]))
+        #expect(Self.blocker(conflict, Self.lane()) == LaneBlocker(.conflict, mutationIDs: [conflict.id]))
+        #expect(Self.blocker(failed, Self.lane()) == LaneBlocker(.failure, mutationIDs: [failed.id]))
+        #expect(Self.blocker(Self.head(.blocked), Self.lane()) == LaneBlocker(.blocked, mutationIDs: [Self.blocker]))
     }
 }

@@ -4,7 +4,7 @@ import Testing
 @testable import SyncModel
 
 @Suite struct AttemptRecordTests {
-    private static func note(_ sample: Sample, _ answer: UpstreamAnswer, took: Duration = .milliseconds(12)) throws
+    private static func record(_ sample: Sample, _ answer: UpstreamAnswer, took: Duration = .milliseconds(12)) throws
         -> AttemptRecord?
     {
         let dispatch = try #require(sample.dispatch)
@@ -12,8 +12,8 @@ import Testing
         return AttemptRecord(of: outcome, to: dispatch, answer, sentAt: Sample.now, took: took)
     }
 
-    private static func note(_ sample: Sample, _ status: Int, retryAfter: Double? = nil) throws -> AttemptRecord? {
-        try note(
+    private static func record(_ sample: Sample, _ status: Int, retryAfter: Double? = nil) throws -> AttemptRecord? {
+        try record(
             sample,
             .response(
                 UpstreamResponse(
@@ -29,9 +29,9 @@ import Testing
 
     /// Normal forwarding costs no row.
     @Test func `records no attempt for a success at the first one`() throws {
-        #expect(try Self.note(Sample(), 201) == nil)
-        #expect(try Self.note(Sample.of(.update), 200) == nil)
-        #expect(try Self.note(Sample.of(.delete), 404) == nil)
+        #expect(try Self.record(Sample(), 201) == nil)
+        #expect(try Self.record(Sample.of(.update), 200) == nil)
+        #expect(try Self.record(Sample.of(.delete), 404) == nil)
     }
 
     @Test func `records a success after an earlier attempt`() throws {
@@ -44,7 +44,7 @@ import Testing
             samples.append(sample)
         }
         for sample in samples {
-            let note = try #require(try Self.note(sample, 200))
+            let note = try #require(try Self.record(sample, 200))
             #expect(note.result == .succeeded && note.status == 200 && note.error == nil)
             #expect(note.revision == sample.revision && note.sentAt == Sample.now && note.milliseconds == 12)
         }
@@ -52,44 +52,44 @@ import Testing
 
     @Test func `records the result of an answer`() throws {
         let update = Sample.of(.update)
-        #expect(try Self.note(update, 422)?.result == .failed)
-        #expect(try Self.note(update, 409)?.result == .conflict)
-        #expect(try Self.note(update, 412)?.result == .conflict)
-        #expect(try Self.note(Sample.of(.update, .serverWins), 409)?.result == .conflict)
-        #expect(try Self.note(update, 503)?.result == .retry)
-        #expect(try Self.note(update, 429, retryAfter: 5)?.result == .retry)
-        #expect(try Self.note(update, 401)?.result == .held)
+        #expect(try Self.record(update, 422)?.result == .failed)
+        #expect(try Self.record(update, 409)?.result == .conflict)
+        #expect(try Self.record(update, 412)?.result == .conflict)
+        #expect(try Self.record(Sample.of(.update, .serverWins), 409)?.result == .conflict)
+        #expect(try Self.record(update, 503)?.result == .retry)
+        #expect(try Self.record(update, 429, retryAfter: 5)?.result == .retry)
+        #expect(try Self.record(update, 401)?.result == .held)
         var last = update
         last.attempts = 4
-        #expect(try Self.note(last, 503)?.result == .failed)
+        #expect(try Self.record(last, 503)?.result == .failed)
     }
 
     @Test func `attempts are numbered, and uncounted ones have the previous number`() throws {
         var sample = Sample.of(.update)
         sample.attempts = 2
-        #expect(try Self.note(sample, 503)?.number == 3)
-        #expect(try Self.note(sample, 401)?.number == 2)
+        #expect(try Self.record(sample, 503)?.number == 3)
+        #expect(try Self.record(sample, 401)?.number == 2)
     }
 
     @Test func `distinguishes a missing answer from a failed connection`() throws {
         let update = Sample.of(.update)
-        let unknown = try #require(try Self.note(update, .unknown("timed out")))
+        let unknown = try #require(try Self.record(update, .unknown("timed out")))
         #expect(unknown.result == .unknown && unknown.status == nil && unknown.error == "no response: timed out")
-        let unsent = try #require(try Self.note(update, .notSent("connection refused")))
+        let unsent = try #require(try Self.record(update, .notSent("connection refused")))
         #expect(unsent.result == .retry && unsent.status == nil && unsent.error == "not reached: connection refused")
     }
 
     @Test func `a request that was never sent is no attempt`() throws {
-        #expect(try Self.note(Sample.of(.update), .refused("too long")) == nil)
-        #expect(try Self.note(Sample.of(.update), .unready("no key")) == nil)
+        #expect(try Self.record(Sample.of(.update), .refused("too long")) == nil)
+        #expect(try Self.record(Sample.of(.update), .unready("no key")) == nil)
     }
 
     @Test func `errors and durations are bounded, and bodies are not stored`() throws {
         let long = String(repeating: "ø", count: 5_000)
-        let note = try #require(try Self.note(.of(.update), .unknown(long), took: .seconds(1_000_000_000)))
+        let note = try #require(try Self.record(.of(.update), .unknown(long), took: .seconds(1_000_000_000)))
         #expect(note.error?.count == AttemptRecord.errorLength)
         #expect(note.milliseconds == .max)
-        let answered = try #require(try Self.note(.of(.update), 422))
+        let answered = try #require(try Self.record(.of(.update), 422))
         #expect(!"\(answered)".contains("s3cret"))
     }
 

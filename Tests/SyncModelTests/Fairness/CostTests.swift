@@ -7,10 +7,10 @@ import Testing
 @Suite struct CostTests {
     /// Jobs of organizations with different times for a unit of work.
     private struct Bench {
-        var line = FairGroupQueue(desks: 1, hasHeavyDesk: true, capacity: 4_096)
+        var line = FairGroupQueue(workers: 1, hasHeavyWorker: true, capacity: 4_096)
         var rates: [UUID: Double] = [:]
         var lastTicket = 0
-        /// Work of both desks.
+        /// Work of both workers.
         var clock = 0.0
         var served: [UUID: Double] = [:]
         var began: [Int: Double] = [:]
@@ -21,12 +21,12 @@ import Testing
             lastTicket += 1
             let lane = LaneKey(organization: organization, user: user)
             began[lastTicket] = clock
-            _ = line.add(FairGroupQueue.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: 400), desk: 0)
+            _ = line.add(FairGroupQueue.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: 400), worker: 0)
         }
 
-        /// Commits a desk's next group.
-        mutating func commit(at desk: Int) -> [FairGroupQueue.Item] {
-            let group = line.take(at: desk)
+        /// Commits a worker's next group.
+        mutating func commit(at worker: Int) -> [FairGroupQueue.Item] {
+            let group = line.take(at: worker)
             var took = Self.fixed
             for item in group {
                 let cost = Double(item.weight) * (rates[item.lane.organization] ?? 50)
@@ -37,7 +37,7 @@ import Testing
             for item in group {
                 waits[item.lane.organization, default: []].append(clock - (began.removeValue(forKey: item.ticket) ?? 0))
             }
-            _ = line.finish(at: desk, took: group.isEmpty ? nil : took)
+            _ = line.finish(at: worker, took: group.isEmpty ? nil : took)
             return group
         }
     }
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `slow jobs of a busy organization go to the heavy desk while a quiet one waits`() {
+    @Test func `slow jobs of a busy organization go to the heavy worker while a quiet one waits`() {
         var bench = Bench()
         let (busy, quiet) = (UUID(), UUID())
         bench.rates[busy] = 300
@@ -74,7 +74,7 @@ import Testing
         bench.add(quiet)
         #expect(bench.commit(at: 0).map(\.lane.organization) == [quiet])
         #expect(bench.commit(at: 1).map(\.lane.organization) == [busy])
-        // alone it gets its own desk back, once the quiet one has been absent for long enough
+        // alone it gets its own worker back, once the quiet one has been absent for long enough
         for _ in 0..<400 {
             bench.add(busy, weight: 50)
             while !bench.commit(at: 0).isEmpty || !bench.commit(at: 1).isEmpty {}
@@ -120,8 +120,8 @@ import Testing
             _ = bench.commit(at: 1)
         }
         let limits = GroupLimits()
-        // each of two rounds has a group at either desk; a group may exceed its limit by one job, and by the prediction
-        // error
+        // each of two rounds has a group at either worker; a group may exceed its limit by one job, and by the
+        // prediction error
         let bound = 4 * (limits.cost + Bench.fixed + 2 * 2_400)
         let settled = bench.waits[quiet, default: []].dropFirst(50)
         #expect(settled.count > 100 && settled.allSatisfy { $0 <= bound }, "seed \(number): \(settled.max() ?? 0)")

@@ -6,7 +6,7 @@ import Testing
 @Suite("Batches of jobs")
 struct FairGroupQueueTests {
     private var lastTicket = 0
-    private var line = FairGroupQueue(desks: 2, hasHeavyDesk: true, capacity: 4_096)
+    private var line = FairGroupQueue(workers: 2, hasHeavyWorker: true, capacity: 4_096)
     private let noisy = UUID()
     private let quiet = UUID()
 
@@ -16,11 +16,14 @@ struct FairGroupQueueTests {
         user: UUID = UUID(),
         weight: Int = 1,
         bytes: Int = 100,
-        desk: Int = 0
+        worker: Int = 0
     ) -> Int? {
         lastTicket += 1
         let lane = LaneKey(organization: organization, user: user)
-        return line.add(FairGroupQueue.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: bytes), desk: desk)
+        return line.add(
+            FairGroupQueue.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: bytes),
+            worker: worker
+        )
     }
 
     private func tickets(_ group: [FairGroupQueue.Item]) -> [Int] { group.map(\.ticket) }
@@ -59,7 +62,7 @@ struct FairGroupQueueTests {
     }
 
     @Test
-    mutating func `Heavy jobs have a separate desk, and other organizations do not wait for them`() {
+    mutating func `Heavy jobs have a separate worker, and other organizations do not wait for them`() {
         #expect(add(noisy, weight: 500, bytes: 4_000_000) == 2)
         #expect(add(noisy) == -1, "behind it")
         #expect(add(quiet) == 0)
@@ -119,18 +122,18 @@ struct FairGroupQueueTests {
     }
 
     @Test(arguments: 0..<20)
-    mutating func `Every job is taken once, at one desk at a time`(_ seed: UInt64) {
+    mutating func `Every job is taken once, at one worker at a time`(_ seed: UInt64) {
         var random = SplitMix(seed)
         let organizations = (0..<9).map { _ in UUID() }
         let users = (0..<3).map { _ in UUID() }
         var atWork: [Int: Set<UUID>] = [:]
         var out: Set<Int> = []
-        func check(_ group: [FairGroupQueue.Item], _ desk: Int) {
+        func check(_ group: [FairGroupQueue.Item], _ worker: Int) {
             for item in group { #expect(out.insert(item.ticket).inserted == true) }
             #expect(Set(group.map(\.lane)).count == group.count)
             let here = Set(group.map(\.lane.organization))
-            for (other, there) in atWork where other != desk { #expect(here.isDisjoint(with: there)) }
-            atWork[desk] = here
+            for (other, there) in atWork where other != worker { #expect(here.isDisjoint(with: there)) }
+            atWork[worker] = here
         }
         for _ in 0..<3_000 {
             if random.next() % 3 > 0 {
@@ -141,20 +144,20 @@ struct FairGroupQueueTests {
                     user: users[Int(random.next() % 3)],
                     weight: 1 + Int(random.next() % 50),
                     bytes: isHeavy ? 300_000 : 1_000,
-                    desk: place % 2
+                    worker: place % 2
                 )
             } else {
-                let desk = Int(random.next() % 3)
-                atWork[desk] = nil
-                _ = line.finish(at: desk)
-                check(line.take(at: desk), desk)
+                let worker = Int(random.next() % 3)
+                atWork[worker] = nil
+                _ = line.finish(at: worker)
+                check(line.take(at: worker), worker)
             }
         }
         for _ in 0..<3_000 where line.count > 0 {
-            for desk in 0..<3 {
-                atWork[desk] = nil
-                _ = line.finish(at: desk)
-                check(line.take(at: desk), desk)
+            for worker in 0..<3 {
+                atWork[worker] = nil
+                _ = line.finish(at: worker)
+                check(line.take(at: worker), worker)
             }
         }
         #expect(out.count == lastTicket)
@@ -167,8 +170,8 @@ struct FairGroupQueueTests {
         var random = SeededRandom(UInt64(seed))
         let shards = (0..<Int.random(in: 1...6, using: &random)).map { $0 * 7 }
         let homes = (0..<20).map { _ in (id: UUID(), shard: shards.randomElement(using: &random) ?? 0) }
-        let desks = Int.random(in: 1...4, using: &random)
-        var line = FairGroupQueue(desks: desks, hasHeavyDesk: true, capacity: 4_096)
+        let workers = Int.random(in: 1...4, using: &random)
+        var line = FairGroupQueue(workers: workers, hasHeavyWorker: true, capacity: 4_096)
         let count = 300
         for ticket in 0..<count {
             let home = homes[Int.random(in: 0..<homes.count, using: &random)]
@@ -179,16 +182,16 @@ struct FairGroupQueueTests {
                 bytes: 100,
                 shard: home.shard
             )
-            _ = line.add(item, desk: home.shard % desks)
+            _ = line.add(item, worker: home.shard % workers)
         }
         var done: Set<Int> = []
         var groups = 0
         while line.count > 0, groups < count {
-            for desk in 0...desks {
-                let group = line.take(at: desk)
+            for worker in 0...workers {
+                let group = line.take(at: worker)
                 #expect(Set(group.map(\.shard)).count <= 1)
                 done.formUnion(tickets(group))
-                _ = line.finish(at: desk)
+                _ = line.finish(at: worker)
                 groups += 1
             }
         }
@@ -202,7 +205,7 @@ struct FairGroupQueueTests {
             let lane = LaneKey(organization: ticket == 2 ? there : here, user: UUID())
             let shard = ticket == 2 ? 2 : 1
             let item = FairGroupQueue.Item(ticket: ticket, lane: lane, weight: 1, bytes: 1, shard: shard)
-            _ = line.add(item, desk: 0)
+            _ = line.add(item, worker: 0)
         }
         #expect(tickets(line.take(at: 0)) == [1, 3, 4, 5, 6, 7, 8])
         _ = line.finish(at: 0)
@@ -211,12 +214,14 @@ struct FairGroupQueueTests {
 
     /// The size of a push's changes is known only after it was read.
     @Test
-    mutating func `A job that proves heavy moves to the heavy desk and is alone in its group`() {
+    mutating func `A job that proves heavy moves to the heavy worker and is alone in its group`() {
         for organization in [noisy, noisy, quiet] { add(organization) }
         let group = line.take(at: 0)
         #expect(tickets(group) == [1, 3, 2])
         for (ticket, item) in [(4, group[0]), (5, group[2])] {
-            let left = line.leave(FairGroupQueue.Item(ticket: ticket, lane: item.lane, weight: 1, bytes: 100))
+            let left = line.deferToHeavyWorker(
+                FairGroupQueue.Item(ticket: ticket, lane: item.lane, weight: 1, bytes: 100)
+            )
             #expect(left)
         }
         #expect(line.count == 2)
@@ -231,12 +236,12 @@ struct FairGroupQueueTests {
         #expect(line.count == 0 && line.isIdle(for: 2))
     }
 
-    @Test func `Without a heavy desk no job moves`() {
-        var line = FairGroupQueue(desks: 1, hasHeavyDesk: false, capacity: 10)
+    @Test func `Without a heavy worker no job moves`() {
+        var line = FairGroupQueue(workers: 1, hasHeavyWorker: false, capacity: 10)
         let item = FairGroupQueue.Item(ticket: 1, lane: LaneKey(organization: noisy, user: UUID()), weight: 1, bytes: 1)
-        _ = line.add(item, desk: 0)
+        _ = line.add(item, worker: 0)
         #expect(tickets(line.take(at: 0)) == [1])
-        let isLeft = line.leave(item)
+        let isLeft = line.deferToHeavyWorker(item)
         #expect(!isLeft)
     }
 
@@ -247,9 +252,9 @@ struct FairGroupQueueTests {
         for (ticket, home) in (homes + homes).enumerated() {
             let lane = LaneKey(organization: home.0, user: UUID())
             let item = FairGroupQueue.Item(ticket: ticket, lane: lane, weight: 1, bytes: 1, shard: home.1)
-            _ = line.add(item, desk: 0)
+            _ = line.add(item, worker: 0)
         }
-        #expect(tickets(line.drain(at: 0, besides: homes[0].0)).sorted() == [0, 2, 3, 5])
+        #expect(tickets(line.drain(at: 0, excluding: homes[0].0)).sorted() == [0, 2, 3, 5])
         #expect(tickets(line.take(at: 0)) == [1, 4])
     }
 }

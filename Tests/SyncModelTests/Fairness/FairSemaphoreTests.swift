@@ -9,19 +9,19 @@ struct FairSemaphoreTests {
     private let noisy = LaneKey(organization: UUID(), user: UUID())
     private let quiet = LaneKey(organization: UUID(), user: UUID())
 
-    private func room(_ whole: Int) -> FairSemaphore { FairSemaphore(whole: whole, patience: .seconds(5)) }
+    private func room(_ whole: Int) -> FairSemaphore { FairSemaphore(whole: whole, timeout: .seconds(5)) }
 
     @Test
     func `A new organization finds room, however many requests of another wait`() {
         var room = room(100)
         for _ in 0..<1_000 {
             let user = LaneKey(organization: noisy.organization, user: UUID())
-            if !room.takeAtOnce(10, for: user) { _ = room.wait(for: 10, by: user, now: Self.start) }
+            if !room.tryAcquire(10, for: user) { _ = room.wait(for: 10, by: user, now: Self.start) }
         }
         _ = room.settle(now: Self.start)
         #expect(room.waiting > 900)
-        #expect(room.takeAtOnce(10, for: quiet) == true, "before all of them")
-        #expect(room.takeAtOnce(10, for: LaneKey(organization: quiet.organization, user: UUID())) == true)
+        #expect(room.tryAcquire(10, for: quiet) == true, "before all of them")
+        #expect(room.tryAcquire(10, for: LaneKey(organization: quiet.organization, user: UUID())) == true)
     }
 
     @Test
@@ -35,7 +35,7 @@ struct FairSemaphoreTests {
         for _ in 0..<2 { owner[room.wait(for: 1, by: quiet, now: Self.start)] = quiet }
         #expect(room.settle(now: Self.start) == FairSemaphore.Decision())
         var order: [LaneKey?] = []
-        var open = FairSemaphore(whole: 1_000, patience: .seconds(5))
+        var open = FairSemaphore(whole: 1_000, timeout: .seconds(5))
         for (ticket, user) in owner.sorted(by: { $0.key < $1.key }) {
             _ = open.wait(for: 1, by: user, now: Self.start)
             order.append(owner[ticket])
@@ -47,25 +47,25 @@ struct FairSemaphoreTests {
     @Test
     func `A large request is admitted before later requests of others`() {
         var room = room(100)
-        #expect(room.takeAtOnce(80, for: noisy) == true)
+        #expect(room.tryAcquire(80, for: noisy) == true)
         let large = room.wait(for: 30, by: quiet, now: Self.start)
         let others = (0..<5).map { _ in
             room.wait(for: 1, by: LaneKey(organization: UUID(), user: UUID()), now: Self.start)
         }
         #expect(room.settle(now: Self.start).admitted == [])
-        room.giveBack(80, of: noisy)
+        room.release(80, of: noisy)
         #expect(room.settle(now: Self.start).admitted == [large] + others)
     }
 
     @Test
     func `A request that waited too long is rejected, whether or not room is released`() {
         var room = room(10)
-        #expect(room.takeAtOnce(10, for: noisy) == true)
+        #expect(room.tryAcquire(10, for: noisy) == true)
         let late = room.wait(for: 5, by: quiet, now: Self.start)
         let young = room.wait(for: 5, by: quiet, now: Self.start + .seconds(3))
         #expect(room.expire(now: Self.start + .seconds(5)) == [])
         #expect(room.expire(now: Self.start + .seconds(6)) == [late])
-        room.giveBack(10, of: noisy)
+        room.release(10, of: noisy)
         #expect(room.settle(now: Self.start + .seconds(6)) == FairSemaphore.Decision(admitted: [young]))
         #expect(room.waiting == 0)
     }
@@ -88,13 +88,13 @@ struct FairSemaphoreTests {
             if random.next() % 2 == 0 {
                 let user = users[Int(random.next() % 12)]
                 let amount = 1 + Int(random.next() % 250)
-                if room.takeAtOnce(amount, for: user) {
+                if room.tryAcquire(amount, for: user) {
                     held.append((user, amount))
                 } else {
                     waiting[room.wait(for: amount, by: user, now: Self.start)] = (user, amount)
                 }
             } else if let last = held.popLast() {
-                room.giveBack(last.amount, of: last.user)
+                room.release(last.amount, of: last.user)
             }
             for ticket in room.settle(now: Self.start).admitted {
                 if let waiter = waiting.removeValue(forKey: ticket) { held.append(waiter) }
@@ -104,7 +104,7 @@ struct FairSemaphoreTests {
             #expect(room.waiting == waiting.count)
         }
         while let last = held.popLast() {
-            room.giveBack(last.amount, of: last.user)
+            room.release(last.amount, of: last.user)
             for ticket in room.settle(now: Self.start).admitted {
                 if let waiter = waiting.removeValue(forKey: ticket) { held.append(waiter) }
             }

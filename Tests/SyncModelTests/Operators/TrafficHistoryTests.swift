@@ -17,7 +17,7 @@ import Testing
         #expect(history.points.isEmpty && history.beginning == nil)
         for second in 0...4_000 {
             // four a second, and no value for a single moment
-            history.note(
+            history.record(
                 totals(Double(second) * 4),
                 oldest: second < 100 ? nil : 7,
                 at: Self.start.adding(seconds: Double(second))
@@ -33,26 +33,26 @@ import Testing
 
     @Test func `current rates are the average of ten seconds`() {
         var history = TrafficHistory()
-        history.note(totals(100), oldest: nil, at: Self.start)
+        history.record(totals(100), oldest: nil, at: Self.start)
         #expect(history.rates == TrafficTotals())
-        history.note(totals(130), oldest: nil, at: Self.start.adding(seconds: 2))
+        history.record(totals(130), oldest: nil, at: Self.start.adding(seconds: 2))
         #expect(history.rates.pushes == 15)
-        history.note(totals(130), oldest: nil, at: Self.start.adding(seconds: 13))
-        history.note(totals(130), oldest: nil, at: Self.start.adding(seconds: 14))
+        history.record(totals(130), oldest: nil, at: Self.start.adding(seconds: 13))
+        history.record(totals(130), oldest: nil, at: Self.start.adding(seconds: 14))
         #expect(history.rates.pushes == 0)
     }
 
     @Test func `a jump of the clock causes no false rate`() {
         var history = TrafficHistory()
-        history.note(totals(100), oldest: nil, at: Self.start)
-        history.note(totals(500), oldest: nil, at: Self.start.adding(seconds: -60))
+        history.record(totals(100), oldest: nil, at: Self.start)
+        history.record(totals(500), oldest: nil, at: Self.start.adding(seconds: -60))
         #expect(history.rates == TrafficTotals() && history.points.isEmpty)
         for second in 0..<40 {
-            history.note(totals(500), oldest: 0, at: Self.start.adding(seconds: Double(second - 59)))
+            history.record(totals(500), oldest: 0, at: Self.start.adding(seconds: Double(second - 59)))
         }
         #expect(history.points.count == 2)
         // an hour in which the process was suspended
-        history.note(totals(900), oldest: 0, at: Self.start.adding(seconds: 3_600))
+        history.record(totals(900), oldest: 0, at: Self.start.adding(seconds: 3_600))
         #expect(history.points.count == 1)
         #expect(history.points[0].rates.pushes < 1)
     }

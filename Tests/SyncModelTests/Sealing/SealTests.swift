@@ -167,7 +167,7 @@ import Testing
         var unreadable: [String] = []
         #expect(throws: SealError.unknownKey(2)) { try seal.read(json: later, as: place, &unreadable) }
         #expect(unreadable.isEmpty)
-        #expect(try seal.lastWord.read(json: later, as: place, &unreadable) == nil)
+        #expect(try seal.withoutKeyRefresh.read(json: later, as: place, &unreadable) == nil)
         let body = SealedPlace.mutation(.responseBody, user: user, id: id)
         #expect(try seal.read(json: Array(#""sluice-sealed:1:1:AAAA""#.utf8), as: body, &unreadable) == nil)
         let words = SealedPlace.mutation(.lastError, user: user, id: id)
@@ -184,7 +184,9 @@ import Testing
             try partial.closing(.damaged).read(json: old, as: place, &unreadable)
         }
         let locked = Seal.locked("why")
-        #expect(throws: SealError.locked("why")) { try locked.lastWord.read(json: old, as: place, &unreadable) }
+        #expect(throws: SealError.locked("why")) {
+            try locked.withoutKeyRefresh.read(json: old, as: place, &unreadable)
+        }
     }
 
     @Test func `older keys open and the newest seals`() throws {

@@ -234,8 +234,8 @@ import Testing
         #expect(outcome.detail?.contains("begins with: <html>Kari") == true)
         #expect(outcome.lastError?.contains("begins with: <html>Kari") == true)
         let problem = try JSONTree(parsing: #require(outcome.error)).root
-        let withheld = try #require(RedactedProblem(of: problem).detail)
-        #expect(!withheld.contains("Kari") && withheld.contains("is HTML, not JSON"))
+        let redacted = try #require(RedactedProblem(of: problem).detail)
+        #expect(!redacted.contains("Kari") && redacted.contains("is HTML, not JSON"))
     }
 
     // MARK: - Weak ETags

@@ -5,8 +5,8 @@ import Testing
 
 /// What operators without access to payloads see of a problem.
 @Suite struct RedactedProblemTests {
-    private static func withheld(_ json: [UInt8]) throws -> JSONValue {
-        try JSONTree(parsing: try #require(StoredProblem.withheld(json))).root
+    private static func redacted(_ json: [UInt8]) throws -> JSONValue {
+        try JSONTree(parsing: try #require(StoredProblem.redacted(json))).root
     }
 
     @Test(
@@ -23,8 +23,8 @@ import Testing
             "the upstream answered 301 (Location withheld), but has accepted other requests since, "
             + "so only this request is rejected"
         #expect(StoredProblem(error).detail == words)
-        let withheld = try Self.withheld(error)
-        #expect(withheld["detail"]?.string == words && withheld["code"]?.string == "upstream_rejected")
+        let redacted = try Self.redacted(error)
+        #expect(redacted["detail"]?.string == words && redacted["code"]?.string == "upstream_rejected")
         let alone = UpstreamResponse(status: 302, location: location).words
         #expect(UpstreamResponse.withoutPlace(alone) == "the upstream answered 302 (Location withheld)")
         let cut = String(alone.dropLast(2))
@@ -53,7 +53,7 @@ import Testing
         let rule = Rule.entityReference
         let json = Problem(.dependencyRejected, pointer: pointer, rule: rule, "\(pointer) \(words)").json
         #expect(StoredProblem(json).detail == "/payload " + words)
-        let error = try Self.withheld(json)["errors"]?.elements.map(Array.init)?.first
+        let error = try Self.redacted(json)["errors"]?.elements.map(Array.init)?.first
         #expect(error?["pointer"]?.string == "/payload" && error?["rule"]?.string == rule)
         #expect(error?["detail"]?.string == "/payload " + words)
     }
@@ -64,7 +64,7 @@ import Testing
             ProblemDetail(pointer: $0, rule: "x", detail: "at \($0)")
         }
         #expect(StoredProblem(problem.json).detail == "see /payload and /payload")
-        let errors = try Self.withheld(problem.json)["errors"]?.elements.map(Array.init) ?? []
+        let errors = try Self.redacted(problem.json)["errors"]?.elements.map(Array.init) ?? []
         #expect(errors.map { $0["pointer"]?.string } == ["/payload", "/payload", "/mutations/0"])
         #expect(errors.map { $0["detail"]?.string } == ["at /payload", "at /payload", "at /mutations/0"])
     }
@@ -73,9 +73,9 @@ import Testing
         var problem = Problem(.conflict, "another writer changed the entity")
         problem.current = Array((String(repeating: "[", count: 600) + String(repeating: "]", count: 600)).utf8)
         #expect(StoredProblem(problem.json).code == "conflict")
-        let withheld = try Self.withheld(problem.json)
-        #expect(withheld["current"] == nil && withheld["detail"]?.string == "another writer changed the entity")
+        let redacted = try Self.redacted(problem.json)
+        #expect(redacted["current"] == nil && redacted["detail"]?.string == "another writer changed the entity")
         // unreadable problems are not shown
-        for broken in ["{", "[]", "7"] { #expect(StoredProblem.withheld(Array(broken.utf8)) == nil) }
+        for broken in ["{", "[]", "7"] { #expect(StoredProblem.redacted(Array(broken.utf8)) == nil) }
     }
 }

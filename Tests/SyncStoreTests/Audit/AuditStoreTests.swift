@@ -53,8 +53,8 @@ import Testing
         var long = AuditAct(of: nil, by: "cli:" + String(repeating: "é", count: 100), scope: .admin, "putUser")
         long.target = [("name", String(repeating: "x", count: 10_000))]
         var outcome = AuditOutcome()
-        for _ in 0..<50 { outcome.note("ids", raw: Array("[\"\(String(repeating: "x", count: 500))\"]".utf8)) }
-        try await log.note(long, outcome)
+        for _ in 0..<50 { outcome.record("ids", raw: Array("[\"\(String(repeating: "x", count: 500))\"]".utf8)) }
+        try await log.record(long, outcome)
         let found = try #require(try await log.page(AuditFilter(), limit: 1, after: nil).acts.first)
         #expect(found.actor.utf8.count <= 64 && found.target.count < 300 && (found.outcome?.count ?? 0) < 9_000)
     }
@@ -106,7 +106,7 @@ import Testing
         for analysed in [false, true] {
             if analysed { try await connection.execute(script: "ANALYZE mutations; ANALYZE lanes") }
             for (statement, values) in [
-                (NowStatements.troubled, "10001"), (NowStatements.lanes, "10001, now()"),
+                (NowStatements.failing, "10001"), (NowStatements.lanes, "10001, now()"),
                 (NowStatements.oldest, "10000"),
                 (NowStatements.firstWaiting, "'\(phone.organization.id)', '\(phone.user)'"),
                 (FailureCounts.ofOrganizations, "ARRAY['\(phone.organization.id)']::uuid[], 1001"),

@@ -158,7 +158,9 @@ import Testing
             #expect(CitusSQLRewriter(other).ofOneRow == nil, "\(other)")
         }
         // the statements of every group
-        let single = [GroupStatements.writeDevices, GroupStatements.writeUsualMutations, GroupStatements.writeMappings]
+        let single = [
+            GroupStatements.writeDevices, GroupStatements.writeCommonMutations, GroupStatements.writeMappings,
+        ]
         for statement in single + [LaneRows.write, EntityStatements.raiseFeeds] {
             #expect(CitusSQLRewriter(statement).ofOneRow != nil, "\(statement.name)")
         }

@@ -65,7 +65,7 @@ private actor DeviceWorld {
     /// The end of a device's diary.
     func diary(_ place: Int) -> String { (diaries[place] ?? []).suffix(30).joined(separator: "\n") }
 
-    private func note(_ place: Int, _ what: String) {
+    private func record(_ place: Int, _ what: String) {
         let client = clients[place]
         diaries[place, default: []].append("\(what) [next \(client.next), \(client.cursor ?? "-")]")
     }
@@ -80,7 +80,7 @@ private actor DeviceWorld {
 
     private func apply(_ place: Int, _ page: JSONValue, sent: [String: Int64]) throws -> Bool {
         let isUpToDate = try clients[place].apply(page, sent: sent)
-        note(place, "offered \(page.text)")
+        record(place, "offered \(page.text)")
         return isUpToDate
     }
 
@@ -149,7 +149,7 @@ private actor DeviceWorld {
         let count = Int.random(in: 1...8, using: &generator)
         let answer = try await clients[place].push(count, through: replicas.random(&generator), organization)
         // a lost answer: the push is sent again, with later mutations
-        note(place, "push \(clients[place].outbox.prefix(count).map(\.json))")
+        record(place, "push \(clients[place].outbox.prefix(count).map(\.json))")
         if generator.chance(75) { try acknowledge(place, answer) }
     }
 
@@ -163,8 +163,8 @@ private actor DeviceWorld {
             let other = try await client.pull(body, through: replicas.random(&generator), organization)
             if generator.chance(50) { page = other }
         }
-        note(place, "pull \(body)")
-        if generator.chance(15) { return note(place, "lost \(page.text)") }
+        record(place, "pull \(body)")
+        if generator.chance(15) { return record(place, "lost \(page.text)") }
         // the user continues to work while the answer is on its way
         if generator.chance(20) { work(place) }
         _ = try apply(place, page, sent: client.next)
@@ -178,7 +178,7 @@ private actor DeviceWorld {
         let (first, second) = (replicas.random(&generator), replicas.random(&generator))
         async let answer = client.push(count, through: first, organization)
         async let page = client.pull(body, through: second, organization)
-        note(place, "push \(client.outbox.prefix(count).map(\.json)) and pull \(body)")
+        record(place, "push \(client.outbox.prefix(count).map(\.json)) and pull \(body)")
         try acknowledge(place, try await answer)
         _ = try apply(place, try await page, sent: client.next)
     }
@@ -198,7 +198,7 @@ private actor DeviceWorld {
             client.next[type] = max(client.next[type] ?? 1, next ?? 1)
         }
         clients[place] = client
-        note(place, "restored")
+        record(place, "restored")
     }
 
     /// The app is installed again, and is another device from then on.
@@ -212,6 +212,6 @@ private actor DeviceWorld {
     private func echo(_ place: Int) async {
         guard let body = sent[place]?.randomElement(using: &generator) else { return }
         let page = try? await clients[place].pull(body, through: replicas.random(&generator), organization)
-        note(place, "echo of \(body): \(page?.text ?? "refused")")
+        record(place, "echo of \(body): \(page?.text ?? "refused")")
     }
 }

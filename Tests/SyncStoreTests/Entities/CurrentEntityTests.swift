@@ -11,7 +11,7 @@ import Testing
 /// Settling against the client returns the current entity: the feed does not deliver it again.
 @Suite struct CurrentEntityTests {
     /// A built-in document of Bob's at version 2, which Ada's phone has at version 1.
-    private static func scene() async throws -> (ada: Phone, bob: Phone, id: String) {
+    private static func fixture() async throws -> (ada: Phone, bob: Phone, id: String) {
         let ada = try await Phone.new()
         let bob = Phone(ada.gateway, ada.organization)
         let id = try #require(try await ada.push([ada.create(payload: #"{"n":1}"#)]).results[0].serverID)
@@ -26,7 +26,7 @@ import Testing
 
     @Test(arguments: [nil, DependantsChoice.discard, .keep])
     func `a discarded mutation shows the entity's current state`(_ choice: DependantsChoice?) async throws {
-        let (ada, bob, id) = try await Self.scene()
+        let (ada, bob, id) = try await Self.fixture()
         let conflict = ada.entry("update", server: #""\#(id)""#, payload: "{}", extra: ["base_version": "1"])
         let dependant = ada.entry("update", server: #""\#(id)""#, payload: "{}")
         let other = ada.create()
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func `a mutation discarded by an operator shows the current entity too`() async throws {
-        let (ada, _, id) = try await Self.scene()
+        let (ada, _, id) = try await Self.fixture()
         let conflict = ada.entry("delete", server: #""\#(id)""#, extra: ["base_version": "1"])
         try await ada.push([conflict])
         let body = Array(#"{"filter":{"status":"conflict"}}"#.utf8)
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func `resolving with server_wins shows the entity's current state`() async throws {
-        let (ada, bob, id) = try await Self.scene()
+        let (ada, bob, id) = try await Self.fixture()
         let conflict = ada.entry("update", server: #""\#(id)""#, payload: "{}", extra: ["base_version": "1"])
         try await ada.push([conflict])
         try await bob.push([bob.entry("delete", server: #""\#(id)""#)])

@@ -91,26 +91,26 @@ import Testing
     }
 
     @Test func `every answer about another user's entity equals that about an ID that never existed`() async throws {
-        let scene = try await Fixture()
-        for (type, id) in try await scene.make() {
-            let before = try await scene.rows()
+        let fixture = try await Fixture()
+        for (type, id) in try await fixture.make() {
+            let before = try await fixture.rows()
             // two users without history, so that only the id differs
-            let hers = try await scene.answers(UUID(), type, id)
-            let never = try await scene.answers(UUID(), type, UUID().lowercased)
+            let hers = try await fixture.answers(UUID(), type, id)
+            let never = try await fixture.answers(UUID(), type, UUID().lowercased)
             #expect(hers.count == never.count)
             for (hers, never) in zip(hers, never) { #expect(hers == never) }
             #expect(!hers.joined().contains("s3cr3t"))
-            #expect(try await scene.rows() == before, "nothing was written")
+            #expect(try await fixture.rows() == before, "nothing was written")
         }
     }
 
     /// A create under a shared id in use has to be refused; the answer reveals only that.
     @Test func `a create under an ID in use reveals only that the ID is in use`() async throws {
-        let scene = try await Fixture()
-        let ids = try await scene.make().filter { $0.type == "diary" }
+        let fixture = try await Fixture()
+        let ids = try await fixture.make().filter { $0.type == "diary" }
         var answers: Set<String> = []
         for (type, id) in ids {
-            let bob = Phone(scene.gateway, scene.organization)
+            let bob = Phone(fixture.gateway, fixture.organization)
             let create = bob.entry("create", type, server: #""\#(id)""#)
             let result = try await bob.push([create]).results[0]
             #expect(result.status == "conflict" && result["error"]?["current"] == nil)

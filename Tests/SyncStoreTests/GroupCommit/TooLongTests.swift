@@ -39,7 +39,7 @@ private struct Naps: GroupTransaction {
     }()
     private static let nap = Statement("test_nap", "SELECT 1 FROM pg_sleep($1::text::float8)")
 
-    func commit(_ group: [Job], on connection: Connection, _ certainty: RetryContext) async throws {
+    func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws {
         tries.add(group.map(\.lane))
         if group.contains(where: \.isLocked) { throw PostgresError(.server(sqlState: "55P03"), "the lane is locked") }
         var parameters = Parameters()
@@ -50,8 +50,8 @@ private struct Naps: GroupTransaction {
 
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "nap") }
     func isStale(_ error: PostgresError) -> Bool { false }
-    func supply(_ error: SealError) async throws { throw error }
-    func forget(_ group: [Job]) {}
+    func fetchMissingKeys(_ error: SealError) async throws { throw error }
+    func invalidateCache(_ group: [Job]) {}
 }
 
 /// A slow job fails alone, and the database does not count as unavailable.
@@ -76,8 +76,8 @@ private struct Naps: GroupTransaction {
     private func committer(_ database: TestDatabase, _ work: Naps) -> Committer<Naps> {
         Committer(
             work: work,
-            queue: GroupQueue(desks: 1, hasHeavyDesk: false),
-            desk: 0,
+            queue: GroupQueue(workers: 1, hasHeavyWorker: false),
+            worker: 0,
             connection: CommitterConnection(
                 ConnectionConfiguration(uri: database.uri, statementTimeout: .milliseconds(2_400))
             ),

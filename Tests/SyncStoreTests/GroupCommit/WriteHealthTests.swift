@@ -9,7 +9,7 @@ import Testing
 
     @Test func `a writer that never failed is healthy and ready for its first probe`() {
         var health = WriteHealth()
-        #expect(health.trouble(at: start) == nil)
+        #expect(health.writeFailure(at: start) == nil)
         #expect(health.isProbeDue(at: start))
         health.committed(at: start)
         #expect(!health.isProbeDue(at: start + .seconds(9)))
@@ -19,28 +19,28 @@ import Testing
     @Test func `a failure counts after three seconds without a commit`() {
         var health = WriteHealth()
         health.failed(Self.lost, at: start)
-        #expect(health.trouble(at: start + .seconds(2)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(2)) == nil)
         health.failed(Self.lost, at: start + .seconds(2))
-        #expect(health.trouble(at: start + .seconds(3)) == Self.lost)
+        #expect(health.writeFailure(at: start + .seconds(3)) == Self.lost)
         #expect(health.isProbeDue(at: start + .seconds(3)))
         health.probed(at: start + .seconds(4))
-        #expect(health.trouble(at: start + .seconds(60)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(60)) == nil)
     }
 
     @Test func `a probe does not end a lack of resources for thirty seconds`() {
         var health = WriteHealth()
         health.failed(Self.full, at: start)
         health.probed(at: start + .seconds(29))
-        #expect(health.trouble(at: start + .seconds(29)) == Self.full)
+        #expect(health.writeFailure(at: start + .seconds(29)) == Self.full)
         health.probed(at: start + .seconds(30))
-        #expect(health.trouble(at: start + .seconds(30)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(30)) == nil)
     }
 
     @Test func `a commit ends every failure`() {
         var health = WriteHealth()
         health.failed(Self.full, at: start)
         health.committed(at: start + .seconds(5))
-        #expect(health.trouble(at: start + .seconds(5)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(5)) == nil)
     }
 
     @Test(arguments: ["23505", "40001", "53400", "55P03", "57014", "22003"])
@@ -49,7 +49,7 @@ import Testing
         health.failed(PostgresError(.server(sqlState: sqlState), ""), at: start)
         health.failed(PostgresError(.poolExhausted, ""), at: start)
         health.failed(PostgresError(.timedOut, ""), at: start)
-        #expect(health.trouble(at: start + .seconds(60)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(60)) == nil)
     }
 
     @Test(arguments: [
@@ -71,9 +71,9 @@ import Testing
         health.failed(unreplicated, at: start + .seconds(5))
         health.probed(at: start + .seconds(6))
         health.committed(at: start + .seconds(34))
-        #expect(health.trouble(at: start + .seconds(34)) == unreplicated)
+        #expect(health.writeFailure(at: start + .seconds(34)) == unreplicated)
         health.committed(at: start + .seconds(35))
-        #expect(health.trouble(at: start + .seconds(35)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(35)) == nil)
     }
 
     @Test(arguments: ["42501", "42P01", "XX001", "XX002"])
@@ -82,9 +82,9 @@ import Testing
         var health = WriteHealth()
         health.failed(error, at: start)
         health.probed(at: start + .seconds(29))
-        #expect(health.trouble(at: start + .seconds(29)) == error)
+        #expect(health.writeFailure(at: start + .seconds(29)) == error)
         health.probed(at: start + .seconds(30))
-        #expect(health.trouble(at: start + .seconds(30)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(30)) == nil)
     }
 
     /// A server without transaction ids left reports 54000, which a single job may cause as well.
@@ -93,13 +93,13 @@ import Testing
         var health = WriteHealth()
         health.committed(at: start)
         health.failed(wraparound, at: start)
-        #expect(health.trouble(at: start + .seconds(60)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(60)) == nil)
         #expect(health.isProbeDue(at: start + .seconds(1)))
         health.failedProbe(wraparound, at: start + .seconds(1))
         health.failedProbe(wraparound, at: start + .seconds(3))
-        #expect(health.trouble(at: start + .seconds(4)) == wraparound)
+        #expect(health.writeFailure(at: start + .seconds(4)) == wraparound)
         health.probed(at: start + .seconds(5))
-        #expect(health.trouble(at: start + .seconds(60)) == nil)
+        #expect(health.writeFailure(at: start + .seconds(60)) == nil)
         #expect(!health.isProbeDue(at: start + .seconds(10)))
     }
 

@@ -45,8 +45,8 @@ import Testing
         let organization = try await replicas[0].organization()
         let id = try await replicas[0].store.identities.mapped(ada, in: organization)
         #expect(id.isVersion8)
-        #expect(replicas[0].store.identities.userAtHand(ada, in: organization.id) == id)
-        #expect(replicas[1].store.identities.userAtHand(ada, in: organization.id) == nil)
+        #expect(replicas[0].store.identities.cachedUser(ada, in: organization.id) == id)
+        #expect(replicas[1].store.identities.cachedUser(ada, in: organization.id) == nil)
         #expect(try await replicas[1].store.identities.mapped(ada, in: organization) == id)
         try await replicas.restart(0)
         #expect(try await replicas[0].store.identities.mapped(ada, in: organization) == id)
@@ -70,7 +70,7 @@ import Testing
         other.clock.advance(seconds: 6)
         let reborn = try await other.known(organization.id)
         #expect(reborn.name == "Another")
-        #expect(other.store.identities.userAtHand(ada, in: organization.id) == nil)
+        #expect(other.store.identities.cachedUser(ada, in: organization.id) == nil)
         #expect(try await other.store.identities.user(ada, in: reborn) == nil)
         #expect(try await other.store.identities.isMade(user) == false)
         let new = try await other.store.identities.make(ada, in: reborn)
@@ -101,7 +101,7 @@ import Testing
         let gateway = try await Gateway()
         let (north, south) = (try await gateway.organization(), try await gateway.organization())
         let id = try await gateway.store.identities.mapped(ada, in: north)
-        #expect(gateway.store.identities.userAtHand(ada, in: south.id) == nil)
+        #expect(gateway.store.identities.cachedUser(ada, in: south.id) == nil)
         let other = try await gateway.store.identities.mapped(ada, in: south)
         #expect(other != id)
         // an id of one organization does not exist in the other
@@ -149,7 +149,7 @@ import Testing
         let kept = try await gateway.store.identities.mapped(ada, in: other)
         try await name("acme", organization, gateway)
         #expect(try await gateway.store.administration.purge(organization.id))
-        #expect(gateway.store.identities.userAtHand(ada, in: organization.id) == nil)
+        #expect(gateway.store.identities.cachedUser(ada, in: organization.id) == nil)
         let refused = try await problem { try await gateway.store.identities.mapped(ada, in: organization) }
         #expect(refused == .organizationUnknown)
         #expect(try await gateway.store.identities.organization(ExternalID(issuer: Self.issuer, id: "acme")) == nil)
@@ -186,8 +186,8 @@ import Testing
         #expect(try await isMade(id))
         #expect(try await !isMade(UUIDv8Generator().make()))
         // ids of other kinds need no query
-        #expect(gateway.store.identities.isMadeAtHand(LaneKey(organization: organization.id, user: UUID())) == false)
-        #expect(gateway.store.identities.isMadeAtHand(LaneKey(organization: organization.id, user: id)) == true)
+        #expect(gateway.store.identities.isCachedAsMade(LaneKey(organization: organization.id, user: UUID())) == false)
+        #expect(gateway.store.identities.isCachedAsMade(LaneKey(organization: organization.id, user: id)) == true)
     }
 
     @Test func `a name identifies one organization of one issuer, byte by byte`() async throws {
@@ -200,7 +200,7 @@ import Testing
         }
         #expect(try await found(Self.issuer, "acme") == north.id)
         #expect(try await found(Self.issuer, "Acme") == south.id)
-        #expect(gateway.store.identities.organizationAtHand(ExternalID(issuer: Self.issuer, id: "acme")) == north.id)
+        #expect(gateway.store.identities.cachedOrganization(ExternalID(issuer: Self.issuer, id: "acme")) == north.id)
         for (issuer, id): (ByteExactString, ByteExactString) in [
             ("", "acme"), ("https://other.example", "acme"), (Self.issuer, "ACME"),
         ] {
@@ -209,7 +209,7 @@ import Testing
         await #expect(throws: PostgresError.self) { try await name("acme", south, gateway) }
     }
 
-    @Test func `a name look-up is cached for five seconds, also without a result`() async throws {
+    @Test func `a name find-up is cached for five seconds, also without a result`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let acme = ExternalID(issuer: Self.issuer, id: "acme")
@@ -217,7 +217,7 @@ import Testing
         try await name("acme", organization, gateway)
         #expect(try await gateway.store.identities.organization(acme) == nil)
         gateway.clock.advance(seconds: 5)
-        #expect(gateway.store.identities.organizationAtHand(acme) == nil)
+        #expect(gateway.store.identities.cachedOrganization(acme) == nil)
         #expect(try await gateway.store.identities.organization(acme) == organization.id)
     }
 

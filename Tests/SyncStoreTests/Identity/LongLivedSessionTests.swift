@@ -56,9 +56,9 @@ import Testing
                 Self.caller(explicit, inside), Self.caller(open, closing), Self.caller(open, whole),
                 Self.caller(open, UUID(), "acme"), Self.caller(other, joined), Self.caller(other, erased),
             ] + (0..<2_500).map { _ in Self.caller(open) }
-        let found = try await gateway.store.lastingCallers.lost(among: (lost + kept).shuffled())
+        let found = try await gateway.store.longLivedSessions.lost(among: (lost + kept).shuffled())
         #expect(Set(found) == Set(lost) && found.count == lost.count)
-        #expect(try await gateway.store.lastingCallers.lost(among: []) == [])
+        #expect(try await gateway.store.longLivedSessions.lost(among: []) == [])
     }
 
     /// A thousand callers are a few thousand look-ups by key, for tables of any size, with and without statistics.

@@ -182,14 +182,14 @@ import Testing
     }
 
     @Test func `an applied event wakes waiting readers of the feed`() async throws {
-        let gateway = try await Gateway(lookInterval: .seconds(600))
+        let gateway = try await Gateway(pollInterval: .seconds(600))
         let phone = Phone(gateway, try await gateway.organization())
         let source = Source(gateway, phone.organization)
         let interest = FeedInterest(organization: phone.organization.id, user: phone.user, entityTypes: [])
         try await gateway.store.notifier.watching(feed: (interest, 0)) { watch in
             _ = try await source.send([Source.event("a", "1", version: 1)])
-            let news = await watch.news(within: Waiting.limit)
-            #expect(news.feed != nil, "\(news)")
+            let changes = await watch.changes(within: Waiting.limit)
+            #expect(changes.feed != nil, "\(changes)")
         }
     }
 
@@ -237,7 +237,7 @@ import Testing
         let (north, south) = (try await replicas.base.organization(), try await replicas.base.organization())
         let made = try #require(try await administration.makeServiceToken(for: "crm", of: north.id))
         let found = try await replicas[1].store.serviceTokens.bearer(of: made.token)
-        #expect(found?.source == "crm" && found?.organization == north.id && found?.isUseNews == true)
+        #expect(found?.source == "crm" && found?.organization == north.id && found?.isFirstUse == true)
         let same = ServiceToken(organization: north.id, id: made.token.id)
         #expect(try await replicas[1].store.serviceTokens.bearer(of: same) == nil)
         #expect(try await administration.serviceTokens(of: south.id)?.isEmpty == true)
@@ -258,7 +258,7 @@ import Testing
     /// Each statement names rows by whole keys: chains of look-ups by index, in one partition, on small and on grown
     /// tables.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `the statements look up rows by index and prune partitions`(isGrown: Bool) async throws {
+    func `the statements find up rows by index and prune partitions`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.hotSettings)

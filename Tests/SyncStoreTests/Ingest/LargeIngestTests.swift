@@ -51,7 +51,7 @@ import Testing
             organization: source.organization.id,
             tokenID: UUID(),
             source: source.name,
-            isUseNews: false
+            isFirstUse: false
         )
     }
 

@@ -13,7 +13,7 @@ import Testing
 /// Attempts and operations are deleted or moved together with their users and organizations.
 @Suite struct AttemptTableTests {
     /// A user with attempts at a stuck mutation, and a finished operation that references both.
-    private static func scene() async throws -> (Phone, Entry, OperationRow) {
+    private static func fixture() async throws -> (Phone, Entry, OperationRow) {
         let phone = try await Phone.forwarding()
         let entry = try await phone.pushStuck(1)[0]
         try await attempts(phone, entry.id)
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test func `erasing a user removes the user's attempts and operations`() async throws {
-        let (phone, entry, operation) = try await Self.scene()
+        let (phone, entry, operation) = try await Self.fixture()
         let other = phone.neighbour()
         let theirs = try await other.pushStuck(1)[0]
         try await Self.attempts(other, theirs.id)
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test func `a join moves the attempts and operations of the joined user`() async throws {
-        let (phone, entry, operation) = try await Self.scene()
+        let (phone, entry, operation) = try await Self.fixture()
         let other = phone.neighbour()
         try await other.pushStuck(1)
         try await phone.join(into: other)
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test func `a purge deletes all attempts and operations`() async throws {
-        let (phone, _, _) = try await Self.scene()
+        let (phone, _, _) = try await Self.fixture()
         let administration = phone.gateway.store.administration
         for _ in 0..<20 where try await !administration.purge(phone.organization.id) {}
         for table in ["attempts", "operations", "mutations"] {
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func `attempts are deleted with their mutation's record`() async throws {
-        let (phone, entry, _) = try await Self.scene()
+        let (phone, entry, _) = try await Self.fixture()
         let gateway = phone.gateway
         let other = try await phone.pushStuck(1)[0]
         try await Self.attempts(phone, other.id)
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func `a user's export contains the attempts`() async throws {
-        let (phone, entry, _) = try await Self.scene()
+        let (phone, entry, _) = try await Self.fixture()
         let lane = LaneKey(organization: phone.organization.id, user: phone.user)
         var text = ""
         try await phone.gateway.store.exports.run(lane) { text += String(decoding: $0, as: UTF8.self) }

@@ -51,15 +51,15 @@ import Testing
         lanes.add(first, to: lane)
         lanes.add(second, to: lane)
         #expect(lanes.count == 1)
-        #expect(lanes.note(7, of: lane).count == 2, "the gateway has no record of what they have seen")
-        #expect(lanes.note(7, of: lane).count == 0)
-        #expect(lanes.note(8, of: lane).count == 2)
+        #expect(lanes.record(7, of: lane).count == 2, "the gateway has no record of what they have seen")
+        #expect(lanes.record(7, of: lane).count == 0)
+        #expect(lanes.record(8, of: lane).count == 2)
         lanes.remove(first, from: lane)
         #expect(lanes.watches(of: lane).count == 1)
         #expect(lanes.watches(of: WakeName(lane)).count == 1)
         lanes.remove(second, from: lane)
         #expect(lanes.count == 0 && lanes.keys.isEmpty)
-        #expect(lanes.note(9, of: lane).count == 0)
+        #expect(lanes.record(9, of: lane).count == 0)
     }
 
     @Test func `a feed is polled by one at a time, and changes during a poll cause another`() {
@@ -70,14 +70,14 @@ import Testing
         let interest = FeedInterest(organization: organization, user: UUID())
         feeds.add(observer, interest, after: 5)
         #expect(feeds.organization(WakeName(feedOf: organization)) == organization)
-        #expect(feeds.note(5, of: organization) == false, "it has not moved")
+        #expect(feeds.record(5, of: organization) == false, "it has not moved")
         #expect(feeds.changed(organization) == true)
         #expect(feeds.changed(organization) == false, "a poll is running already")
         #expect(feeds.next(organization)?.after == 5)
         #expect(feeds.changed(organization) == false)
         #expect(feeds.next(organization)?.watches == 1, "a second poll")
         #expect(feeds.next(organization) == nil)
-        #expect(feeds.note(9, of: organization) == true)
+        #expect(feeds.record(9, of: organization) == true)
         feeds.remove(observer, interest)
         #expect(feeds.next(organization) == nil)
         #expect(feeds.organizations.isEmpty)
@@ -147,8 +147,8 @@ import Testing
 
     /// Replicas that poll only once an hour: the changes that they notice came by hints.
     @Test func `another replica's changes arrive by hints and not only by polling`() async throws {
-        let first = try await Gateway(lookInterval: .seconds(3_600))
-        let second = try await Gateway(replicaOf: first, lookInterval: .seconds(3_600))
+        let first = try await Gateway(pollInterval: .seconds(3_600))
+        let second = try await Gateway(replicaOf: first, pollInterval: .seconds(3_600))
         for notifier in [first.store.notifier, second.store.notifier] {
             try await Self.until { notifier.isHearing && notifier.peers == 1 }
         }
@@ -177,15 +177,15 @@ import Testing
     }
 
     @Test func `an operator's change notifies viewers at another replica`() async throws {
-        let first = try await Gateway(lookInterval: .seconds(3_600))
-        let second = try await Gateway(replicaOf: first, lookInterval: .seconds(3_600))
+        let first = try await Gateway(pollInterval: .seconds(3_600))
+        let second = try await Gateway(replicaOf: first, pollInterval: .seconds(3_600))
         let notifiers = [first.store.notifier, second.store.notifier]
         for notifier in notifiers { try await Self.until { notifier.isHearing && notifier.peers == 1 } }
-        for notifier in notifiers { notifier.operatorNews.want(true) }
+        for notifier in notifiers { notifier.operatorChanges.want(true) }
         let organization = UUID()
         first.store.notifier.changed(organization)
-        #expect(first.store.notifier.operatorNews.take().organizations == [organization])
-        try await Self.until { second.store.notifier.operatorNews.take().hasOthers }
+        #expect(first.store.notifier.operatorChanges.take().organizations == [organization])
+        try await Self.until { second.store.notifier.operatorChanges.take().hasOthers }
     }
 
     private static func until(_ isSo: () -> Bool) async throws {

@@ -35,16 +35,16 @@ import Testing
     }
 
     @Test func `two offline edits of one version do not conflict with each other`() async throws {
-        let scene = try await Fixture()
-        let answer = try await scene.alice.push([
-            scene.update(scene.alice, #"{"a":1}"#, base: 1), scene.update(scene.alice, #"{"b":1}"#, base: 1),
+        let fixture = try await Fixture()
+        let answer = try await fixture.alice.push([
+            fixture.update(fixture.alice, #"{"a":1}"#, base: 1), fixture.update(fixture.alice, #"{"b":1}"#, base: 1),
         ])
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
-        let later = try await scene.alice.push([scene.update(scene.alice, #"{"c":1}"#, base: 1)])
+        let later = try await fixture.alice.push([fixture.update(fixture.alice, #"{"c":1}"#, base: 1)])
         #expect(later.results[0].status == "succeeded")
         // the run of writes may begin after another user's write that the device had seen
-        let bob = try await scene.bob.push([
-            scene.update(scene.bob, #"{"d":1}"#, base: 4), scene.update(scene.bob, #"{"e":1}"#, base: 4),
+        let bob = try await fixture.bob.push([
+            fixture.update(fixture.bob, #"{"d":1}"#, base: 4), fixture.update(fixture.bob, #"{"e":1}"#, base: 4),
         ])
         #expect(bob.results.map(\.status) == ["succeeded", "succeeded"])
     }
@@ -52,66 +52,66 @@ import Testing
     /// As after a restore: the store has not reached this version yet, or not again.
     @Test func `a version that does not exist yet is a conflict for every writer`() async throws {
         for (operation, isOwn) in [("update", true), ("replace", false), ("delete", true)] {
-            let scene = try await Fixture()
-            let phone = isOwn ? scene.alice : scene.bob
+            let fixture = try await Fixture()
+            let phone = isOwn ? fixture.alice : fixture.bob
             let payload = operation == "delete" ? nil : #"{"x":1}"#
-            let answer = try await phone.push([scene.write(phone, operation, payload, base: 2, nil)])
+            let answer = try await phone.push([fixture.write(phone, operation, payload, base: 2, nil)])
             #expect(answer.results[0].status == "conflict" && answer.results[0].code == "conflict")
             let error = answer.results[0]["error"]
             #expect(error?["detail"]?.string == "base_version is 2, but the entity is at version 1 only")
             #expect(error?["current"]?["version"]?.int64 == 1)
         }
-        let scene = try await Fixture()
+        let fixture = try await Fixture()
         // the writer's own run is no exception
-        let own = try await scene.alice.push([scene.update(scene.alice, #"{"x":1}"#, base: 7, "server_wins")])
+        let own = try await fixture.alice.push([fixture.update(fixture.alice, #"{"x":1}"#, base: 7, "server_wins")])
         #expect(own.results[0].status == "discarded" && own.results[0]["version"]?.int64 == 1)
-        let won = try await scene.alice.push([scene.update(scene.alice, #"{"x":1}"#, base: 7, "client_wins")])
+        let won = try await fixture.alice.push([fixture.update(fixture.alice, #"{"x":1}"#, base: 7, "client_wins")])
         #expect(won.results[0].status == "succeeded" && won.results[0]["version"]?.int64 == 2)
         #expect(won.results[0]["etag"]?.isNull == true)
     }
 
     @Test func `an edit by another writer in between is a conflict`() async throws {
-        let scene = try await Fixture()
-        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
-        let answer = try await scene.alice.push([scene.update(scene.alice, #"{"alice":1}"#, base: 1)])
+        let fixture = try await Fixture()
+        try await fixture.bob.push([fixture.update(fixture.bob, #"{"bob":1}"#, base: 1)])
+        let answer = try await fixture.alice.push([fixture.update(fixture.alice, #"{"alice":1}"#, base: 1)])
         #expect(answer.results[0].status == "conflict")
         #expect(answer.results[0].code == "conflict")
         let current = answer.results[0]["error"]?["current"]
         #expect(current?["version"]?.int64 == 2)
-        #expect(current?["id"]?.string == scene.id)
+        #expect(current?["id"]?.string == fixture.id)
         #expect(current?["document"]?.text == #"{"n":1,"bob":1}"#)
     }
 
     @Test func `the same user on another device counts as another writer`() async throws {
-        let scene = try await Fixture()
-        let tablet = Phone(scene.alice.gateway, scene.alice.organization, user: scene.alice.user)
-        try await tablet.push([scene.update(tablet, #"{"t":1}"#, base: 1)])
-        let answer = try await scene.alice.push([scene.update(scene.alice, #"{"a":1}"#, base: 1)])
+        let fixture = try await Fixture()
+        let tablet = Phone(fixture.alice.gateway, fixture.alice.organization, user: fixture.alice.user)
+        try await tablet.push([fixture.update(tablet, #"{"t":1}"#, base: 1)])
+        let answer = try await fixture.alice.push([fixture.update(fixture.alice, #"{"a":1}"#, base: 1)])
         #expect(answer.results[0].status == "conflict")
     }
 
     @Test func `a conflict in the middle of a batch halts the lane`() async throws {
-        let scene = try await Fixture()
-        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
-        let first = scene.alice.create()
-        let conflicting = scene.update(scene.alice, #"{"x":1}"#, base: 1)
-        let dependant = scene.update(scene.alice, #"{"y":1}"#, base: 1)
-        let answer = try await scene.alice.push([first, conflicting, dependant, scene.alice.create()])
+        let fixture = try await Fixture()
+        try await fixture.bob.push([fixture.update(fixture.bob, #"{"bob":1}"#, base: 1)])
+        let first = fixture.alice.create()
+        let conflicting = fixture.update(fixture.alice, #"{"x":1}"#, base: 1)
+        let dependant = fixture.update(fixture.alice, #"{"y":1}"#, base: 1)
+        let answer = try await fixture.alice.push([first, conflicting, dependant, fixture.alice.create()])
         #expect(answer.results.map(\.status) == ["succeeded", "conflict", "blocked", "pending"])
         #expect(answer.results[2].blockedBy == [conflicting.id])
         // and it stays halted for later pushes, also from other devices
-        let tablet = Phone(scene.alice.gateway, scene.alice.organization, user: scene.alice.user)
+        let tablet = Phone(fixture.alice.gateway, fixture.alice.organization, user: fixture.alice.user)
         #expect(try await tablet.push([tablet.create()]).results[0].status == "pending")
-        #expect(try await scene.bob.push([scene.bob.create()]).results[0].status == "succeeded")
-        #expect(try await scene.alice.push([conflicting]).results[0].status == "conflict")
+        #expect(try await fixture.bob.push([fixture.bob.create()]).results[0].status == "succeeded")
+        #expect(try await fixture.alice.push([conflicting]).results[0].status == "conflict")
     }
 
     /// A `shared` id stays the entity's id: undoing a deletion creates the entity again.
     @Test func `a create restores a shared id that the same device deleted`() async throws {
-        let scene = try await Self.shared()
-        let answer = try await scene.phone.push([scene.write("create", #"{"n":2}"#)])
+        let fixture = try await Self.shared()
+        let answer = try await fixture.phone.push([fixture.write("create", #"{"n":2}"#)])
         #expect(answer.results[0].status == "succeeded" && answer.results[0]["version"]?.int64 == 3)
-        let rows = try await scene.phone.pull()
+        let rows = try await fixture.phone.pull()
         #expect(rows.map { $0["document"]?.text } == [#"{"n":2}"#])
         #expect(rows.map { $0["deleted"]?.bool } == [false])
     }
@@ -120,10 +120,10 @@ import Testing
         async throws
     {
         for isAtOnce in [true, false] {
-            let scene = try await Self.shared()
-            let tablet = Phone(scene.phone.gateway, scene.phone.organization, user: scene.phone.user)
+            let fixture = try await Self.shared()
+            let tablet = Phone(fixture.phone.gateway, fixture.phone.organization, user: fixture.phone.user)
             let strategy = isAtOnce ? "client_wins" : "manual"
-            let create = scene.write("create", #"{"n":2}"#, by: tablet, strategy)
+            let create = fixture.write("create", #"{"n":2}"#, by: tablet, strategy)
             let answer = try await tablet.push([create])
             if isAtOnce {
                 #expect(answer.results[0].status == "succeeded", "\(answer.results[0].text)")
@@ -150,23 +150,23 @@ import Testing
 
     /// A label with the shared id 47, created and deleted by the phone.
     private static func shared() async throws -> SharedScene {
-        let scene = SharedScene(phone: try await Phone.new())
-        _ = try await scene.phone.gateway.store.administration.putEntityType(
+        let fixture = SharedScene(phone: try await Phone.new())
+        _ = try await fixture.phone.gateway.store.administration.putEntityType(
             "label",
-            in: scene.phone.organization.id,
+            in: fixture.phone.organization.id,
             EntityTypeUpdate(body: Array(#"{"id_space":"shared"}"#.utf8))
         )
-        let answer = try await scene.phone.push([scene.write("create", #"{"n":1}"#), scene.write("delete", nil)])
+        let answer = try await fixture.phone.push([fixture.write("create", #"{"n":1}"#), fixture.write("delete", nil)])
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
-        return scene
+        return fixture
     }
 
     @Test func `on_conflict continue runs the remaining mutations`() async throws {
-        let scene = try await Fixture(#"{"on_conflict":"continue"}"#)
-        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
-        let answer = try await scene.alice.push([
-            scene.update(scene.alice, #"{"x":1}"#, base: 1), scene.update(scene.alice, #"{"y":1}"#, base: 1),
-            scene.alice.create(),
+        let fixture = try await Fixture(#"{"on_conflict":"continue"}"#)
+        try await fixture.bob.push([fixture.update(fixture.bob, #"{"bob":1}"#, base: 1)])
+        let answer = try await fixture.alice.push([
+            fixture.update(fixture.alice, #"{"x":1}"#, base: 1), fixture.update(fixture.alice, #"{"y":1}"#, base: 1),
+            fixture.alice.create(),
         ])
         #expect(answer.results.map(\.status) == ["conflict", "blocked", "succeeded"])
     }
@@ -178,67 +178,68 @@ import Testing
     }
 
     @Test func `server_wins discards the mutation and returns the current entity`() async throws {
-        let scene = try await Fixture()
-        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
-        let loser = scene.update(scene.alice, #"{"x":1}"#, base: 1, "server_wins")
-        let after = scene.update(scene.alice, #"{"y":1}"#, base: 2)
-        let answer = try await scene.alice.push([loser, after])
+        let fixture = try await Fixture()
+        try await fixture.bob.push([fixture.update(fixture.bob, #"{"bob":1}"#, base: 1)])
+        let loser = fixture.update(fixture.alice, #"{"x":1}"#, base: 1, "server_wins")
+        let after = fixture.update(fixture.alice, #"{"y":1}"#, base: 2)
+        let answer = try await fixture.alice.push([loser, after])
         // satisfied by adopting the current entity: dependent mutations run
         #expect(answer.results.map(\.status) == ["discarded", "succeeded"])
         #expect(answer.results[0]["resolution"]?.string == "server_wins")
         #expect(answer.results[0].code == "conflict")
-        #expect(try await scene.alice.pull().last?["document"]?.text == #"{"n":1,"bob":1,"y":1}"#)
-        #expect(try await scene.alice.push([loser]).results[0].isReplayed == true)
+        #expect(try await fixture.alice.pull().last?["document"]?.text == #"{"n":1,"bob":1,"y":1}"#)
+        #expect(try await fixture.alice.push([loser]).results[0].isReplayed == true)
     }
 
     @Test(arguments: [
         ("update", #"{"x":1}"#, #"{"n":1,"bob":1,"x":1}"#), ("replace", #"{"x":1}"#, #"{"x":1}"#),
     ])
     func `client_wins overwrites`(_ operation: String, _ payload: String, _ expected: String) async throws {
-        let scene = try await Fixture()
-        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
-        let answer = try await scene.alice.push([
-            scene.write(scene.alice, operation, payload, base: 1, "client_wins")
+        let fixture = try await Fixture()
+        try await fixture.bob.push([fixture.update(fixture.bob, #"{"bob":1}"#, base: 1)])
+        let answer = try await fixture.alice.push([
+            fixture.write(fixture.alice, operation, payload, base: 1, "client_wins")
         ])
         #expect(answer.results[0].status == "succeeded")
         #expect(answer.results[0]["resolution"]?.string == "client_wins")
         #expect(answer.results[0].code == "conflict")
         #expect(answer.results[0]["version"]?.int64 == 3)
-        #expect(try await scene.alice.pull().last?["document"]?.text == expected)
+        #expect(try await fixture.alice.pull().last?["document"]?.text == expected)
     }
 
     @Test func `client_wins deletes, and replaces a deleted entity`() async throws {
-        let scene = try await Fixture()
-        try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])
-        let deletion = scene.write(scene.alice, "delete", nil, base: 1, "client_wins")
-        #expect(try await scene.alice.push([deletion]).results[0].status == "succeeded")
-        #expect(try await scene.alice.pull().last?["deleted"]?.bool == true)
-        let revival = scene.write(scene.bob, "replace", #"{"again":1}"#, base: 2, "client_wins")
-        #expect(try await scene.bob.push([revival]).results[0].status == "succeeded")
-        #expect(try await scene.bob.pull().last?["document"]?.text == #"{"again":1}"#)
+        let fixture = try await Fixture()
+        try await fixture.bob.push([fixture.update(fixture.bob, #"{"bob":1}"#, base: 1)])
+        let deletion = fixture.write(fixture.alice, "delete", nil, base: 1, "client_wins")
+        #expect(try await fixture.alice.push([deletion]).results[0].status == "succeeded")
+        #expect(try await fixture.alice.pull().last?["deleted"]?.bool == true)
+        let revival = fixture.write(fixture.bob, "replace", #"{"again":1}"#, base: 2, "client_wins")
+        #expect(try await fixture.bob.push([revival]).results[0].status == "succeeded")
+        #expect(try await fixture.bob.pull().last?["document"]?.text == #"{"again":1}"#)
     }
 
     /// A patch would restore only the members that it changes.
     @Test func `a patch restores a deleted entity only with a full payload from the resolution`() async throws {
-        let scene = try await Fixture()
-        try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: 1, nil)])
-        let patch = scene.update(scene.bob, #"{"x":1}"#, base: 1, "client_wins")
-        let result = try await scene.bob.push([patch]).results[0]
+        let fixture = try await Fixture()
+        try await fixture.alice.push([fixture.write(fixture.alice, "delete", nil, base: 1, nil)])
+        let patch = fixture.update(fixture.bob, #"{"x":1}"#, base: 1, "client_wins")
+        let result = try await fixture.bob.push([patch]).results[0]
         #expect(result.status == "conflict" && result["resolution"]?.isNull == true)
         #expect(result["error"]?["current"]?["deleted"]?.bool == true)
-        #expect(try await scene.bob.pull().last?["deleted"]?.bool == true)
-        let error = await #expect(throws: Problem.self) { try await scene.bob.resolve(patch.id, "client_wins") }
+        #expect(try await fixture.bob.pull().last?["deleted"]?.bool == true)
+        let error = await #expect(throws: Problem.self) { try await fixture.bob.resolve(patch.id, "client_wins") }
         #expect(error?.code == .validationFailed && error?.errors.first?.pointer == "/payload")
-        let whole = try await scene.bob.resolve(patch.id, "client_wins", payload: #"{"n":1,"x":1}"#)
+        let whole = try await fixture.bob.resolve(patch.id, "client_wins", payload: #"{"n":1,"x":1}"#)
         #expect(whole?.status == "pending")
     }
 
     @Test func `an update of a tombstone is a conflict, and a repeated delete succeeds`() async throws {
-        let scene = try await Fixture(#"{"on_conflict":"continue"}"#)
-        try await scene.alice.push([scene.write(scene.alice, "delete", nil, base: nil, nil)])
-        let answer = try await scene.bob.push([
-            scene.write(scene.bob, "delete", nil, base: 1, nil), scene.write(scene.bob, "update", "{}", base: nil, nil),
-            scene.write(scene.bob, "replace", "{}", base: nil, nil),
+        let fixture = try await Fixture(#"{"on_conflict":"continue"}"#)
+        try await fixture.alice.push([fixture.write(fixture.alice, "delete", nil, base: nil, nil)])
+        let answer = try await fixture.bob.push([
+            fixture.write(fixture.bob, "delete", nil, base: 1, nil),
+            fixture.write(fixture.bob, "update", "{}", base: nil, nil),
+            fixture.write(fixture.bob, "replace", "{}", base: nil, nil),
         ])
         #expect(answer.results.map(\.status) == ["succeeded", "conflict", "blocked"])
         #expect(answer.results[1]["error"]?["current"]?["deleted"]?.bool == true)

@@ -113,7 +113,7 @@ import Testing
         #expect(try await phone.push([other], through: behind).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func `a replica recognizes another device's key, ID and client ID that look new to it`()
+    @Test func `a replica recognizes another device's key, ID and client ID that find new to it`()
         async throws
     {
         let replicas = try await GatewayPair()

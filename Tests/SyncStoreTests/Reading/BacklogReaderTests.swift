@@ -72,12 +72,12 @@ import Testing
         try await phone.leave(entries[1].id, "failed")
         var backlog = try await Self.backlog(phone)
         #expect(backlog.counts[.pending] == 1 && backlog.counts[.failed] == 1 && Self.total(backlog.counts) == 2)
-        #expect(backlog.head?.id == entries[2].id && backlog.hold == nil)
+        #expect(backlog.head?.id == entries[2].id && backlog.blocker == nil)
         #expect(backlog.devices.first?.oldestPending?.id == entries[2].id)
         _ = try await phone.discard(entries[2].id)
         backlog = try await Self.backlog(phone)
         #expect(Self.total(backlog.counts) == 1)
-        #expect(backlog.head == nil && backlog.hold == nil)
+        #expect(backlog.head == nil && backlog.blocker == nil)
         #expect(backlog.devices.first?.oldestPending == nil)
     }
 
@@ -103,7 +103,7 @@ import Testing
         try await phone.leave(create.id, "failed")
         let backlog = try await Self.backlog(phone)
         #expect(backlog.head?.id == updates[0].id)
-        #expect(backlog.hold == LaneBlocker(.blocked, mutationIDs: [create.id]))
+        #expect(backlog.blocker == LaneBlocker(.blocked, mutationIDs: [create.id]))
         let oldest = Dictionary(uniqueKeysWithValues: backlog.devices.map { ($0.id, $0.oldestPending?.id) })
         #expect(oldest == [phone.device: nil, other.device: updates[0].id])
     }

@@ -88,7 +88,7 @@ struct StatementFlow {
         Self(
             "schema",
             Schema.obstacleStatements,
-            [Cluster.question, Distribution.isInstalledStatement, Roles.isGrantedStatement]
+            [Cluster.detection, Distribution.isInstalledStatement, Roles.isGrantedStatement]
         ),
         Self(
             "administration",

@@ -118,7 +118,7 @@ import Testing
             let (kind, exported): (String, [String])
             switch table.export {
             case .rows(let lines): (kind, exported) = (lines.kind, lines.columns.map(\.name))
-            case .walk(let name, _, let columns): (kind, exported) = (name, columns)
+            case .scan(let name, _, let columns): (kind, exported) = (name, columns)
             case .step(let columns): (kind, exported) = ("entity", columns)
             case nil: continue
             }

@@ -271,47 +271,49 @@ import Testing
     }
 
     @Test func `server_wins discards the mutation and releases the others`() async throws {
-        let scene = try await builtIn()
-        let result = try #require(try await scene.phone.resolve(scene.conflict.id, "server_wins"))
+        let fixture = try await builtIn()
+        let result = try #require(try await fixture.phone.resolve(fixture.conflict.id, "server_wins"))
         #expect(result.status == "discarded")
         #expect(result["resolution"]?.string == "server_wins")
         #expect(result.version == 2)
         #expect(result["error"]?["current"]?["document"]?.text == #"{"n":1,"bob":1}"#)
-        #expect(try await scene.phone.statuses([scene.dependant, scene.other]) == ["pending", "pending"])
-        #expect(try await scene.phone.disorder() == [])
-        let lane = try await scene.phone.gateway.read(
-            "SELECT halted_by, ready_at IS NOT NULL FROM lanes WHERE \(scene.phone.owner)"
+        #expect(try await fixture.phone.statuses([fixture.dependant, fixture.other]) == ["pending", "pending"])
+        #expect(try await fixture.phone.disorder() == [])
+        let lane = try await fixture.phone.gateway.read(
+            "SELECT halted_by, ready_at IS NOT NULL FROM lanes WHERE \(fixture.phone.owner)"
         )
         #expect(try lane.optionalUUID(0, 0) == nil)
         #expect(try lane.bool(0, 1))
     }
 
     @Test func `client_wins runs the mutation again and keeps the conflict`() async throws {
-        let scene = try await builtIn()
-        let result = try #require(try await scene.phone.resolve(scene.conflict.id, "client_wins", payload: #"{"z":1}"#))
+        let fixture = try await builtIn()
+        let result = try #require(
+            try await fixture.phone.resolve(fixture.conflict.id, "client_wins", payload: #"{"z":1}"#)
+        )
         #expect(result.status == "pending")
         #expect(result["resolution"]?.string == "client_wins")
         #expect(result["revision"]?.int64 == 2)
         #expect(result.code == "conflict")
         #expect(result["payload"]?.text == #"{"z":1}"#)
         #expect(result["last_error"]?.isNull == true)
-        #expect(try await scene.phone.statuses([scene.dependant, scene.other]) == ["blocked", "pending"])
-        #expect(try await scene.phone.disorder() == [])
+        #expect(try await fixture.phone.statuses([fixture.dependant, fixture.other]) == ["blocked", "pending"])
+        #expect(try await fixture.phone.disorder() == [])
         #expect(
-            try await refusal { try await scene.phone.resolve(scene.conflict.id, "client_wins") }?.summary
+            try await refusal { try await fixture.phone.resolve(fixture.conflict.id, "client_wins") }?.summary
                 == Self.movedWrongly
         )
     }
 
     @Test func `refuses a payload with server_wins`() async throws {
-        let scene = try await builtIn()
+        let fixture = try await builtIn()
         #expect(
-            try await refusal { try await scene.phone.resolve(scene.conflict.id, "server_wins", payload: "{}") }?
+            try await refusal { try await fixture.phone.resolve(fixture.conflict.id, "server_wins", payload: "{}") }?
                 .summary
                 == "validation_failed /payload member_unknown"
         )
         #expect(
-            try await refusal { try await scene.phone.resolve(scene.conflict.id, "manual") }?.summary
+            try await refusal { try await fixture.phone.resolve(fixture.conflict.id, "manual") }?.summary
                 == "invalid_request /strategy member_type"
         )
     }

@@ -38,7 +38,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
             orElse: .notFound("there is nothing to repair"),
             result: { if case .others = $0 { .failed(.overloaded) } else { .whole } }
         ) { administration throws(Problem) -> Result? in
-            let others = isForced ? 0 : try await Self.lastingSessions(administration)
+            let others = isForced ? 0 : try await Self.longLivedSessions(administration)
             if others > 0 { return .others(others) }
             let report = try await administration.setRightAfterRestore()
             var notes: [RestoreNote] = []
@@ -52,7 +52,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
             let reason = "gateways are connected to the database (\(count) connections); stop them or use --force"
             throw Terminal.failure(reason, Terminal.tryAgain)
         case .done(let report, let notes):
-            options.say(Self.words(report, notes)) {
+            options.output(Self.userMessage(report, notes)) {
                 $0.member("feeds", report.feeds)
                 $0.member("lanes", report.lanes)
                 $0.member("erasures", report.erasures)
@@ -62,7 +62,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         }
     }
 
-    private static func words(_ report: RestoreReport, _ notes: [RestoreNote]) -> String {
+    private static func userMessage(_ report: RestoreReport, _ notes: [RestoreNote]) -> String {
         var lines = [
             "\(report.feeds) organizations: older cursors now receive 410",
             "\(report.lanes) leases of lanes released",
@@ -78,7 +78,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
     }
 
     /// The sessions that remain after two seconds: the server takes a moment to end one, such as this command's own.
-    private static func lastingSessions(_ administration: Administration) async throws(Problem) -> Int {
+    private static func longLivedSessions(_ administration: Administration) async throws(Problem) -> Int {
         for _ in 1...20 {
             if try await administration.otherSessions() == 0 { return 0 }
             try? await Task.sleep(for: .milliseconds(100))

@@ -47,6 +47,6 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
             let body = AdministrationOptions.body { $0.member("name", name) }
             return try await administration.put(id, OrganizationUpdate(body: body)).value
         }
-        options.say(organization.json(), id.lowercased)
+        options.output(organization.json(), id.lowercased)
     }
 }

@@ -41,7 +41,7 @@ struct ExternalIDArguments: ParsableArguments {
     /// Changes the organization's names and prints the result for this one.
     func change(
         _ name: ExternalID,
-        _ words: String,
+        _ userMessage: String,
         _ change: @escaping @Sendable ([ExternalID]) throws(Problem) -> [ExternalID]
     ) async throws {
         let id = id
@@ -51,7 +51,10 @@ struct ExternalIDArguments: ParsableArguments {
             try await administration.changeExternalIDs(of: id, change)
         }
         let issuer = name.issuer.string.isEmpty ? "the issuer without a name" : TerminalText.of(name.issuer.string)
-        options.say(organization.json(), "\(id.lowercased) \(words) \(TerminalText.of(name.id.string)) of \(issuer)")
+        options.output(
+            organization.json(),
+            "\(id.lowercased) \(userMessage) \(TerminalText.of(name.id.string)) of \(issuer)"
+        )
     }
 }
 
@@ -124,11 +127,11 @@ struct ListExternalIDsCommand: AsyncParsableCommand {
                 for name in organization.externalIDs { writer.object { name.writeMembers(to: &$0) } }
                 writer.endArray()
             }
-            return Terminal.say(String(decoding: json, as: UTF8.self))
+            return Terminal.output(String(decoding: json, as: UTF8.self))
         }
         for name in organization.externalIDs {
-            Terminal.say("\(TerminalText.of(name.issuer.string)) \(TerminalText.of(name.id.string))")
+            Terminal.output("\(TerminalText.of(name.issuer.string)) \(TerminalText.of(name.id.string))")
         }
-        if organization.externalIDs.isEmpty { Terminal.complain("\(id.lowercased) has no names") }
+        if organization.externalIDs.isEmpty { Terminal.printError("\(id.lowercased) has no names") }
     }
 }

@@ -23,8 +23,8 @@ struct ListOrganizationsCommand: AsyncParsableCommand {
         let organizations = try await options.run { administration throws(Problem) in
             try await AdministrationOptions.organizations(administration)
         }
-        for organization in organizations { Terminal.say(line(organization)) }
-        if organizations.isEmpty, !options.json { Terminal.complain("there are no organizations yet") }
+        for organization in organizations { Terminal.output(line(organization)) }
+        if organizations.isEmpty, !options.json { Terminal.printError("there are no organizations yet") }
     }
 
     private func line(_ organization: OrganizationRow) -> String {

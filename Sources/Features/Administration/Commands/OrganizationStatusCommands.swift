@@ -48,6 +48,6 @@ extension AdministrationOptions {
             guard try await administration.organization(id) != nil else { return nil }
             return try await administration.put(id, OrganizationUpdate(status: status)).value
         }
-        say(organization.json(), "\(id.lowercased) is \(status.rawValue)")
+        output(organization.json(), "\(id.lowercased) is \(status.rawValue)")
     }
 }

@@ -42,7 +42,7 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
             administration throws(Problem) -> Void? in
             try await administration.purge(id) ? () : nil
         }
-        options.say("\(id.lowercased) is purged") {
+        options.output("\(id.lowercased) is purged") {
             $0.member("id", id)
             $0.member("purged", true)
         }
@@ -62,7 +62,7 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
                 }
                 $0.endObject()
             }
-            Terminal.say(String(decoding: json, as: UTF8.self))
+            Terminal.output(String(decoding: json, as: UTF8.self))
         }
         let counts = extent.map { table, rows in
             let isCut = rows == Administration.extentLimit

@@ -57,7 +57,7 @@ struct AddReaderCommand: AsyncParsableCommand {
             administration throws(Problem) -> Bool? in
             try await administration.addReader(role, to: id)
         }
-        reader.options.say("\(role) reads \(id.lowercased)" + (isNew ? "" : " already")) {
+        reader.options.output("\(role) reads \(id.lowercased)" + (isNew ? "" : " already")) {
             $0.member("role", role)
             $0.member("organization_id", id)
         }
@@ -83,7 +83,7 @@ struct RemoveReaderCommand: AsyncParsableCommand {
             administration throws(Problem) -> Void? in
             try await administration.removeReader(role, from: id) ? () : nil
         }
-        reader.options.say("\(role) no longer reads \(id.lowercased)") {
+        reader.options.output("\(role) no longer reads \(id.lowercased)") {
             $0.member("role", role)
             $0.member("organization_id", id)
             $0.member("removed", true)
@@ -109,15 +109,15 @@ struct ListReadersCommand: AsyncParsableCommand {
     func run() async throws {
         let found = try await options.run { administration throws(Problem) in try await administration.readers(of: id) }
         guard let readers = found else { throw AdministrationOptions.unknown(id) }
-        if options.json { return Terminal.say(String(decoding: Self.json(readers), as: UTF8.self)) }
-        for reader in readers { Terminal.say(TerminalText.of(reader.role)) }
+        if options.json { return Terminal.output(String(decoding: Self.json(readers), as: UTF8.self)) }
+        for reader in readers { Terminal.output(TerminalText.of(reader.role)) }
         for reader in readers where !reader.isEffective {
-            Terminal.complain(
+            Terminal.printError(
                 "\(TerminalText.of(reader.role)) sees no rows: a membership is missing on this server. "
                     + "Repair it: sluice organizations readers add \(id.lowercased) \(TerminalText.of(reader.role))"
             )
         }
-        if readers.isEmpty { Terminal.complain("no role reads \(id.lowercased)") }
+        if readers.isEmpty { Terminal.printError("no role reads \(id.lowercased)") }
     }
 
     private static func json(_ readers: [ReaderBinding]) -> [UInt8] {

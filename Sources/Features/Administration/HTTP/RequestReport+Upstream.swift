@@ -63,7 +63,7 @@ extension RequestReport {
             let pointer = JSONPointer("/headers").appending(member: name).text
             if let text = header(name, value, at: pointer) {
                 headers[name.lowercased()] = text
-                note(name, at: pointer, &seen)
+                record(name, at: pointer, &seen)
             }
         }
         if count > 32 { refuse("/headers", Rule.range, "at most 32 headers, got \(count)") }
@@ -89,7 +89,7 @@ extension RequestReport {
                 refuse(pointer, Rule.header, "header \(name) " + problem)
             } else {
                 names.append(name.lowercased())
-                note(name, at: pointer, &seen)
+                record(name, at: pointer, &seen)
             }
         }
         let most = UpstreamSettings.maximumAllowedHeaders
@@ -98,7 +98,7 @@ extension RequestReport {
     }
 
     /// Refuses a name that many servers take for one given before.
-    private mutating func note(_ name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
+    private mutating func record(_ name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "names of headers are compared without case, and with - equal to _; list each name once"
         refuse(pointer, Rule.duplicateMember, detail)

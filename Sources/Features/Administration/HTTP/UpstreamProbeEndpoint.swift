@@ -22,7 +22,7 @@ struct UpstreamProbeEndpoint: Sendable {
 
     func send(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        exchange.act?.noteTrial()
+        exchange.act?.markDryRun()
         let id = try exchange.uuid(at: 0)
         let request = try await bodies.withBody(of: exchange, isOptional: true) { try UpstreamProbeRequest(body: $0) }
         // what an operator has just set is to be asked
@@ -42,8 +42,8 @@ struct UpstreamProbeEndpoint: Sendable {
         let began = NIODeadline.now()
         let answer = await probes.fetch(fetch, from: upstream)
         let milliseconds = (NIODeadline.now() - began).nanoseconds / 1_000_000
-        exchange.act?.note("method", request.method)
-        exchange.act?.note("path", String(request.path.prefix(255)))
+        exchange.act?.record("method", request.method)
+        exchange.act?.record("path", String(request.path.prefix(255)))
         let url = upstream.baseURL + UpstreamRequest.encoded(path: request.path)
         return Answer(.ok, capacity: 4_096) { writer in
             writer.member("sent") { writer in

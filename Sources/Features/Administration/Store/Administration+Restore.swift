@@ -22,7 +22,7 @@ extension Administration {
                         Query(Self.changeEpochsStatement, change), Query(Self.forgetPagesStatement),
                         Query(Self.ownKeysStatement), Query(Self.reopenErasuresStatement, time),
                     ],
-                    timeout: Self.restorePatience
+                    timeout: Self.restoreTimeout
                 )
             }
             return RestoreReport(
@@ -37,7 +37,7 @@ extension Administration {
     }
 
     /// Erased users are searched in every row.
-    private static let restorePatience: Duration = .seconds(3_600)
+    private static let restoreTimeout: Duration = .seconds(3_600)
 
     /// Counts the sessions of other gateways on the database, as far as the role can see them.
     package func otherSessions() async throws(Problem) -> Int {

@@ -26,6 +26,6 @@ struct CreateMasterKeyCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        Terminal.say(MasterKey.newLine(name: name))
+        Terminal.output(MasterKey.newLine(name: name))
     }
 }

@@ -26,19 +26,19 @@ struct ListKeysCommand: AsyncParsableCommand {
             var page = try await store.keyRotation.keys(after: Self.first, 0)
             let isEmpty = page.isEmpty
             while let last = page.last {
-                for key in page { say(key) }
+                for key in page { output(key) }
                 page = try await store.keyRotation.keys(after: last.organization, last.number)
             }
             return isEmpty
         }
-        if isEmpty, !options.json { Terminal.complain("there are no data keys; nothing is encrypted") }
+        if isEmpty, !options.json { Terminal.printError("there are no data keys; nothing is encrypted") }
     }
 
     private static let first = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 
-    private func say(_ key: KeyRotation.Key) {
+    private func output(_ key: KeyRotation.Key) {
         let madeAt = key.createdAt.rfc3339
-        options.say("\(key.organization.lowercased)  \(key.number)  \(TerminalText.of(key.masterKey))  \(madeAt)") {
+        options.output("\(key.organization.lowercased)  \(key.number)  \(TerminalText.of(key.masterKey))  \(madeAt)") {
             $0.member("organization_id", key.organization)
             $0.member("number", Int64(key.number))
             $0.member("master_key", key.masterKey)

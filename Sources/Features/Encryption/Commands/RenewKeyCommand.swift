@@ -32,7 +32,7 @@ struct RenewKeyCommand: AsyncParsableCommand {
             _ throws(Problem) -> Int32? in
             try await store.keyRotation.renew(organization)
         }
-        options.say("\(organization.lowercased) has data key \(number)") {
+        options.output("\(organization.lowercased) has data key \(number)") {
             $0.member("organization_id", organization)
             $0.member("number", Int64(number))
         }

@@ -30,11 +30,11 @@ struct RewrapKeysCommand: AsyncParsableCommand {
             result: { .leaving($0.unknown) }
         ) { store, _ throws(Problem) -> (rewrapped: Int, unknown: Int)? in
             try await store.keyRotation.rewrap { count in
-                if !isQuiet, count > 0 { Terminal.complain("\(count) data keys rewrapped") }
+                if !isQuiet, count > 0 { Terminal.printError("\(count) data keys rewrapped") }
             }
         }
         if unknown == 0 || options.json {
-            options.say("\(rewrapped) data keys rewrapped; only the first master key is needed now") {
+            options.output("\(rewrapped) data keys rewrapped; only the first master key is needed now") {
                 $0.member("rewrapped", rewrapped)
                 $0.member("unknown", unknown)
             }

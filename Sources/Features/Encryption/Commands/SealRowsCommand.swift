@@ -57,7 +57,7 @@ struct SealRowsCommand: AsyncParsableCommand {
                     locked += error.isLocked ? 1 : 0
                     // nothing can be opened: that is the configuration's fault, and no organization's
                     if locked == organizations.count { throw error }
-                    Terminal.complain("\(organization.lowercased): \(error.detail)")
+                    Terminal.printError("\(organization.lowercased): \(error.detail)")
                     outcome.left += 1
                 }
             }
@@ -82,22 +82,22 @@ struct SealRowsCommand: AsyncParsableCommand {
         let rows = try await keyRotation.sealRows(
             of: organization,
             onWait: { seconds in
-                let words = "waiting \(Int(seconds.rounded(.up))) s, until every gateway uses its newest data key"
-                if !json { Terminal.complain("\(name)\(place): \(words)") }
+                let userMessage = "waiting \(Int(seconds.rounded(.up))) s, until every gateway uses its newest data key"
+                if !json { Terminal.printError("\(name)\(place): \(userMessage)") }
             },
             { rows in
                 guard !json, progress.isDue() else { return }
-                Terminal.complain("\(name)\(place): \(rows.examined) rows examined, \(rows.sealed) encrypted so far")
+                Terminal.printError("\(name)\(place): \(rows.examined) rows examined, \(rows.sealed) encrypted so far")
             }
         )
         guard let rows else { return nil }
-        for value in rows.unreadableValues { Terminal.complain("\(name): cannot be decrypted: \(value)") }
+        for value in rows.unreadableValues { Terminal.printError("\(name): cannot be decrypted: \(value)") }
         let unreadable = rows.unreadable > 0 ? "\(rows.unreadable) values that cannot be decrypted, " : ""
-        let words =
+        let userMessage =
             "\(name): \(rows.examined) rows examined, \(rows.sealed) encrypted, "
             + unreadable + "\(rows.droppedKeys) older data keys dropped"
             + (rows.keptKeys > 0 ? ", \(rows.keptKeys) kept for them" : "")
-        options.say(words) {
+        options.output(userMessage) {
             $0.member("organization_id", organization)
             $0.member("examined", rows.examined)
             $0.member("sealed", rows.sealed)

@@ -29,7 +29,7 @@ package struct KeyRotation: Sendable {
     ///
     /// - Returns: at most 500; fewer at the end.
     package func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
-        try await stored(after: organization, number, besides: "").map(\.key)
+        try await stored(after: organization, number, excluding: "").map(\.key)
     }
 
     /// The data keys of an organization, the newest first, up to 100; nil if there is no such organization.
@@ -68,7 +68,7 @@ package struct KeyRotation: Sendable {
         var (rewrapped, unknown) = (0, 0)
         var last = (organization: UUID.least, number: Int32(0))
         while true {
-            let keys = try await stored(after: last.organization, last.number, besides: master.label)
+            let keys = try await stored(after: last.organization, last.number, excluding: master.label)
             guard let end = keys.last?.key else { break }
             do {
                 var queries: [Query] = []
@@ -146,7 +146,7 @@ package struct KeyRotation: Sendable {
     private func stored(
         after organization: UUID,
         _ number: Int32,
-        besides label: String
+        excluding label: String
     ) async throws(Problem) -> [(key: Key, wrapped: WrappedKey)] {
         let page = Self.pageStatement(
             after_organization: organization,

@@ -18,7 +18,7 @@ struct SealedEntities: SealedDocuments {
     func key(_ row: inout RowReader) throws -> EntityKey { try row.entityKey() }
     func next(after key: EntityKey) -> EntityKey? { key }
     func read(_ keys: [EntityKey]) -> [Query] { [EntityRows.lock(keys.map { (organization, $0) })] }
-    func look(_ keys: [EntityKey]) -> Query { EntityRows.look(at: keys.map { (organization, $0) }) }
+    func find(_ keys: [EntityKey]) -> Query { EntityRows.find(at: keys.map { (organization, $0) }) }
 
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
         guard let (key, document, owner) = try EntityRows.document(&row) else { return nil }

@@ -24,14 +24,14 @@ package struct SealingRun {
 
     private enum Step {
         /// Opens every row, and seals none.
-        case look
+        case inspect
         /// Seals those that are due.
         case write
     }
 
     package mutating func sealAll() async throws {
         for settings in tables.compactMap(SealedSettings.init) { try await seal(settings) }
-        try await walk(.look)
+        try await walk(.inspect)
         try await walk(.write)
     }
 
@@ -64,10 +64,10 @@ package struct SealingRun {
             guard let last = all.last?.key else { return }
             let due = all.filter(\.isDue).map(\.key)
             switch step {
-            case .look:
-                try await inBatches(due) { try await $0.look(at: $1, of: kind, areDue: true) }
+            case .inspect:
+                try await inBatches(due) { try await $0.inspect(at: $1, of: kind, areDue: true) }
                 try await inBatches(all.filter { !$0.isDue }.map(\.key)) {
-                    try await $0.look(at: $1, of: kind, areDue: false)
+                    try await $0.inspect(at: $1, of: kind, areDue: false)
                 }
                 rows.examined += all.count
             case .write:
@@ -89,10 +89,10 @@ package struct SealingRun {
     }
 
     /// Opens rows. Values of due ones that cannot be opened are noted when they are written.
-    private mutating func look<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
+    private mutating func inspect<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
         let seal = seal
-        let closed = try await userKeys.supplying {
-            let found = try await pool.runByIndex(kind.look(keys))
+        let closed = try await userKeys.fetchingMissingKeys {
+            let found = try await pool.runByIndex(kind.find(keys))
             var renewal = Renewal(seal: seal, seals: false)
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
@@ -107,7 +107,7 @@ package struct SealingRun {
     /// Seals rows again under their locks; values that cannot be opened stay unchanged and are recorded.
     private mutating func write<Kind: SealedKind>(_ keys: [Kind.Key], of kind: Kind) async throws {
         let seal = seal
-        let closed = try await userKeys.supplying {
+        let closed = try await userKeys.fetchingMissingKeys {
             try await pool.transaction { connection in
                 let read = kind.read(keys)
                 let found = try await connection.runByIndex(read)[read.count - 1]

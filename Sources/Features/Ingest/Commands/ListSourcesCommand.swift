@@ -37,10 +37,10 @@ struct ListSourcesCommand: AsyncParsableCommand {
                 for source in sources { writer.object { source.writeMembers(to: &$0) } }
                 writer.endArray()
             }
-            return Terminal.say(String(decoding: body, as: UTF8.self))
+            return Terminal.output(String(decoding: body, as: UTF8.self))
         }
-        for source in sources { Terminal.say(source.line) }
-        if sources.isEmpty { Terminal.complain("\(organization.lowercased) has no sources") }
+        for source in sources { Terminal.output(source.line) }
+        if sources.isEmpty { Terminal.printError("\(organization.lowercased) has no sources") }
     }
 }
 
@@ -66,7 +66,7 @@ struct ShowSourceCommand: AsyncParsableCommand {
             try await store.sourceAdministration.source(key)
         }
         guard let found else { throw source.unknown.failure() }
-        options.say(found.words) { found.writeMembers(to: &$0) }
+        options.output(found.userMessage) { found.writeMembers(to: &$0) }
     }
 }
 
@@ -90,6 +90,6 @@ struct RemoveSourceCommand: AsyncParsableCommand {
         try await options.withStore(act, orElse: source.unknown) { store, _ throws(Problem) -> Void? in
             try await store.sourceAdministration.delete(key) ? () : nil
         }
-        options.say("\(key.name) is removed") { $0.member("name", key.name) }
+        options.output("\(key.name) is removed") { $0.member("name", key.name) }
     }
 }

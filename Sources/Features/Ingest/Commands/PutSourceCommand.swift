@@ -47,8 +47,8 @@ struct PutSourceCommand: AsyncParsableCommand {
             return (written: written, usual: usual)
         }
         let secret = written.isNew ? usual : nil
-        let words = "\(key.name) is \(written.isNew ? "created" : "changed"): \(written.row.line)"
-        options.say(words + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
+        let userMessage = "\(key.name) is \(written.isNew ? "created" : "changed"): \(written.row.line)"
+        options.output(userMessage + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
             written.row.writeMembers(to: &writer)
             writer.member("secret", secret)
         }

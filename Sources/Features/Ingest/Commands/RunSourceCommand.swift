@@ -49,12 +49,12 @@ struct RunSourceCommand: AsyncParsableCommand {
             }
             return row
         }
-        options.say(row.line) { row.writeMembers(to: &$0) }
+        options.output(row.line) { row.writeMembers(to: &$0) }
     }
 
     private func beginning(of source: SourceRow) throws(Problem) -> SourceAdministration.Beginning {
         if fromBeginning { return .anew }
-        guard let from else { return .goingOn }
+        guard let from else { return .continuing }
         // a text need not be quoted for the shell and for JSON
         var json = Array(from.utf8)
         if (try? JSONTree(parsing: json)) == nil {

@@ -23,7 +23,7 @@ struct SourceExamination {
             return [.failed("sources", "cannot be listed: \(error.detail)", "Try again.")]
         }
         await store.close()
-        let inspector = SourceInspector(door: .gateway(settings.webhookAddresses), now: SystemClock.now)
+        let inspector = SourceInspector(connector: .gateway(settings.webhookAddresses), now: SystemClock.now)
         return await SourceExamination(inspector: inspector).diagnoses(of: found)
     }
 
@@ -54,7 +54,7 @@ struct SourceExamination {
             }
             return .warning(subject, warning, "See docs/ingest.md, 'A database's own tables'.")
         } catch {
-            return .failed(subject, error.words, "See docs/ingest.md, 'A database's own tables'.")
+            return .failed(subject, error.userMessage, "See docs/ingest.md, 'A database's own tables'.")
         }
     }
 }

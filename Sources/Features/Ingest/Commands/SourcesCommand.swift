@@ -73,7 +73,7 @@ extension SourceRow {
     }
 
     /// A complete description as text.
-    var words: String {
+    var userMessage: String {
         var lines = [line, "settings: \(String(decoding: settings, as: UTF8.self))"]
         if let state { lines.append("progress: \(String(decoding: state, as: UTF8.self))") }
         if let lastEventAt { lines.append("last event: \(lastEventAt.rfc3339)") }

@@ -57,7 +57,7 @@ struct CreateServiceTokenCommand: AsyncParsableCommand {
             administration throws(Problem) -> (token: ServiceToken, row: ServiceTokenRow)? in
             try await administration.makeServiceToken(for: source, of: id)
         }
-        options.say(made.token.text) { writer in
+        options.output(made.token.text) { writer in
             made.row.writeMembers(to: &writer)
             writer.member("token", made.token.text)
         }
@@ -87,9 +87,9 @@ struct ListServiceTokensCommand: AsyncParsableCommand {
             try await administration.serviceTokens(of: id)
         }
         guard let tokens = found else { throw AdministrationOptions.unknown(id) }
-        if options.json { return Terminal.say(String(decoding: Self.json(tokens), as: UTF8.self)) }
-        for token in tokens { Terminal.say(Self.line(token)) }
-        if tokens.isEmpty { Terminal.complain("\(id.lowercased) has no service tokens") }
+        if options.json { return Terminal.output(String(decoding: Self.json(tokens), as: UTF8.self)) }
+        for token in tokens { Terminal.output(Self.line(token)) }
+        if tokens.isEmpty { Terminal.printError("\(id.lowercased) has no service tokens") }
     }
 
     private static func line(_ token: ServiceTokenRow) -> String {
@@ -140,6 +140,6 @@ struct RevokeServiceTokenCommand: AsyncParsableCommand {
             administration throws(Problem) -> ServiceTokenRow? in
             try await administration.revokeServiceToken(token, of: id)
         }
-        options.say("\(token.lowercased) of \(row.source) is revoked") { row.writeMembers(to: &$0) }
+        options.output("\(token.lowercased) of \(row.source) is revoked") { row.writeMembers(to: &$0) }
     }
 }

@@ -60,7 +60,7 @@ struct ReceiverEndpoint: Sendable {
             // from here on it is the organization's
             let user = LaneKey(organization: receiver.key.organization, user: receiver.stand)
             try bodies.budget.take(body.count, for: user)
-            defer { bodies.budget.giveBack(body.count, of: user) }
+            defer { bodies.budget.release(body.count, of: user) }
             arrival.end()
             return try await take(body, head.id, from: receiver, exchange)
         }
@@ -130,7 +130,7 @@ struct ReceiverEndpoint: Sendable {
             let stand = receiver.stand
             var exchange = exchange
             exchange.user = LaneKey(organization: organization.id, user: stand)
-            try exchange.hold.belongs(to: exchange.user)
+            try exchange.hold.assign(to: exchange.user)
             guard organization.settings.hasQuota else {
                 return try await submit(body, messageID, from: receiver, exchange)
             }
@@ -157,7 +157,7 @@ struct ReceiverEndpoint: Sendable {
                     try Self.events(of: body, messageID, by: receiver.settings.mapping, limits)
                 }
             } catch {
-                await note(error, receiver, exchange)
+                await record(error, receiver, exchange)
                 throw error
             }
             let request = IngestRequest(entries: events.entries, bodyBytes: body.count)
@@ -166,7 +166,7 @@ struct ReceiverEndpoint: Sendable {
         }
         metrics.events(.webhook, answer.verdicts, ignored: events.ignored)
         if let problem = Self.problem(of: answer.verdicts, events) {
-            await note(problem, receiver, exchange)
+            await record(problem, receiver, exchange)
             throw problem
         }
         metrics.run(.webhook, .succeeded)
@@ -206,7 +206,7 @@ struct ReceiverEndpoint: Sendable {
         return Problem(.validationFailed, first.detail + more, errors: refused.flatMap(\.errors))
     }
 
-    private func note(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
+    private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
         // that is ours, and passes
         guard problem.code != .overloaded else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""

@@ -21,7 +21,7 @@ struct SourceAuthenticator: Sendable {
             let stand = IngestSource.stand(in: bearer.organization, for: bearer.source)
             var exchange = exchange
             exchange.user = LaneKey(organization: bearer.organization, user: stand)
-            try exchange.hold.belongs(to: exchange.user)
+            try exchange.hold.assign(to: exchange.user)
             guard organization.settings.hasQuota else { return try await endpoint(exchange, bearer) }
             let caller = Caller(organization: organization, user: stand, expiresAt: .max)
             return try await authenticator.quotas.answer(exchange, caller) { exchange, _ in

@@ -67,7 +67,7 @@ struct SourceEndpoints: Sendable {
     /// Returns the events that a source would make of a body; changes nothing.
     func test(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        exchange.act?.noteTrial()
+        exchange.act?.markDryRun()
         let key = try key(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let request = try SourceTestRequest(body: body)

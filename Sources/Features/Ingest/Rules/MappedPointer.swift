@@ -37,7 +37,7 @@ struct MappedValues {
         item = body
     }
 
-    mutating func look(at item: JSONValue) {
+    mutating func find(at item: JSONValue) {
         self.item = item
         ofItem.removeAll(keepingCapacity: true)
     }

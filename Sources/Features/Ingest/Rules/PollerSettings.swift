@@ -29,7 +29,7 @@ package struct PollerSettings: Sendable, Hashable {
             case text
 
             /// A description of this form, for error messages.
-            var words: String {
+            var userMessage: String {
                 switch self {
                 case .rfc3339: "a time in the form of RFC 3339, such as 2026-11-20T07:00:00Z"
                 case .seconds: "seconds since 1970, or a time in the form of RFC 3339"
@@ -175,7 +175,7 @@ package struct PollerSettings: Sendable, Hashable {
             return nil
         }
         guard let since = SinceValue(value, form) else {
-            let detail = "from must be null (everything) or the start: \(form.words)"
+            let detail = "from must be null (everything) or the start: \(form.userMessage)"
             report.refuse(pointer, Rule.range, detail)
             return nil
         }

@@ -52,7 +52,8 @@ package struct SourceMapping: Sendable, Hashable {
         writer.endObject()
     }
 
-    /// Bytes of documents that one body may become, beyond its own length: with `^`, every item may repeat a part of it.
+    /// Bytes of documents that one body may become, beyond its own length: with `^`, every item may repeat a part of
+    /// it.
     package static let repeatedBytes = 4_194_304
 
     /// Makes events of a body.
@@ -68,7 +69,7 @@ package struct SourceMapping: Sendable, Hashable {
         var bytes = 0
         for (index, item) in items.enumerated() {
             let place = events.map { "\($0.pointer)/\(index)" } ?? ""
-            values.look(at: item)
+            values.find(at: item)
             guard let number = rules.firstIndex(where: { $0.matches(&values) }) else {
                 found.ignored += 1
                 continue

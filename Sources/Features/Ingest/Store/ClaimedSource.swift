@@ -41,6 +41,6 @@ package enum SourceOutcome: Sendable, Hashable {
 extension IngestBearer {
     /// A configured source: it has no token whose use were to be noted.
     package init(_ key: SourceKey) {
-        self.init(organization: key.organization, tokenID: .least, source: key.name, isUseNews: false)
+        self.init(organization: key.organization, tokenID: .least, source: key.name, isFirstUse: false)
     }
 }

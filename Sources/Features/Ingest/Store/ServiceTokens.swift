@@ -64,12 +64,12 @@ package final class ServiceTokens: Sendable {
     package func bearer(of token: ServiceToken) async throws(Problem) -> IngestBearer? {
         let moment = now()
         guard let found = try await known(token, at: moment).found, token.matches(found.hash) else { return nil }
-        let isNews = found.lastUsedAt.map { $0.adding(seconds: 60) <= moment } ?? true
+        let isChange = found.lastUsedAt.map { $0.adding(seconds: 60) <= moment } ?? true
         return IngestBearer(
             organization: token.organization,
             tokenID: token.id,
             source: found.source,
-            isUseNews: isNews
+            isFirstUse: isChange
         )
     }
 

@@ -143,7 +143,7 @@ package struct SourceAdministration: Sendable {
     /// The beginning of a run.
     package enum Beginning: Sendable, Hashable {
         /// The end of the previous run.
-        case goingOn
+        case continuing
         /// With all there is.
         case anew
         /// A place, in the form of the kind's settings.
@@ -156,7 +156,7 @@ package struct SourceAdministration: Sendable {
     package func run(_ key: SourceKey, from beginning: Beginning) async throws(Problem) -> SourceRow? {
         var parameters = Self.parameters(key, now())
         switch beginning {
-        case .goingOn:
+        case .continuing:
             parameters.add(false)
             parameters.add(json: nil)
         case .anew:

@@ -130,11 +130,11 @@ package final class SourceReceivers: Sendable {
     /// The message stays accepted even if the record cannot be written.
     package func succeeded(_ receiver: Receiver) async {
         let moment = now()
-        let isNews =
+        let isChange =
             receiver.failingSince != nil
             || receiver.lastSuccessAt.map { $0.adding(seconds: Self.noteSeconds) <= moment } ?? true
-        guard isNews else { return }
-        await note(
+        guard isChange else { return }
+        await record(
             receiver.key,
             Self.succeedStatement(organization: receiver.key.organization, name: receiver.key.name, now: moment)
         )
@@ -145,7 +145,7 @@ package final class SourceReceivers: Sendable {
     /// - Parameter error: why, with nothing secret in it.
     package func failed(_ receiver: Receiver, _ error: String) async {
         let moment = now()
-        let isNews = state.withLock { state in
+        let isChange = state.withLock { state in
             if receiver.failingSince != nil, let last = state.failures.find(receiver.key),
                 last.adding(seconds: Self.noteSeconds) > moment
             {
@@ -154,9 +154,9 @@ package final class SourceReceivers: Sendable {
             state.failures.insert(moment, for: receiver.key)
             return true
         }
-        guard isNews else { return }
+        guard isChange else { return }
         let bounded = SourceStore.bounded(error)
-        await note(
+        await record(
             receiver.key,
             Self.failStatement(
                 organization: receiver.key.organization,
@@ -167,7 +167,7 @@ package final class SourceReceivers: Sendable {
         )
     }
 
-    private func note(_ key: SourceKey, _ query: Query) async {
+    private func record(_ key: SourceKey, _ query: Query) async {
         do {
             _ = try await pool.run([query])
             invalidate(key)

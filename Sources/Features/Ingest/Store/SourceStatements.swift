@@ -122,7 +122,7 @@ enum SourceStatements {
     )
 
     /// Counts sources, over all organizations that are served, for metrics.
-    static let census = Statement(
+    static let stats = Statement(
         "sources_census",
         """
         SELECT s.kind, count(*) FILTER (WHERE s.status = 'enabled' AND s.failing_since IS NULL) AS ok,
@@ -137,5 +137,5 @@ enum SourceStatements {
         """
     )
 
-    static let all = [due, claim, renew, isHeld, note, progress, succeed, fail, release, followed, census]
+    static let all = [due, claim, renew, isHeld, note, progress, succeed, fail, release, followed, stats]
 }

@@ -148,7 +148,7 @@ package struct SourceStore: Sendable {
     /// Writes a state and renews the lease, without recording a success: what failed before still counts.
     ///
     /// - Returns: until when the worker has the source now; nil if it has it no more, and nothing was written.
-    package func note(_ claim: ClaimedSource, state: [UInt8]) async throws(Problem) -> Timestamp? {
+    package func record(_ claim: ClaimedSource, state: [UInt8]) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
         var parameters = Self.parameters(claim, until)
         parameters.add(json: state)
@@ -279,17 +279,17 @@ package struct SourceStore: Sendable {
         package init() {}
     }
 
-    package func census() async throws(Problem) -> [SourceKind: Stats] {
+    package func stats() async throws(Problem) -> [SourceKind: Stats] {
         do {
             var found: [SourceKind: Stats] = [:]
-            for var row in try await pool.run([Query(SourceStatements.census)])[0] {
+            for var row in try await pool.run([Query(SourceStatements.stats)])[0] {
                 let kind: SourceKind = try row.choice("kind")
-                var census = Stats()
-                census.ok = Int(try row.int64("ok"))
-                census.failing = Int(try row.int64("failing"))
-                census.disabled = Int(try row.int64("disabled"))
-                census.oldestSuccess = try row.optionalMoment("oldest_success")
-                found[kind] = census
+                var stats = Stats()
+                stats.ok = Int(try row.int64("ok"))
+                stats.failing = Int(try row.int64("failing"))
+                stats.disabled = Int(try row.int64("disabled"))
+                stats.oldestSuccess = try row.optionalMoment("oldest_success")
+                found[kind] = stats
             }
             return found
         } catch {

@@ -6,8 +6,8 @@ package import SyncStore
 
 /// Polls organizations' APIs for changes.
 ///
-/// Organizations take turns, and no organization has more than its share of the places. Hosts that respond slowly cannot
-/// take all places: see ``HostPlaces``.
+/// Organizations take turns, and no organization has more than its share of the places. Hosts that respond slowly
+/// cannot take all places: see ``HostPlaces``.
 ///
 /// It has nothing to do with the circuits of requests that are forwarded: neither stops the other.
 package final class Poller: LeasedWorker {
@@ -17,7 +17,7 @@ package final class Poller: LeasedWorker {
         /// Sources in all for each place, with those that wait for a slow host.
         package var requestsPerPlace = 4
         /// Of these, for one organization.
-        package var placesOfOrganization = 4
+        package var maxConcurrentPerOrganization = 4
         /// Pages after which a source releases its place.
         package var pages = 20
         /// Or seconds, between two pages.
@@ -27,7 +27,7 @@ package final class Poller: LeasedWorker {
         /// The interval at which a worker renews its lease, in seconds.
         package var renewInterval = SourceStore.renewSeconds
         /// Attempts of a batch that there is no room for, before the source releases its place.
-        package var patience = 5
+        package var timeout = 5
         /// The pause before the second try, in seconds; later pauses double.
         package var retryPause = 0.5
         /// Those of a push; a page is as long as one may be.
@@ -56,7 +56,7 @@ package final class Poller: LeasedWorker {
             RunningHosts(
                 places: configuration.places,
                 requestsPerPlace: configuration.requestsPerPlace,
-                share: configuration.placesOfOrganization
+                share: configuration.maxConcurrentPerOrganization
             ),
             pace: WorkerPace(
                 interval: configuration.pollInterval,
@@ -96,7 +96,8 @@ package final class Poller: LeasedWorker {
 
     /// Polls until the pass is at its end, or the turn is over.
     ///
-    /// At shutdown requests in progress are given up, because they change nothing; the events already read are ingested.
+    /// At shutdown requests in progress are given up, because they change nothing; the events already read are
+    /// ingested.
     package func work(on claim: ClaimedSource) async -> Bool {
         let run = PollRun(
             claim: claim,
@@ -119,7 +120,7 @@ package final class Poller: LeasedWorker {
             logger.warning("A source's lease was lost", metadata: Self.metadata(claim.key))
             return false
         }
-        note(result, claim)
+        record(result, claim)
         return result.goesOn
     }
 
@@ -133,7 +134,7 @@ package final class Poller: LeasedWorker {
 
     // MARK: - Metrics and logs
 
-    private func note(_ result: PollRun.Result, _ claim: ClaimedSource) {
+    private func record(_ result: PollRun.Result, _ claim: ClaimedSource) {
         switch result.outcome {
         case .succeeded:
             metrics.run(.poller, .succeeded)

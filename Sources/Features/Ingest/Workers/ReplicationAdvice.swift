@@ -5,7 +5,7 @@ import SyncModel
 struct ReplicationAdvice {
     let settings: ReplicationSettings
 
-    func trouble(_ error: PostgresError) -> SourceFailure {
+    func failure(_ error: PostgresError) -> SourceFailure {
         switch error.sqlState {
         case "55006":
             return SourceFailure(
@@ -26,10 +26,10 @@ struct ReplicationAdvice {
         default: break
         }
         if error.kind == .decoding { return SourceFailure("The server's messages cannot be read: \(error.message).") }
-        let words = SourceStoreMessages.sentence(error.words)
+        let userMessage = SourceStoreMessages.sentence(error.userMessage)
         let known = Self.connecting.first { error.message.contains($0.sign) }
-        if let known { return SourceFailure("\(words) \(known.advice)") }
-        return SourceFailure("The database cannot be reached: \(words)", isFatal: !error.isUnavailable)
+        if let known { return SourceFailure("\(userMessage) \(known.advice)") }
+        return SourceFailure("The database cannot be reached: \(userMessage)", isFatal: !error.isUnavailable)
     }
 
     // MARK: - Events
@@ -53,11 +53,11 @@ struct ReplicationAdvice {
     }
 
     private static func name(of event: LoggedEvent) -> String {
-        var words = "a change"
-        if case .success(let content) = event.entry.event { words = "the row with id '\(content.entityID.text)'" }
-        if let table = event.table { words += " of table \(table)" }
-        if let id = event.entry.eventID { words += " (event \(id))" }
-        return words
+        var userMessage = "a change"
+        if case .success(let content) = event.entry.event { userMessage = "the row with id '\(content.entityID.text)'" }
+        if let table = event.table { userMessage += " of table \(table)" }
+        if let id = event.entry.eventID { userMessage += " (event \(id))" }
+        return userMessage
     }
 
     // MARK: - Positions
@@ -67,7 +67,7 @@ struct ReplicationAdvice {
         + "(sluice sources run --from-beginning)"
 
     /// Why the log between a stored position and the slot cannot be read; nil if nothing is missing.
-    func trouble(
+    func failure(
         of state: ReplicationState,
         _ known: LogPosition,
         on server: SlotInspection.Server,
@@ -101,9 +101,9 @@ struct ReplicationAdvice {
 
     /// For changes that are missing because the publication was changed.
     ///
-    /// - Parameter trouble: what has to be corrected first.
-    func gap(_ reason: String, after trouble: SourceFailure? = nil) -> SourceFailure {
-        let correction = trouble.map { SourceStoreMessages.sentence($0.words) + " Then: " } ?? ""
+    /// - Parameter failure: what has to be corrected first.
+    func gap(_ reason: String, after failure: SourceFailure? = nil) -> SourceFailure {
+        let correction = failure.map { SourceStoreMessages.sentence($0.userMessage) + " Then: " } ?? ""
         return SourceFailure(
             correction
                 + "Publication '\(settings.publication)' or a table in it was changed while this source followed it: "

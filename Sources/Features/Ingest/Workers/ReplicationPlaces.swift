@@ -4,9 +4,9 @@ import Synchronization
 
 /// The places of the sources that this replica follows.
 ///
-/// Organizations take turns, and no organization has more than its share. Sources whose last run failed take at most half
-/// of the places, so that databases that do not respond cannot take all of them. A source keeps its place until another
-/// waits for it.
+/// Organizations take turns, and no organization has more than its share. Sources whose last run failed take at most
+/// half of the places, so that databases that do not respond cannot take all of them. A source keeps its place until
+/// another waits for it.
 package final class ReplicationPlaces: WorkPlaces {
     private struct Work {
         let begun = ContinuousClock.now
@@ -33,7 +33,7 @@ package final class ReplicationPlaces: WorkPlaces {
 
     func yields(_ source: SourceKey) -> Bool { state.withLock { $0.running[source]?.yields ?? true } }
 
-    func note(_ source: SourceKey, hasFailed: Bool) {
+    func record(_ source: SourceKey, hasFailed: Bool) {
         state.withLock { state in
             if hasFailed { state.failing.insert(source) } else { state.failing.remove(source) }
             // the next failures fill it again
@@ -70,7 +70,7 @@ package final class ReplicationPlaces: WorkPlaces {
             var waiting = Dictionary(grouping: new.reversed(), by: \.organization)
             while state.running.count < places, !waiting.isEmpty {
                 for organization in waiting.keys.shuffled() where state.running.count < places {
-                    guard held[organization, default: 0] < configuration.placesOfOrganization,
+                    guard held[organization, default: 0] < configuration.maxConcurrentPerOrganization,
                         let source = waiting[organization]?.popLast()
                     else {
                         askForPlaces(of: organization, waiting[organization]?.count ?? 0, &state.running)

@@ -16,7 +16,7 @@ package final class ReplicationWorker: LeasedWorker {
         /// database.
         package var places = 32
         /// Of these, for one organization.
-        package var placesOfOrganization = 4
+        package var maxConcurrentPerOrganization = 4
         /// Seconds after which a source releases its place if others wait.
         package var turn: Double = 60
         /// In seconds. An operator has changed a source that is still due after this replica followed it for this long.
@@ -47,16 +47,16 @@ package final class ReplicationWorker: LeasedWorker {
     }
 
     private let store: Store
-    private let door: ReplicationConnector
+    private let connector: ReplicationConnector
     private let configuration: Configuration
     private let logger: Logger
     private let metrics = SourceMetrics()
     private let slots = Mutex([SourceKey: SlotReport]())
     package let loop: WorkerLoop<ReplicationPlaces>
 
-    package init(store: Store, door: ReplicationConnector, configuration: Configuration, logger: Logger) {
+    package init(store: Store, connector: ReplicationConnector, configuration: Configuration, logger: Logger) {
         self.store = store
-        self.door = door
+        self.connector = connector
         self.configuration = configuration
         self.logger = logger
         let pace = WorkerPace(
@@ -100,7 +100,7 @@ package final class ReplicationWorker: LeasedWorker {
             ReplicationRun.Parts(
                 sources: store.sources,
                 ingest: store.ingest,
-                door: door,
+                connector: connector,
                 configuration: configuration,
                 metrics: metrics,
                 logger: logger,
@@ -119,7 +119,7 @@ package final class ReplicationWorker: LeasedWorker {
     ) async throws(Problem) {
         let now = configuration.now()
         let hasFailed = if case .failed = end { true } else { false }
-        loop.places.note(claim.key, hasFailed: hasFailed)
+        loop.places.record(claim.key, hasFailed: hasFailed)
         switch end {
         case .released:
             metrics.run(.postgres, .succeeded)
@@ -127,15 +127,18 @@ package final class ReplicationWorker: LeasedWorker {
         case .lost:
             metrics.run(.postgres, .lost)
             logger.info("A source was left to another worker", metadata: Self.metadata(claim.key))
-        case .failed(let trouble):
+        case .failed(let failure):
             metrics.run(.postgres, .failed)
-            let pause = Self.pause(failures: failures, isFatal: trouble.isFatal) * Double.random(in: 0.8...1.2)
+            let pause = Self.pause(failures: failures, isFatal: failure.isFatal) * Double.random(in: 0.8...1.2)
             let retry = now.adding(seconds: pause)
             logger.warning(
                 "Replication of a database failed",
-                metadata: Self.metadata(claim.key, ["reason": "\(trouble.words)", "retry_at": "\(retry.rfc3339)"])
+                metadata: Self.metadata(
+                    claim.key,
+                    ["reason": "\(failure.userMessage)", "retry_at": "\(retry.rfc3339)"]
+                )
             )
-            try await write(.failed(error: trouble.words, retryAt: retry), claim)
+            try await write(.failed(error: failure.userMessage, retryAt: retry), claim)
         }
     }
 

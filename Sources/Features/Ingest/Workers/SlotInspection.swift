@@ -29,7 +29,7 @@ struct SlotInspection {
     struct Loss: Error {
         let reason: String
         /// What has to be corrected first, with the remedy.
-        var trouble: SourceFailure?
+        var failure: SourceFailure?
     }
 
     /// The publication and the tables at one check.
@@ -39,7 +39,7 @@ struct SlotInspection {
         /// What changed rows without an entry in the log since the last check.
         let rewrites: [String]
         /// What is wrong with the columns.
-        let trouble: SourceFailure?
+        let failure: SourceFailure?
     }
 
     struct Slot {
@@ -52,7 +52,7 @@ struct SlotInspection {
 
     /// A defect of the tables in the present catalog: older parts of the log may not have it.
     struct Defect {
-        let trouble: SourceFailure
+        let failure: SourceFailure
         /// The end of the log at that time.
         let end: LogPosition
     }
@@ -77,9 +77,9 @@ struct SlotInspection {
         let known = state?.slot == settings.slot && state?.gap == nil ? state?.scope : nil
         let finding = try await check(since: known, isRunning: false)
         var lack: Defect?
-        if let trouble = finding.trouble {
-            guard state?.slot == settings.slot else { throw trouble }
-            lack = Defect(trouble: trouble, end: try await self.server().end)
+        if let failure = finding.failure {
+            guard state?.slot == settings.slot else { throw failure }
+            lack = Defect(failure: failure, end: try await self.server().end)
         }
         if slot == nil {
             if state?.slot == settings.slot {
@@ -118,7 +118,7 @@ struct SlotInspection {
         try await disableJIT()
         _ = try await server()
         let finding = try await check(since: nil, isRunning: false)
-        if let trouble = finding.trouble { throw trouble }
+        if let failure = finding.failure { throw failure }
         if let slot = try await slot(now: now) {
             try Self.checkAlive(slot, settings)
         } else if !settings.createsSlot {
@@ -138,22 +138,22 @@ struct SlotInspection {
         let publication: Publication
         do {
             publication = try await checkPublication()
-        } catch let trouble as SourceFailure where known?.name.hasSameBytes(as: settings.publication) == true {
-            throw Loss(reason: "it was dropped, or did not publish insert, update and delete", trouble: trouble)
+        } catch let failure as SourceFailure where known?.name.hasSameBytes(as: settings.publication) == true {
+            throw Loss(reason: "it was dropped, or did not publish insert, update and delete", failure: failure)
         }
         let scope = try await scope(of: publication, known)
         if let known, let reason = scope.loss(since: known) { throw Loss(reason: reason) }
         if let name = scope.unlogged {
-            let trouble = SourceFailure(
+            let failure = SourceFailure(
                 "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, run "
                     + "there: ALTER TABLE \(name) SET LOGGED"
             )
-            throw known.map { _ in Loss(reason: "table \(name) became unlogged", trouble: trouble) } ?? trouble
+            throw known.map { _ in Loss(reason: "table \(name) became unlogged", failure: failure) } ?? failure
                 as any Error
         }
         let rewrites = known.map { scope.rewrites(since: $0) } ?? []
-        let trouble = try await checkTables(publication, isRunning: isRunning)
-        return Finding(publication: publication, scope: scope, rewrites: rewrites, trouble: trouble)
+        let failure = try await checkTables(publication, isRunning: isRunning)
+        return Finding(publication: publication, scope: scope, rewrites: rewrites, failure: failure)
     }
 
     static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceFailure) {
@@ -299,13 +299,13 @@ struct SlotInspection {
     }
 
     private func lack(of found: [TableFinding], _ publication: Publication) throws -> SourceFailure? {
-        var trouble: SourceFailure?
+        var failure: SourceFailure?
         for table in settings.tables {
             guard let finding = found.first(where: { $0.name == table.name }) else { continue }
             try finding.check(table, publication: settings.publication, isViaRoot: publication.isViaRoot)
-            do throws(SourceFailure) { try finding.checkColumns(table) } catch { trouble = trouble ?? error }
+            do throws(SourceFailure) { try finding.checkColumns(table) } catch { failure = failure ?? error }
         }
-        return trouble
+        return failure
     }
 
     // MARK: - The slot

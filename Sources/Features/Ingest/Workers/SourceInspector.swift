@@ -4,11 +4,11 @@ import SyncStore
 
 /// Checks whether the database of a source is as its settings need it, without reading its slot.
 package struct SourceInspector: Sendable {
-    let door: ReplicationConnector
+    let connector: ReplicationConnector
     let now: TimeSource
 
-    package init(door: ReplicationConnector, now: @escaping TimeSource) {
-        self.door = door
+    package init(connector: ReplicationConnector, now: @escaping TimeSource) {
+        self.connector = connector
         self.now = now
     }
 
@@ -22,7 +22,7 @@ package struct SourceInspector: Sendable {
         } catch {
             throw SourceFailure(SourceStoreMessages.sentence(error.reason))
         }
-        let database = try await door.configuration(uri)
+        let database = try await connector.configuration(uri)
         let advice = ReplicationAdvice(settings: source.settings)
         do {
             let connection = try await Connection.open(database)
@@ -30,10 +30,10 @@ package struct SourceInspector: Sendable {
             let warning = try await SlotInspection(connection: connection, settings: source.settings).examine(now: now)
             if let gap = source.gap { throw advice.gap(gap) }
             return warning
-        } catch let trouble as SourceFailure {
-            throw trouble
+        } catch let failure as SourceFailure {
+            throw failure
         } catch let error as PostgresError {
-            throw advice.trouble(error)
+            throw advice.failure(error)
         } catch {
             throw SourceFailure("The database cannot be checked: \(error)", isFatal: false)
         }

@@ -62,13 +62,13 @@ struct AuditCommand: AsyncParsableCommand {
             var cursor: UUID?
             repeat {
                 let page = try await store.audit.page(asked, limit: min(left, 1_000), after: cursor)
-                for act in page.acts { options.say(act.json(), line(act)) }
+                for act in page.acts { options.output(act.json(), line(act)) }
                 left -= page.acts.count
                 cursor = page.next
             } while left > 0 && cursor != nil
             return wanted - left
         }
-        if count == 0, !options.json { Terminal.complain("no matching actions") }
+        if count == 0, !options.json { Terminal.printError("no matching actions") }
     }
 
     private func line(_ act: AuditRow) -> String {

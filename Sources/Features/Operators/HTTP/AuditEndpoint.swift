@@ -25,7 +25,7 @@ struct AuditEndpoint: Sendable {
             guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is invalid") }
             return id
         }
-        try await exchange.hold.enter()
+        try await exchange.hold.acquire()
         let page = try await log.page(filter, limit: limit, after: cursor)
         return Answer(.ok, capacity: 64 + 512 * page.acts.count) { writer in
             writer.member("audit", page.acts)

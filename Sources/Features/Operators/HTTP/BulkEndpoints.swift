@@ -37,7 +37,7 @@ struct BulkEndpoints: Sendable {
         let user = try query.uuid("user_id")
         let filter = try query.mutationFilter()
         let organization = try await organization(exchange)
-        try await exchange.hold.enter()
+        try await exchange.hold.acquire()
         let page = try await BlockingWork.run {
             let page = try await store.mutations.list(filter, organization: organization, of: user)
             let users = Set(page.mutations.map(\.user))
@@ -70,11 +70,11 @@ struct BulkEndpoints: Sendable {
         let organization = try await organization(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let request = try BulkRequest(body: body, limit: bodies.limit, for: move)
-            exchange.act?.note(request)
+            exchange.act?.record(request)
             let outcome = try await BlockingWork.run { try await settle(request, organization) }
             counter.increment(by: outcome.settled)
-            exchange.act?.note("matched", outcome.matched)
-            exchange.act?.note(name, outcome.settled)
+            exchange.act?.record("matched", outcome.matched)
+            exchange.act?.record(name, outcome.settled)
             return Answer(.ok) { writer in
                 writer.member("matched", outcome.matched)
                 writer.member(name, outcome.settled)

@@ -20,7 +20,7 @@ package struct FailureEndpoints: Sendable {
         let (organization, filter) = try (query.uuid("organization_id"), query.stuckFilter())
         let limit = try query.integer("limit", in: 1...Self.groups.most, default: Self.groups.usual)
         let cursor = try query.text("cursor")
-        try await exchange.hold.enter(ResponseMemoryLease.backlog)
+        try await exchange.hold.acquire(ResponseMemoryLease.backlog)
         let json = try await BlockingWork.run {
             try await store.stuckGroups.page(filter, organization: organization, limit: limit, cursor: cursor).json()
         }
@@ -36,7 +36,7 @@ package struct FailureEndpoints: Sendable {
             throw URLQuery.invalid("user_id", "requires 'organization_id'")
         }
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
-        try await exchange.hold.enter()
+        try await exchange.hold.acquire()
         let json = try await BlockingWork.run { [filter] in
             let page = try await store.stuckList.page(
                 filter,
@@ -55,7 +55,7 @@ package struct FailureEndpoints: Sendable {
         let state: StoppedLanes.State = try query.choice("state") ?? .halted
         let (organization, limit) = try (query.uuid("organization_id"), query.limit(default: 100))
         let cursor = try query.text("cursor")
-        try await exchange.hold.enter()
+        try await exchange.hold.acquire()
         let json = try await BlockingWork.run {
             let page = try await store.stoppedLanes.page(
                 state,

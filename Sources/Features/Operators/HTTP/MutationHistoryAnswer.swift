@@ -7,49 +7,55 @@ import SyncStore
 /// A mutation's story, with or without what its user and the upstream wrote.
 struct MutationHistoryAnswer: AnswerBody {
     /// The members that are withheld, and shown as null. Ids are not among them.
-    private static let withheld = [
+    private static let redacted = [
         "mutation.endpoint", "mutation.payload", "mutation.headers", "mutation.etag", "mutation.response.body",
         "mutation.error.current", "mutation.last_error", "pushed.endpoint", "pushed.payload", "pushed.headers",
         "sent.url", "sent.url_path", "sent.headers", "sent.body", "sent.rewritten", "entity.etag", "entity.document",
         "curl",
     ]
 
-    let story: MutationHistory
+    let mutationHistory: MutationHistory
     let subjects: [Subject]
     let showsPayload: Bool
 
     var expectedBytes: Int {
-        4_096 + (showsPayload ? 2 * (story.detail.payload?.count ?? 0) + (story.entity?.state.document?.count ?? 0) : 0)
+        4_096
+            + (showsPayload
+                ? 2 * (mutationHistory.detail.payload?.count ?? 0)
+                    + (mutationHistory.entity?.state.document?.count ?? 0) : 0)
     }
 
     func writeMembers(to writer: inout JSONWriter) {
-        let detail = story.detail
-        writer.member("mutation", showsPayload ? detail : detail.withheld)
-        writer.member("changed_at", story.changedAt.rfc3339)
+        let detail = mutationHistory.detail
+        writer.member("mutation", showsPayload ? detail : detail.redacted)
+        writer.member("changed_at", mutationHistory.changedAt.rfc3339)
         writer.member("subjects", subjects)
-        writer.member("withheld", showsPayload ? [] : Self.withheld)
+        writer.member("withheld", showsPayload ? [] : Self.redacted)
         writer.member("pushed", object: writePushed)
-        writer.member("sent", story.sent.map { SentRequestAnswer(story: $0, showsPayload: showsPayload) })
-        writer.member("attempts", story.attempts)
-        writer.member("waits_for", story.waitsFor)
+        writer.member(
+            "sent",
+            mutationHistory.sent.map { SentRequestAnswer(mutationHistory: $0, showsPayload: showsPayload) }
+        )
+        writer.member("attempts", mutationHistory.attempts)
+        writer.member("waits_for", mutationHistory.waitsFor)
         writer.member("waited_for_by") { writer in
-            writer.member("mutations", story.waiters)
-            writer.member("count", story.waiterCount)
+            writer.member("mutations", mutationHistory.waiters)
+            writer.member("count", mutationHistory.waiterCount)
         }
         writer.member("lane") { writer in
-            writer.member("halted_by", story.haltedBy)
+            writer.member("halted_by", mutationHistory.haltedBy)
             writer.member("position", detail.record.position)
-            writer.member("ahead", story.ahead)
-            writer.member("held_by", story.hold)
+            writer.member("ahead", mutationHistory.ahead)
+            writer.member("held_by", mutationHistory.blocker)
         }
         writer.name("entity")
-        if let entity = story.entity { writer.object { write(entity, to: &$0) } } else { writer.null() }
-        writer.member("history", story.history)
-        writer.member("curl", showsPayload ? story.sent.map { CurlCommand($0).text } : nil)
+        if let entity = mutationHistory.entity { writer.object { write(entity, to: &$0) } } else { writer.null() }
+        writer.member("history", mutationHistory.history)
+        writer.member("curl", showsPayload ? mutationHistory.sent.map { CurlCommand($0).text } : nil)
     }
 
     private func writePushed(to writer: inout JSONWriter) {
-        let detail = story.detail
+        let detail = mutationHistory.detail
         writer.member("endpoint", showsPayload ? detail.endpoint : nil)
         writer.member("payload", raw: showsPayload ? detail.payload : nil)
         writer.member("headers", raw: showsPayload ? detail.headers : nil)
@@ -61,7 +67,7 @@ struct MutationHistoryAnswer: AnswerBody {
 
     private func write(_ entity: MutationHistory.Entity, to writer: inout JSONWriter) {
         let state = entity.state
-        writer.member("type", story.detail.record.entity.type)
+        writer.member("type", mutationHistory.detail.record.entity.type)
         writer.member("id", entity.id)
         writer.member("client_id", state.clientID)
         writer.member("version", state.version)
@@ -77,11 +83,11 @@ struct MutationHistoryAnswer: AnswerBody {
 
 /// The request to the upstream.
 private struct SentRequestAnswer: AnswerBody {
-    let story: ReplayPreview
+    let mutationHistory: ReplayPreview
     let showsPayload: Bool
 
     func writeMembers(to writer: inout JSONWriter) {
-        let request = story.request
+        let request = mutationHistory.request
         writer.member("method", request.method)
         guard showsPayload else {
             // the path may have a query as the app wrote it, and pointers name members of the payload
@@ -89,11 +95,11 @@ private struct SentRequestAnswer: AnswerBody {
             writer.member(null: "url_path")
             writer.member(null: "headers")
             writer.member(null: "body")
-            writer.member("idempotency_key", story.idempotencyKey)
+            writer.member("idempotency_key", mutationHistory.idempotencyKey)
             writer.member(null: "rewritten")
             return
         }
-        writer.member("url", story.baseURL + request.path)
+        writer.member("url", mutationHistory.baseURL + request.path)
         writer.member("url_path", request.path)
         writer.member("headers") { writer in
             for header in request.headers {
@@ -102,8 +108,8 @@ private struct SentRequestAnswer: AnswerBody {
             }
         }
         writer.member("body", raw: request.body)
-        writer.member("idempotency_key", story.idempotencyKey)
-        writer.member("rewritten", story.rewritten) { writer, place in
+        writer.member("idempotency_key", mutationHistory.idempotencyKey)
+        writer.member("rewritten", mutationHistory.rewritten) { writer, place in
             writer.object { writer in
                 writer.member("pointer", place.pointer)
                 writer.member("client_id", place.clientID as ServerID?)

@@ -16,17 +16,27 @@ struct MutationHistoryEndpoint: Sendable {
         if showsPayload, let token = exchange.operatorToken { try OperatorAuthenticator.require(.settle, of: token) }
         let (organization, user) = try await store.catalog.owner(of: exchange)
         let id = try exchange.uuid(at: 2)
-        try await exchange.hold.enter(ResponseMemoryLease.mutation)
+        try await exchange.hold.acquire(ResponseMemoryLease.mutation)
         let json = try await BlockingWork.run {
-            guard let story = try await store.stories.story(of: id, organization: organization, user: user) else {
+            guard
+                let mutationHistory = try await store.stories.mutationHistory(
+                    of: id,
+                    organization: organization,
+                    user: user
+                )
+            else {
                 throw Refusal.notFound
             }
             if showsPayload {
                 let target: KeyValuePairs = ["mutation": id.lowercased]
-                try await exchange.audit?.look("lookAtPayload", of: organization.id, user: user, target)
+                try await exchange.audit?.recordingRead("lookAtPayload", of: organization.id, user: user, target)
             }
             let names = try await store.administration.subjects(of: [user], in: organization.id)
-            return MutationHistoryAnswer(story: story, subjects: names[user] ?? [], showsPayload: showsPayload).json()
+            return MutationHistoryAnswer(
+                mutationHistory: mutationHistory,
+                subjects: names[user] ?? [],
+                showsPayload: showsPayload
+            ).json()
         }
         return Answer(.ok, json: json)
     }

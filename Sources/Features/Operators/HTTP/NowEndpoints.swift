@@ -6,18 +6,18 @@ import SyncModel
 struct NowEndpoints: Sendable {
     static let eventType = "text/event-stream"
 
-    let desk: OperatorStatusService
+    let statusService: OperatorStatusService
     let configuration: HTTPConfiguration
     private let overload = Overload(.listeners)
 
-    init(desk: OperatorStatusService, configuration: HTTPConfiguration) {
-        self.desk = desk
+    init(statusService: OperatorStatusService, configuration: HTTPConfiguration) {
+        self.statusService = statusService
         self.configuration = configuration
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        return Answer(.ok, try await desk.view(withHistory: true))
+        return Answer(.ok, try await statusService.view(withHistory: true))
     }
 
     /// Streams until the session ends, or the longest time of a stream.
@@ -32,13 +32,13 @@ struct NowEndpoints: Sendable {
             answer.stream = { _ in }
             return answer
         }
-        guard let (frames, end) = desk.listen() else { throw overload.problem() }
+        guard let (frames, end) = statusService.listen() else { throw overload.problem() }
         let left = exchange.operatorUntil.map { max(0, $0 - configuration.now().seconds) }
         let longest = left.map { min(configuration.maximumStream, .seconds($0)) } ?? configuration.maximumStream
-        answer.stream = { [desk] write in
+        answer.stream = { [statusService] write in
             async let _ = Self.end(end, after: longest)
             try await write(OperatorFrame.opening)
-            if let view = try? await desk.view(withHistory: false) { try await write(OperatorFrame.now(view)) }
+            if let view = try? await statusService.view(withHistory: false) { try await write(OperatorFrame.now(view)) }
             for await frame in frames { try await write(frame) }
         }
         return answer

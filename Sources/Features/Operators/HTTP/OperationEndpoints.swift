@@ -14,7 +14,7 @@ struct OperationEndpoints: Sendable {
     /// How many mutations an operation would be about, and the first of them.
     func preview(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        exchange.act?.noteTrial()
+        exchange.act?.markDryRun()
         let organization = try await organization(exchange)
         let draft = try await draft(exchange, isPreview: true)
         let json = try await BlockingWork.run {
@@ -33,14 +33,14 @@ struct OperationEndpoints: Sendable {
         let draft = try await draft(exchange, isPreview: false)
         let actor = exchange.operatorToken?.name ?? OperatorToken.usualName
         guard let made = try await operations.make(draft, in: organization, by: actor) else { throw Refusal.notFound }
-        exchange.act?.note("operation", made.id)
+        exchange.act?.record("operation", made.id)
         return Answer(.accepted, made)
     }
 
     func list(_ exchange: Exchange) async throws -> Answer {
         let (state, limit, cursor) = try Self.page(exchange)
         let organization = try await organization(exchange)
-        try await exchange.hold.enter()
+        try await exchange.hold.acquire()
         return Answer(
             .ok,
             try await operations.list(of: organization, state: state, limit: limit, cursor: cursor)
@@ -50,7 +50,7 @@ struct OperationEndpoints: Sendable {
     /// Those of all organizations.
     func listAll(_ exchange: Exchange) async throws -> Answer {
         let (state, limit, cursor) = try Self.page(exchange)
-        try await exchange.hold.enter()
+        try await exchange.hold.acquire()
         return Answer(.ok, try await operations.list(of: nil, state: state, limit: limit, cursor: cursor))
     }
 
@@ -65,7 +65,7 @@ struct OperationEndpoints: Sendable {
         _ = try URLQuery(of: exchange)
         let (organization, id) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         let operation = try await operations.cancel(id, in: organization)
-        if let operation { exchange.act?.note("done", operation.tally.done) }
+        if let operation { exchange.act?.record("done", operation.tally.done) }
         return try .found(operation)
     }
 
@@ -78,7 +78,7 @@ struct OperationEndpoints: Sendable {
     private func draft(_ exchange: Exchange, isPreview: Bool) async throws -> OperationDraft {
         try await bodies.withBody(of: exchange) {
             let draft = try OperationDraft(body: $0, limit: bodies.limit, isPreview: isPreview)
-            exchange.act?.note(draft)
+            exchange.act?.record(draft)
             return draft
         }
     }

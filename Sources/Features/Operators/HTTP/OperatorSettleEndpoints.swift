@@ -13,14 +13,14 @@ struct OperatorSettleEndpoints: Sendable {
 
     func retry(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["validate"])
-        let isTrial = try query.flag("validate")
+        let isDryRun = try query.flag("validate")
         // by its status and action alone the audit log could not distinguish it from a retry
-        if isTrial {
-            exchange.act?.note("validated", true)
-            exchange.act?.noteTrial()
+        if isDryRun {
+            exchange.act?.record("validated", true)
+            exchange.act?.markDryRun()
         }
         let owner = try await owner(exchange)
-        return isTrial
+        return isDryRun
             ? try await settling.validate(exchange, of: owner, exchange.uuid(at: 2))
             : try await settling.retry(exchange, of: owner, exchange.uuid(at: 2))
     }

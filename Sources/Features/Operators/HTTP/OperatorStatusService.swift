@@ -69,7 +69,7 @@ final class OperatorStatusService: Service {
             return Array(listeners.all.values)
         }
         for listener in left { listener.finish() }
-        store.notifier.operatorNews.want(false)
+        store.notifier.operatorChanges.want(false)
     }
 
     private func tick() async {
@@ -78,8 +78,8 @@ final class OperatorStatusService: Service {
             if ticks.isMultiple(of: TrafficHistory.step) { await lookAtOldest() }
             sample()
             if isListenedTo {
-                tellNews()
-                if ticks.isMultiple(of: Self.nowTicks) { await tellNow() }
+                publishChanges()
+                if ticks.isMultiple(of: Self.nowTicks) { await publishStatus() }
             }
             ticks += 1
             try? await Task.sleep(for: .seconds(1))
@@ -94,7 +94,7 @@ final class OperatorStatusService: Service {
         guard sampledAt.exchange(moment.microseconds, ordering: .relaxed) != moment.microseconds else { return }
         let totals = TrafficTotals(registry)
         let oldest = oldest.withLock { $0 }
-        history.withLock { $0.note(totals, oldest: oldest, at: moment) }
+        history.withLock { $0.record(totals, oldest: oldest, at: moment) }
     }
 
     /// Reads the oldest waiting mutation, once for each point of the history.
@@ -123,7 +123,7 @@ final class OperatorStatusService: Service {
         }
         guard isTaken else { return nil }
         connected.increment()
-        store.notifier.operatorNews.want(true)
+        store.notifier.operatorChanges.want(true)
         continuation.onTermination = { [weak self] _ in self?.leave(id) }
         return (stream, { continuation.finish() })
     }
@@ -134,26 +134,26 @@ final class OperatorStatusService: Service {
             listeners.all[id] = nil
             return listeners.all.isEmpty
         }
-        if isLast { store.notifier.operatorNews.want(false) }
+        if isLast { store.notifier.operatorChanges.want(false) }
     }
 
-    private func tell(_ frame: [UInt8]) {
+    private func publish(_ frame: [UInt8]) {
         for listener in listeners.withLock({ Array($0.all.values) }) { listener.yield(frame) }
     }
 
-    private func tellNow() async {
+    private func publishStatus() async {
         do throws(Problem) {
-            tell(OperatorFrame.now(try await view(withHistory: false)))
+            publish(OperatorFrame.now(try await view(withHistory: false)))
         } catch {
             // the streams live on, and show that they do
-            tell(EventFrame.keepAlive)
+            publish(EventFrame.keepAlive)
         }
     }
 
-    private func tellNews() {
-        let news = store.notifier.operatorNews.take()
-        for organization in news.organizations { tell(OperatorFrame.changed(organization)) }
-        if news.hasOthers { tell(OperatorFrame.changed(nil)) }
-        for (operation, organization) in news.operations { tell(OperatorFrame.moved(operation, of: organization)) }
+    private func publishChanges() {
+        let news = store.notifier.operatorChanges.take()
+        for organization in news.organizations { publish(OperatorFrame.changed(organization)) }
+        if news.hasOthers { publish(OperatorFrame.changed(nil)) }
+        for (operation, organization) in news.operations { publish(OperatorFrame.moved(operation, of: organization)) }
     }
 }

@@ -8,13 +8,13 @@ import SyncStore
 
 /// `/console/session`: an operator signs in with a token, and out again.
 struct SessionEndpoints: Sendable {
-    let door: OperatorAuthenticator
+    let authenticator: OperatorAuthenticator
     let bodies: BodyReader
     let logger: Logger
     private let limit = SignInLimit()
 
-    init(door: OperatorAuthenticator, bodies: BodyReader, logger: Logger) {
-        self.door = door
+    init(authenticator: OperatorAuthenticator, bodies: BodyReader, logger: Logger) {
+        self.authenticator = authenticator
         self.bodies = bodies
         self.logger = logger
     }
@@ -28,8 +28,8 @@ struct SessionEndpoints: Sendable {
             try Self.token(in: body)
         }
         // after the body: a client with many waiting bodies gets no more attempts by them
-        let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", door.now())
-        switch limit.attempt(address, at: now, { door.tokens.token(text) }) {
+        let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", authenticator.now())
+        switch limit.attempt(address, at: now, { authenticator.tokens.token(text) }) {
         case .right(let token):
             let session = OperatorSession.text(for: token, until: now.seconds + OperatorSession.seconds)
             return Self.answer(session, seconds: OperatorSession.seconds, to: exchange)
@@ -54,10 +54,10 @@ struct SessionEndpoints: Sendable {
         }
         let answer = Self.answer("", seconds: 0, to: exchange)
         guard let cookie = SessionCookie.value(exchange.headers),
-            let session = OperatorSession.token(of: cookie, among: door.tokens, at: door.now())
+            let session = OperatorSession.token(of: cookie, among: authenticator.tokens, at: authenticator.now())
         else { return answer }
         do throws(Problem) {
-            try await door.ended.end(
+            try await authenticator.ended.end(
                 OperatorSession.digest(of: cookie),
                 until: Timestamp(microseconds: session.end * 1_000_000)
             )

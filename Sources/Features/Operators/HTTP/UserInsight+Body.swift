@@ -18,7 +18,7 @@ struct LaneAnswer: AnswerBody {
             writer.member("counts", backlog.counts)
             writer.member("is_truncated", backlog.isTruncated)
             writer.member("halted_by", page.lane?.haltedBy)
-            writer.member("held_by", backlog.hold)
+            writer.member("held_by", backlog.blocker)
             writer.member("in_flight", page.lane?.inFlight)
             writer.member("ready_at", page.lane?.readyAt?.rfc3339)
             writer.member("queued_since", page.lane?.queuedSince?.rfc3339)

@@ -15,7 +15,7 @@ struct UserInsightEndpoints: Sendable {
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
         let (organization, user) = try await store.catalog.owner(of: exchange)
         let lane = LaneKey(organization: organization.id, user: user)
-        try await exchange.hold.enter()
+        try await exchange.hold.acquire()
         let json = try await BlockingWork.run {
             let page = try await store.laneListing.page(of: lane, limit: limit, cursor: cursor)
             let backlog = try await store.backlog.backlog(organization: lane.organization, user: lane.user)
@@ -29,7 +29,7 @@ struct UserInsightEndpoints: Sendable {
         let (mutation, device) = try (query.uuid("mutation"), query.uuid("device"))
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await store.catalog.organization(id) else { throw Refusal.notFound }
-        try await exchange.hold.enter(ResponseMemoryLease.backlog)
+        try await exchange.hold.acquire(ResponseMemoryLease.backlog)
         let json = try await BlockingWork.run {
             try await store.explainer.explanation(of: user, in: organization, mutation: mutation, device: device).json()
         }

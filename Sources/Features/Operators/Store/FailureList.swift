@@ -82,7 +82,7 @@ package struct FailureList: Sendable {
             do { seals[owner] = try await catalog.seal(of: owner) } catch is SealError { continue }
         }
         guard owners.count == 1, let owner = owners.first, seals[owner] != nil else {
-            return try await catalog.userKeys.supplying { [seals] in
+            return try await catalog.userKeys.fetchingMissingKeys { [seals] in
                 try rows.readSealed { try FailedMutation(&$0, seals) }
             }
         }
@@ -116,7 +116,12 @@ extension FailedMutation {
         let error = try row.optionalBytes("error")
         if let seal = seals[lane.organization] {
             var closed: [String] = []
-            let open = try LaneSeal(seal: seal.lastWord, user: lane.user).read(json: error, .error, of: id, &closed)
+            let open = try LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user).read(
+                json: error,
+                .error,
+                of: id,
+                &closed
+            )
             detail = open.flatMap { StoredProblem($0).detail }
         }
         self.init(

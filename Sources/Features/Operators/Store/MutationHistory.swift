@@ -51,7 +51,7 @@ package struct MutationHistory: Sendable {
     /// Open mutations of the lane before it.
     package var ahead = BoundedCount(found: 0)
     /// What keeps the lane's head from running.
-    package var hold: LaneBlocker?
+    package var blocker: LaneBlocker?
     package var entity: Entity?
     /// The last ones first.
     package var history: [EntityMutation] = []

@@ -17,7 +17,9 @@ package struct MutationHistoryReader: Sendable {
     let failure: StoreFailure
 
     /// Nil if the user has no mutation of that id.
-    package func story(of id: UUID, organization: Organization, user: UUID) async throws(Problem) -> MutationHistory? {
+    package func mutationHistory(of id: UUID, organization: Organization, user: UUID) async throws(Problem)
+        -> MutationHistory?
+    {
         let lane = LaneKey(organization: organization.id, user: user)
         do {
             let entry = try await catalog.entry(organization.id)
@@ -54,7 +56,7 @@ package struct MutationHistoryReader: Sendable {
             after: [.beginReading]
         )
         // values that cannot be opened are shown as unreadable, without waiting for a newer key
-        let last = seal.lastWord
+        let last = seal.withoutKeyRefresh
         let details = try results[1].read { try MutationDetail(&$0, user: lane.user, last) }
         guard let detail = details.first, var row = results[2].first else {
             _ = try await connection.run(Query.rollback)
@@ -62,16 +64,16 @@ package struct MutationHistoryReader: Sendable {
         }
         let changedAt = try row.moment("changed_at")
         let queued = try QueuedColumns.mutation(&row, LaneSeal(seal: last, user: lane.user))
-        var story = MutationHistory(detail: detail.seen(in: organization, at: moment), changedAt: changedAt)
-        story.attempts = try results[3].read(MutationHistory.Attempt.init)
-        story.waitsFor = try results[4].read(MutationHistory.RelatedMutation.init)
-        try story.readWaiters(results[5])
-        story.ahead = BoundedCount(found: try results[6].int64(0, 0))
-        story.entity = try story.entity(in: results[7], SealTable([lane.organization: last]))
-        story.history = try results[8].read(MutationHistory.EntityMutation.init)
+        var mutationHistory = MutationHistory(detail: detail.seen(in: organization, at: moment), changedAt: changedAt)
+        mutationHistory.attempts = try results[3].read(MutationHistory.Attempt.init)
+        mutationHistory.waitsFor = try results[4].read(MutationHistory.RelatedMutation.init)
+        try mutationHistory.readWaiters(results[5])
+        mutationHistory.ahead = BoundedCount(found: try results[6].int64(0, 0))
+        mutationHistory.entity = try mutationHistory.entity(in: results[7], SealTable([lane.organization: last]))
+        mutationHistory.history = try results[8].read(MutationHistory.EntityMutation.init)
         let head = try LaneHead(results[9])
-        story.hold = head.hold(now: moment)
-        story.haltedBy = head.haltedBy
+        mutationHistory.blocker = head.blocker(now: moment)
+        mutationHistory.haltedBy = head.haltedBy
         let type = entry.type(queued.entity.type)
         let names = Array(queued.namedIDs(in: type).prefix(Self.names))
         let resolved = try await connection.run([
@@ -86,11 +88,11 @@ package struct MutationHistoryReader: Sendable {
             organization: organization,
             type: type,
             mappings: mappings,
-            entity: queued.operation == .create ? nil : story.entity?.state
+            entity: queued.operation == .create ? nil : mutationHistory.entity?.state
         )
         let recalled = detail.record.status.isFinal ? queued.recalling(mappings) : queued
-        story.sent = ReplayPreview(of: recalled, surroundings, now: moment)
-        return story
+        mutationHistory.sent = ReplayPreview(of: recalled, surroundings, now: moment)
+        return mutationHistory
     }
 
     private static func mappings(_ rows: Rows) throws -> [UUID: [DispatchPlanner.ResolvedID]] {

@@ -10,7 +10,7 @@ enum MutationHistoryStatements {
     static let historyScan: Int64 = 2_000
     /// The maximum number of each that is shown.
     static let shown = 50
-    static let siblings = 20
+    static let entityMutations = 20
 
     private static let own = """
         (
@@ -20,7 +20,7 @@ enum MutationHistoryStatements {
         )
         """
 
-    private static let neighbour = "m.id, m.status, m.operation, \(EntityName.list)"
+    private static let relatedMutation = "m.id, m.status, m.operation, \(EntityName.list)"
 
     static let queued = Statement(
         "story_queued",
@@ -45,7 +45,7 @@ enum MutationHistoryStatements {
         "story_waits_for",
         ["organization", "user", "id"],
         """
-        SELECT \(neighbour)
+        SELECT \(relatedMutation)
         FROM \(own) o
         CROSS JOIN LATERAL unnest(o.depends_on) AS k (id)
         CROSS JOIN LATERAL (
@@ -73,7 +73,7 @@ enum MutationHistoryStatements {
             ) x
         )
         SELECT (SELECT count(*) FROM behind b WHERE b.waits) AS count,
-            (SELECT count(*) FROM behind) = \(waiterScan) AS is_cut, \(neighbour)
+            (SELECT count(*) FROM behind) = \(waiterScan) AS is_cut, \(relatedMutation)
         FROM behind m
         WHERE m.waits
         ORDER BY m.position
@@ -134,7 +134,7 @@ enum MutationHistoryStatements {
         WHERE x.id <> :id AND x.entity_type = m.entity_type
             AND (x.local_id = m.local_id OR x.server_id = m.server_id)
         ORDER BY x.position DESC
-        LIMIT \(siblings)
+        LIMIT \(entityMutations)
         """
     )
 

@@ -52,18 +52,18 @@ package actor NowReader {
         do {
             let results = try await pool.transaction { connection in
                 try await connection.runByIndex([
-                    NowStatements.troubled(limit: Self.cap + 1),
+                    NowStatements.failing(limit: Self.cap + 1),
                     NowStatements.lanes(limit: Self.cap + 1, now: moment),
                     NowStatements.oldest(limit: Self.cap),
                     NowStatements.replicas(seconds: Self.memory),
                 ])
             }
-            guard var troubled = results[0].first, var lanes = results[1].first else {
+            guard var failing = results[0].first, var lanes = results[1].first else {
                 throw PostgresError(.decoding, "a count has no row")
             }
-            let (failed, conflict) = (try troubled.int64("failed"), try troubled.int64("conflict"))
+            let (failed, conflict) = (try failing.int64("failed"), try failing.int64("conflict"))
             // types of organizations; beyond the cap there may be more of both
-            let looked = try troubled.int64("looked")
+            let looked = try failing.int64("looked")
             let oldest = try await waiting(results[2])
             return NowState(
                 at: moment,

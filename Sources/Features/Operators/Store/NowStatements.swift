@@ -4,7 +4,7 @@ import SyncStore
 /// What operators see at a glance, over all organizations. Each statement ends after a bounded number of rows.
 enum NowStatements {
     /// Failed and conflicting mutations, both up to `limit`, of as many types of organizations at most.
-    static let troubled = Statement(
+    static let failing = Statement(
         "now_troubled",
         ["limit"],
         """
@@ -85,5 +85,5 @@ enum NowStatements {
         """
     )
 
-    static let all = [troubled, lanes, oldest, firstWaiting, replicas]
+    static let all = [failing, lanes, oldest, firstWaiting, replicas]
 }

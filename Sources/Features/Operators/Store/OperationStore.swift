@@ -46,8 +46,8 @@ package struct OperationStore: Sendable {
             let moment = now()
             let search = FailureQuery(draft.filter, ids: draft.ids, of: organization)
             let matches = search.count(until: moment)
-            let look = search.oldest(behind: nil, until: moment, limit: Self.sample)
-            let results = try await pool.readByIndex([matches, look[0]])
+            let find = search.oldest(behind: nil, until: moment, limit: Self.sample)
+            let results = try await pool.readByIndex([matches, find[0]])
             guard var row = results[0].first else { throw PostgresError(.decoding, "a count without a row") }
             let (found, owners, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
             count = Self.bounded(found, isCut)

@@ -70,7 +70,7 @@ package struct UserExplainer: Sendable {
                 ),
                 MutationHistoryStatements.ahead(organization: lane.organization, user: lane.user, id: id),
             ])
-            let laneSeal = LaneSeal(seal: seal.lastWord, user: lane.user)
+            let laneSeal = LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user)
             let record = try results[0].read { try RecordColumns.boundedRecord(&$0, laneSeal) }.first
             return UserSnapshot.Question(
                 id: id,

@@ -18,7 +18,7 @@ package struct OperationRun: Sendable {
     /// Operations that are tried to be claimed in one look: others claim, too.
     static let candidates: Int64 = 16
     /// Mutations in a row that go wrong here before an operation is given up.
-    static let patience: Int64 = 100
+    static let timeout: Int64 = 100
 
     let pool: Pool
     let catalog: Catalog
@@ -56,9 +56,9 @@ package struct OperationRun: Sendable {
     /// - Parameter organizations: organizations whose operations are left out.
     package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {
         let moment = now()
-        let look = OperationStatements.due(now: moment, limit: Self.candidates, except: organizations)
+        let find = OperationStatements.due(now: moment, limit: Self.candidates, except: organizations)
         return try await failure.reporting("claim an operation") {
-            for var found in try await pool.run([look])[0] {
+            for var found in try await pool.run([find])[0] {
                 let taken = try await pool.run([
                     OperationStatements.claim(
                         organization: try found.uuid("organization_id"),
@@ -82,8 +82,8 @@ package struct OperationRun: Sendable {
 
     /// Whether an operation is due, other than those of some organizations.
     func isAnyDue(excluding organizations: [UUID]) async -> Bool {
-        let look = OperationStatements.due(now: now(), limit: 1, except: organizations)
-        return (try? await pool.run([look])[0].count) ?? 0 > 0
+        let find = OperationStatements.due(now: now(), limit: 1, except: organizations)
+        return (try? await pool.run([find])[0].count) ?? 0 > 0
     }
 
     /// Works on a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true.
@@ -109,9 +109,9 @@ package struct OperationRun: Sendable {
                 metrics.count(operation.kind, step.tally)
                 failures = step.tally.done + step.tally.skipped > 0 ? 0 : failures + step.tally.failed
                 operation = step.operation
-                notifier.operatorNews.operationMoved(operation.id, of: operation.organization)
+                notifier.operatorChanges.operationMoved(operation.id, of: operation.organization)
                 if step.isLast { return try await end(operation, as: .done) }
-                if failures >= Self.patience {
+                if failures >= Self.timeout {
                     let reason = "stopped: \(failures) consecutive mutations could not be settled"
                     return try await end(operation, as: .failed, because: reason)
                 }
@@ -240,7 +240,7 @@ package struct OperationRun: Sendable {
         }
         guard let ended else { return }
         metrics.ended(ended.kind, state)
-        notifier.operatorNews.operationMoved(ended.id, of: ended.organization)
+        notifier.operatorChanges.operationMoved(ended.id, of: ended.organization)
         logger.log(
             level: state == .done ? .notice : .error,
             state == .done ? "Operation completed" : "Operation failed",

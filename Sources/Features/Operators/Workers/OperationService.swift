@@ -14,11 +14,11 @@ package final class OperationService: LeasedWorker {
     /// Operations that one gateway works on at the same time.
     static let places = 4
     /// Of these, for one organization.
-    static let placesOfOrganization = places - 1
+    static let maxConcurrentPerOrganization = places - 1
     /// How long an operation keeps its place while operations of other organizations are due.
     static let turn: Duration = .seconds(15)
     /// The interval at which an operation checks whether others are due, once its turn is over.
-    private static let turnLook: Duration = .seconds(1)
+    private static let turnPoll: Duration = .seconds(1)
     /// Seconds between two searches for operations that ended long ago.
     private static let pruneInterval: Double = 3_600
     /// Operations that one statement deletes.
@@ -32,12 +32,12 @@ package final class OperationService: LeasedWorker {
 
     /// - Parameters:
     ///   - retentionDays: for how long an operation is kept that has ended.
-    ///   - lookInterval: the interval at which a gateway checks whether one is due, in seconds.
+    ///   - pollInterval: the interval at which a gateway checks whether one is due, in seconds.
     ///   - turn: ``turn``, unless a test needs another.
     package init(
         store: Store,
         retentionDays: Double,
-        lookInterval: Double = 1,
+        pollInterval: Double = 1,
         turn: Duration = OperationService.turn,
         logger: Logger
     ) {
@@ -45,7 +45,7 @@ package final class OperationService: LeasedWorker {
         self.retentionDays = retentionDays
         self.turn = turn
         self.logger = logger
-        let pace = WorkerPace(interval: lookInterval, unfinished: "Due operations could not be queried")
+        let pace = WorkerPace(interval: pollInterval, unfinished: "Due operations could not be queried")
         loop = WorkerLoop(ClaimedPlaces(Self.places), pace: pace, logger: logger)
     }
 
@@ -76,7 +76,7 @@ package final class OperationService: LeasedWorker {
         guard loop.places.hasRoom else { return [] }
         let held = loop.places.held
         var found = try await runner.claim(excluding: Array(held.keys))
-        let full = held.filter { $0.value >= Self.placesOfOrganization }
+        let full = held.filter { $0.value >= Self.maxConcurrentPerOrganization }
         if found == nil, full.count < held.count { found = try await runner.claim(excluding: Array(full.keys)) }
         guard let found else { return [] }
         cursor = ()
@@ -91,7 +91,7 @@ package final class OperationService: LeasedWorker {
             Self.isEnding || turn.yields
         } rest: { [runner] seconds in
             await Self.doze(seconds)
-            if turn.mayLook(at: .now, every: Self.turnLook), await runner.isAnyDue(excluding: [organization]) {
+            if turn.mayPoll(at: .now, every: Self.turnPoll), await runner.isAnyDue(excluding: [organization]) {
                 turn.end()
             }
         }
@@ -108,7 +108,7 @@ package final class OperationService: LeasedWorker {
 
         func end() { state.withLock { $0.yields = true } }
 
-        func mayLook(at now: ContinuousClock.Instant, every pause: Duration) -> Bool {
+        func mayPoll(at now: ContinuousClock.Instant, every pause: Duration) -> Bool {
             state.withLock { state in
                 guard now >= state.nextLook else { return false }
                 state.nextLook = now + pause

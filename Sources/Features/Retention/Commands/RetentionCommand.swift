@@ -43,7 +43,7 @@ struct RetentionCommand: AsyncParsableCommand {
         }
         if case .lost = result.ending { throw Terminal.failure("another replica has taken over") }
         let lines = RetentionKind.allCases.map { line($0, result.report[$0]) }
-        options.say(result.report.json, lines.joined(separator: "\n"))
+        options.output(result.report.json, lines.joined(separator: "\n"))
         if !result.isComplete {
             throw Terminal.failure(
                 "some rows were skipped: locked, or cannot be decrypted; see the lines above and the gateways' logs"
@@ -70,10 +70,10 @@ struct RetentionCommand: AsyncParsableCommand {
                     total += step.changed
                     return total
                 }
-                if isShown, progress.isDue() { Terminal.complain("\(total) rows so far (\(kind.rawValue))") }
+                if isShown, progress.isDue() { Terminal.printError("\(total) rows so far (\(kind.rawValue))") }
                 if isDryRun { return }
                 let seconds = elapsed / .seconds(1)
-                let pause = pace.withLock { $0.pause(after: seconds, rows: step.looked, waiting: 0) }
+                let pause = pace.withLock { $0.pause(after: seconds, rows: step.scanned, waiting: 0) }
                 try await Task.sleep(for: .seconds(pause))
             }
         )
@@ -97,13 +97,13 @@ struct RetentionCommand: AsyncParsableCommand {
     private func line(_ kind: RetentionKind, _ count: Int) -> String {
         let number = String(count)
         let padding = String(repeating: " ", count: max(0, 12 - number.count))
-        return "\(padding)\(number)  \(kind.words(isDone: !dryRun))"
+        return "\(padding)\(number)  \(kind.userMessage(isDone: !dryRun))"
     }
 }
 
 extension RetentionKind {
     /// What happens to rows of the kind, for people.
-    fileprivate func words(isDone: Bool) -> String {
+    fileprivate func userMessage(isDone: Bool) -> String {
         let (what, done, undone) =
             switch self {
             case .payloads: ("mutations", "lost their payload", "would lose their payload")

@@ -27,7 +27,7 @@ struct AgedRetention: Retention {
         return try await connection.run(drop(keys)).affected
     }
 
-    func note(_ place: RetentionPosition?) -> Query? {
+    func record(_ place: RetentionPosition?) -> Query? {
         guard let noteStatement else { return nil }
         let last = place == nil ? (age: cutoff, user: .least, id: .least) : place.aged
         return noteStatement(organization: organization, until: last.age, user: last.user, id: last.id)

@@ -12,7 +12,7 @@ struct ExpiredFailures {
     struct Page {
         /// The old mutations by lane, in lane order.
         var lanes: [(user: UUID, ids: [UUID])] = []
-        var looked = 0
+        var scanned = 0
         var next: RetentionPosition?
     }
 
@@ -25,7 +25,7 @@ struct ExpiredFailures {
             try await connection.run([RetentionStore.opening, query])[1].read(AgedRow.init)
         }
         // a full page ends at its last row
-        var page = Page(looked: rows.count, next: rows.count == limit ? rows.last?.place : nil)
+        var page = Page(scanned: rows.count, next: rows.count == limit ? rows.last?.place : nil)
         let ids = Dictionary(grouping: rows.filter(\.isDue), by: \.user).mapValues { $0.map(\.id) }
         page.lanes = ids.sorted { $0.key < $1.key }.map { (user: $0.key, ids: $0.value) }
         return page

@@ -59,7 +59,7 @@ struct MappingRetention: Retention {
         return try await connection.run(MappingName.columns.query(Self.deleteStatement, names, at: cutoff)).affected
     }
 
-    func note(_ place: RetentionPosition?) -> Query? {
+    func record(_ place: RetentionPosition?) -> Query? {
         let last = Self.keys(of: place)
         return Self.noteStatement(
             organization: organization,

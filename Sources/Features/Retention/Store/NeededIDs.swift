@@ -16,17 +16,17 @@ struct NeededIDs {
 
     init(of lanes: [LaneKey: LaneState], on connection: Connection) async throws {
         known = Set(lanes.keys.map(\.user))
-        var (looked, room): ([LaneKey], Int) = ([], Self.limit)
+        var (scanned, room): ([LaneKey], Int) = ([], Self.limit)
         // the smaller ones first, so that one large lane does not keep the others' mappings
         for (lane, state) in lanes.filter({ $0.value.openCount > 0 }).sorted(by: {
             $0.value.openCount < $1.value.openCount
         }) {
             room -= Int(state.openCount)
-            if room >= 0 { looked.append(lane) } else { crowded.insert(lane.user) }
+            if room >= 0 { scanned.append(lane) } else { crowded.insert(lane.user) }
         }
-        looked.sort()
-        guard !looked.isEmpty else { return }
-        let rows = try await connection.run(Query(Self.statement, LaneRows.keys(looked)))
+        scanned.sort()
+        guard !scanned.isEmpty else { return }
+        let rows = try await connection.run(Query(Self.statement, LaneRows.keys(scanned)))
         for var row in rows {
             let user = try row.uuid("user_id")
             ids[user, default: []].insert(try row.uuid("id"))

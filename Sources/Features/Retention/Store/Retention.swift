@@ -12,17 +12,17 @@ protocol Retention: Sendable {
     func page(after place: RetentionPosition?, limit: Int) -> Query
     func row(_ row: inout RowReader) throws -> Row
     /// Further users whose lanes have to be locked, as far as known before locking.
-    func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID>
+    func others(excluding rows: [Row], on connection: Connection) async throws -> Set<UUID>
 
     /// Deletes rows whose lanes are locked.
     ///
     /// - Returns: the number of rows: fewer where rows have changed since they were read.
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int
     /// The query that records the place after a page; nil if the next run begins at the oldest row again.
-    func note(_ place: RetentionPosition?) -> Query?
+    func record(_ place: RetentionPosition?) -> Query?
 }
 
 extension Retention {
-    func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> { [] }
-    func note(_ place: RetentionPosition?) -> Query? { nil }
+    func others(excluding rows: [Row], on connection: Connection) async throws -> Set<UUID> { [] }
+    func record(_ place: RetentionPosition?) -> Query? { nil }
 }

@@ -1,6 +1,6 @@
 /// The result of a step.
 package struct RetentionStep: Sendable, Hashable {
-    package var looked = 0
+    package var scanned = 0
     /// Rows that were changed or deleted, or would have been.
     package var changed = 0
     /// Rows that were left to the next run because an obstacle was in the way.

@@ -82,11 +82,11 @@ package struct RetentionStore: Sendable {
         try await failure.reporting("ask for retention") {
             _ = try await pool.run([query])
         }
-        requested.ring()
+        requested.send()
     }
 
     /// A value for each run requested in this process. For one reader.
-    package var requests: AsyncStream<Void> { requested.rings }
+    package var requests: AsyncStream<Void> { requested.signals }
 
     // MARK: - Steps
 
@@ -166,16 +166,16 @@ package struct RetentionStore: Sendable {
             let due = rows.filter(\.isDue)
             // a page with ties may have more rows than asked for, one at the end has fewer
             let next = rows.count < limit ? nil : rows.last?.place
-            guard lease != nil else { return RetentionStep(looked: rows.count, changed: due.count, next: next) }
+            guard lease != nil else { return RetentionStep(scanned: rows.count, changed: due.count, next: next) }
             var changed = 0
             if !due.isEmpty {
-                let users = try await retention.others(besides: due, on: connection).union(due.map(\.user))
+                let users = try await retention.others(excluding: due, on: connection).union(due.map(\.user))
                 let keys = users.map { LaneKey(organization: organization, user: $0) }
                 let lanes = try await connection.run(LaneRows.lock(keys))
                 changed = try await retention.drop(due, lanes: try LaneRows.lanes(lanes), on: connection)
             }
-            if let note = retention.note(next) { _ = try await connection.run(note) }
-            return RetentionStep(looked: rows.count, changed: changed, next: next)
+            if let note = retention.record(next) { _ = try await connection.run(note) }
+            return RetentionStep(scanned: rows.count, changed: changed, next: next)
         }
     }
 
@@ -192,10 +192,10 @@ package struct RetentionStore: Sendable {
             let rows = try results[results.count - 1].read(DeliveryRetention.Row.init)
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil, !rows.isEmpty else {
-                return RetentionStep(looked: rows.count, changed: rows.count, next: next)
+                return RetentionStep(scanned: rows.count, changed: rows.count, next: next)
             }
             let changed = try await connection.run(deliveries.drop(rows)).affected
-            return RetentionStep(looked: rows.count, changed: changed, next: next)
+            return RetentionStep(scanned: rows.count, changed: changed, next: next)
         }
     }
 
@@ -212,10 +212,10 @@ package struct RetentionStore: Sendable {
             let rows = try results[results.count - 1].read(AuditRetention.Row.init)
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil, !rows.isEmpty else {
-                return RetentionStep(looked: rows.count, changed: rows.count, next: next)
+                return RetentionStep(scanned: rows.count, changed: rows.count, next: next)
             }
             let changed = try await connection.run(audit.drop(rows)).affected
-            return RetentionStep(looked: rows.count, changed: changed, next: next)
+            return RetentionStep(scanned: rows.count, changed: changed, next: next)
         }
     }
 
@@ -227,9 +227,9 @@ package struct RetentionStore: Sendable {
         _ cutoffs: RetentionCutoffs,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
-        let troubled = ExpiredFailures(organization: organization, cutoffs: cutoffs)
-        let page = try await troubled.page(after: place, limit: limit, pool: pool)
-        var step = RetentionStep(looked: page.looked, next: page.next)
+        let failing = ExpiredFailures(organization: organization, cutoffs: cutoffs)
+        let page = try await failing.page(after: place, limit: limit, pool: pool)
+        var step = RetentionStep(scanned: page.scanned, next: page.next)
         for (user, ids) in page.lanes {
             guard let lease else {
                 step.changed += ids.count

@@ -8,12 +8,12 @@ extension Store {
             settling: settling,
             now: now,
             failure: failure,
-            requested: shared(RetentionRequests.init).bell
+            requested: shared(RetentionRequests.init).signal
         )
     }
 }
 
 /// Requests for an immediate run of retention, in this process.
 private final class RetentionRequests: Sendable {
-    let bell = CoalescedSignal()
+    let signal = CoalescedSignal()
 }

@@ -69,7 +69,7 @@ struct TombstoneRetention: Retention {
         )
     }
 
-    func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> {
+    func others(excluding rows: [Row], on connection: Connection) async throws -> Set<UUID> {
         Set(try await localIDs.named(rows.map(\.key), on: connection).map(\.user))
     }
 

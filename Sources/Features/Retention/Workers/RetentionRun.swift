@@ -12,9 +12,9 @@ package struct RetentionRun: Sendable {
     /// Steps of one kind before the next organization has its turn.
     static let turn = 64
     /// Failures of one kind in a row before the kind is left to the next run.
-    static let patience = 5
+    static let maxFailuresPerTask = 5
     /// Consecutive failures of all kinds after which the run ends, because the database is unavailable.
-    static let despair = 20
+    static let maxConsecutiveFailures = 20
 
     package enum Ending: Sendable {
         /// Nothing is left to do.
@@ -170,14 +170,14 @@ package struct RetentionRun: Sendable {
                 result.report[part.task.kind] += step.changed
                 if step.left > 0 { result.isComplete = false }
                 place = step.next
-                try await tell(part.task.kind, step, .now - began)
+                try await report(part.task.kind, step, .now - began)
             } catch {
                 memory.places[part] = place
                 memory.failures[part] = failures + 1
                 memory.failuresInAll += 1
-                if memory.failuresInAll >= Self.despair { throw error }
+                if memory.failuresInAll >= Self.maxConsecutiveFailures { throw error }
                 // after the other parts
-                if failures + 1 >= Self.patience { leave(part, error, &memory, &result) }
+                if failures + 1 >= Self.maxFailuresPerTask { leave(part, error, &memory, &result) }
                 if lease != nil { try? await Task.sleep(for: .milliseconds(50 * (failures + 1))) }
                 return nil
             }
@@ -205,7 +205,7 @@ package struct RetentionRun: Sendable {
         result.isComplete = false
     }
 
-    private func tell(_ kind: RetentionKind, _ step: RetentionStep, _ elapsed: Duration) async throws(Problem) {
+    private func report(_ kind: RetentionKind, _ step: RetentionStep, _ elapsed: Duration) async throws(Problem) {
         do {
             try await onStep(kind, step, elapsed)
         } catch is CancellationError {

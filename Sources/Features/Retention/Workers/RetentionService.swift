@@ -37,12 +37,12 @@ package final class RetentionService: LeasedWorker {
     ///
     /// - Parameters:
     ///   - interval: from the end of a run to the next, in seconds.
-    ///   - lookInterval: the interval at which a replica checks whether a run is due, in seconds.
+    ///   - pollInterval: the interval at which a replica checks whether a run is due, in seconds.
     package init(
         store: Store,
         policy: RetentionPolicy,
         interval: Double,
-        lookInterval: Double = 15,
+        pollInterval: Double = 15,
         now: @escaping TimeSource,
         logger: Logger
     ) {
@@ -51,7 +51,7 @@ package final class RetentionService: LeasedWorker {
         self.interval = interval
         self.now = now
         self.logger = logger
-        let pace = WorkerPace(interval: lookInterval, unfinished: "Retention was interrupted")
+        let pace = WorkerPace(interval: pollInterval, unfinished: "Retention was interrupted")
         loop = WorkerLoop(ClaimedPlaces(1), pace: pace, logger: logger)
     }
 
@@ -102,7 +102,7 @@ package final class RetentionService: LeasedWorker {
             }
             let seconds = Double(elapsed.nanoseconds) / 1e9
             let waiting = store.pushes.waiting
-            let pause = pace.withLock { $0.pause(after: seconds, rows: step.looked, waiting: waiting) }
+            let pause = pace.withLock { $0.pause(after: seconds, rows: step.scanned, waiting: waiting) }
             try await Task.sleep(for: .seconds(pause))
         }
         let result = await run.run { pace.withLock { $0.limit } }
@@ -137,15 +137,15 @@ package final class RetentionService: LeasedWorker {
     /// Counts processed rows, and determines when the next progress line is logged.
     private struct Progress {
         private let began = ContinuousClock.now
-        private var saidAt = ContinuousClock.now
+        private var reportedAt = ContinuousClock.now
         private var report = RetentionReport()
 
         var elapsed: Int64 { (ContinuousClock.now - began).nanoseconds / 1_000_000 }
 
         mutating func add(_ kind: RetentionKind, _ count: Int) -> Logger.Metadata? {
             report[kind] += count
-            guard ContinuousClock.now - saidAt >= .seconds(RetentionService.reportInterval) else { return nil }
-            saidAt = .now
+            guard ContinuousClock.now - reportedAt >= .seconds(RetentionService.reportInterval) else { return nil }
+            reportedAt = .now
             return Self.metadata(of: report)
         }
 

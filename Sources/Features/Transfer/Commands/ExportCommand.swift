@@ -81,7 +81,7 @@ struct ExportCommand: AsyncParsableCommand {
         }
         progress.clear()
         if case .refused(let code) = ending { throw code }
-        say(done.value, progress.seconds)
+        output(done.value, progress.seconds)
         if done.value.unreadable > 0 {
             throw Terminal.failure("\(done.value.unreadable) documents cannot be decrypted and are missing")
         }
@@ -121,7 +121,7 @@ struct ExportCommand: AsyncParsableCommand {
                 unreadable.value += 1
                 guard unreadable.value <= RefusedLines.shown else { return }
                 progress.clear()
-                Terminal.complain("cannot be decrypted and is omitted: \(key.type) \(TerminalText.of(key.id))")
+                Terminal.printError("cannot be decrypted and is omitted: \(key.type) \(TerminalText.of(key.id))")
             },
             passed: { state, rows, seconds in
                 done.value = state
@@ -135,14 +135,14 @@ struct ExportCommand: AsyncParsableCommand {
         try output.finish()
     }
 
-    private func say(_ progress: EntityExport.Progress, _ seconds: Double) {
-        let words = TransferFormatting.summary(progress, seconds: seconds)
+    private func output(_ progress: EntityExport.Progress, _ seconds: Double) {
+        let userMessage = TransferFormatting.summary(progress, seconds: seconds)
         guard !isToStandardOutput else {
             // the lines have it
-            if !options.json { Terminal.complain(words) }
+            if !options.json { Terminal.printError(userMessage) }
             return
         }
-        options.say(words) { writer in
+        options.output(userMessage) { writer in
             writer.member("organization_id", transfer.organization)
             writer.member("lines", progress.lines)
             writer.member("tombstones", progress.tombstones)

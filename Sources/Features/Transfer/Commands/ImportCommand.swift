@@ -57,7 +57,7 @@ struct ImportCommand: AsyncParsableCommand {
     func run() async throws {
         let input = try InputFile(file)
         let progress = TransferProgress(isShown: !options.json)
-        let refused = RefusedLines(try errors.map { try OutputFile(replacing: $0, besides: input) }, progress)
+        let refused = RefusedLines(try errors.map { try OutputFile(replacing: $0, excluding: input) }, progress)
         let id = transfer.organization
         let report = try await options.withStore(
             dryRun ? nil : CommandAct("importEntities", of: transfer.organization, ["source": source]),
@@ -78,7 +78,7 @@ struct ImportCommand: AsyncParsableCommand {
             }
         }
         progress.clear()
-        say(report, progress.seconds)
+        output(report, progress.seconds)
         if let failure = refused.failure { throw Terminal.failure(failure.description) }
         if report.refused > 0 { throw ExitCode.failure }
     }
@@ -95,7 +95,7 @@ struct ImportCommand: AsyncParsableCommand {
         importing.updatedSince = transfer.updatedSince
         importing.isDryRun = dryRun
         if let quota, !options.json {
-            Terminal.complain("the organization's quota is \(quota.limit) requests per second: half as many batches")
+            Terminal.printError("the organization's quota is \(quota.limit) requests per second: half as many batches")
         }
         let pace = Box(TransferPace(rate: transfer.rate, quota: quota))
         let read = Box<Int64>(0)
@@ -108,7 +108,7 @@ struct ImportCommand: AsyncParsableCommand {
                 store.ingest,
                 importing,
                 limit: { pace.value.limit },
-                refused: refused.note,
+                refused: refused.record,
                 passed: { report, lines, seconds in
                     let share = input.size.map { Double(read.value) / Double(max($0, 1)) }
                     progress.show(share: share, lines: report.lines)
@@ -126,8 +126,8 @@ struct ImportCommand: AsyncParsableCommand {
         }
     }
 
-    private func say(_ report: EntityImport.Report, _ seconds: Double) {
-        options.say(TransferFormatting.summary(report, seconds: seconds, isDryRun: dryRun)) { writer in
+    private func output(_ report: EntityImport.Report, _ seconds: Double) {
+        options.output(TransferFormatting.summary(report, seconds: seconds, isDryRun: dryRun)) { writer in
             writer.member("organization_id", transfer.organization)
             writer.member("dry_run", dryRun)
             writer.member("lines", report.lines)

@@ -37,7 +37,7 @@ final class OutputFile {
     /// Opens a file for errors, and replaces its content.
     ///
     /// - Parameter input: the file that is read at the same time; it must not be the same file under any name.
-    init(replacing path: String, besides input: InputFile) throws {
+    init(replacing path: String, excluding input: InputFile) throws {
         name = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Terminal.failure("\(path) cannot be written: \(InputFile.lastError)") }

@@ -18,21 +18,21 @@ final class RefusedLines {
         self.progress = progress
     }
 
-    func note(_ refusal: EntityImport.Refusal) {
+    func record(_ refusal: EntityImport.Refusal) {
         count += 1
         if count <= Self.shown {
             progress.clear()
-            for words in Self.words(refusal) { Terminal.complain(words) }
+            for userMessage in Self.userMessage(refusal) { Terminal.printError(userMessage) }
         } else if count == Self.shown + 1 {
             progress.clear()
-            Terminal.complain(
+            Terminal.printError(
                 file == nil ? "more lines were rejected; --errors FILE lists all" : "the file of errors lists more"
             )
         }
         do throws(FileFailure) { try file?.write(Self.line(refusal)) } catch { failure = failure ?? error }
     }
 
-    static func words(_ refusal: EntityImport.Refusal) -> [String] {
+    static func userMessage(_ refusal: EntityImport.Refusal) -> [String] {
         let places = refusal.problem.shownErrors
         return (places.isEmpty ? [TerminalText.of(refusal.problem.detail)] : places).prefix(4)
             .map { "line \(refusal.line): \($0)" }

@@ -22,7 +22,7 @@ final class TransferProgress {
     func show(share: Double?, lines: Int) {
         guard isShown, due.isDue() else { return }
         guard isTerminal else {
-            return Terminal.complain(TransferFormatting.progress(share: share, lines: lines, seconds: seconds))
+            return Terminal.printError(TransferFormatting.progress(share: share, lines: lines, seconds: seconds))
         }
         hasBar = true
         Terminal.draw("\r\u{1b}[K" + TransferFormatting.bar(share: share, lines: lines, seconds: seconds))

@@ -52,11 +52,11 @@ package struct EntityImport {
     }
 
     /// Lines that one look-up asks for.
-    static let lookLimit = 2_000
+    static let scanLimit = 2_000
     /// Documents that are held, in bytes.
     static let batchBytes = 1_048_576
     /// How long the database, or room for events that have to wait, is waited for, in seconds.
-    static let patience = Double(IngestPlanner.patienceSeconds) + 30
+    static let timeout = Double(IngestPlanner.timeoutSeconds) + 30
 
     private struct Line {
         let number: Int
@@ -158,17 +158,17 @@ package struct EntityImport {
     // MARK: - Batches
 
     private var isFull: Bool {
-        held.count >= (mayBeKnown ? Self.lookLimit : limit()) || heldBytes >= Self.batchBytes
+        held.count >= (mayBeKnown ? Self.scanLimit : limit()) || heldBytes >= Self.batchBytes
     }
 
     private mutating func takeHeld() async throws {
-        if mayBeKnown { try await look() }
+        if mayBeKnown { try await inspect() }
         while !held.isEmpty { try await takeBatch(limit()) }
         heldBytes = 0
     }
 
     /// Drops the lines that were imported before.
-    private mutating func look() async throws {
+    private mutating func inspect() async throws {
         let began = ContinuousClock.now
         let (ids, options) = (held.map(\.event.id), options)
         let known = try await patiently { [ingest] () async throws(Problem) in
@@ -190,7 +190,7 @@ package struct EntityImport {
         var waited = 0.0
         while !batch.isEmpty {
             // retries the events for which there was no room among the parked ones
-            batch = try await take(batch, isLast: waited >= Self.patience)
+            batch = try await take(batch, isLast: waited >= Self.timeout)
             guard !batch.isEmpty else { break }
             try await pause(1)
             waited += 1
@@ -233,7 +233,7 @@ package struct EntityImport {
                 // no token's use is noted
                 tokenID: UUID(),
                 source: options.source,
-                isUseNews: false
+                isFirstUse: false
             )
             return try await ingest.submitHalving(request, from: bearer).verdicts
         }
@@ -248,7 +248,7 @@ package struct EntityImport {
                 return try await body()
             } catch {
                 let isPassing = [.storeUnavailable, .overloaded].contains(error.code) && !error.isLocked
-                guard isPassing, waited < Self.patience else { throw error }
+                guard isPassing, waited < Self.timeout else { throw error }
             }
             try await pause(2)
             waited += 2

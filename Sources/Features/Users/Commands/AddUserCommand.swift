@@ -43,7 +43,7 @@ struct AddUserCommand: AsyncParsableCommand {
         let user = try await options.run(
             CommandAct("letUserIn", of: organization, user: called.id),
             orElse: .noOrganization(organization),
-            told: { (user: UserRow, outcome: inout AuditOutcome) in outcome.user = user.id }
+            recording: { (user: UserRow, outcome: inout AuditOutcome) in outcome.user = user.id }
         ) { administration throws(Problem) -> UserRow? in
             guard let id = called.id else {
                 return try await administration.putUser(called.subject, in: organization)?.value
@@ -51,6 +51,6 @@ struct AddUserCommand: AsyncParsableCommand {
             guard try await administration.putUser(id, in: organization) != nil else { return nil }
             return try await administration.user(id, in: organization)
         }
-        options.say(user.json(), user.id.lowercased)
+        options.output(user.json(), user.id.lowercased)
     }
 }

@@ -35,7 +35,7 @@ struct EraseUserCommand: AsyncParsableCommand {
 
     @OptionGroup var options: AdministrationOptions
 
-    private static let patience: Duration = .seconds(120)
+    private static let timeout: Duration = .seconds(120)
 
     func run() async throws {
         guard yes || Self.confirms(user) else {
@@ -50,10 +50,10 @@ struct EraseUserCommand: AsyncParsableCommand {
             CommandAct("deleteUser", of: organization, user: user, ["erase": "true"]),
             orElse: .noUser(user.lowercased, in: organization)
         ) { store, _ throws(Problem) -> UserErasureRow? in
-            try await store.erasing.erase(user, in: organization, patience: Self.patience) { erasure in
+            try await store.erasing.erase(user, in: organization, timeout: Self.timeout) { erasure in
                 guard !isQuiet, erasure.state == .closing, last != erasure.state else { return }
                 last = erasure.state
-                Terminal.complain("requests of the user are rejected; waiting until every gateway does so …")
+                Terminal.printError("requests of the user are rejected; waiting until every gateway does so …")
             }
         }
         guard erasure.state != .closing else {
@@ -62,16 +62,16 @@ struct EraseUserCommand: AsyncParsableCommand {
                 Terminal.tryAgain
             )
         }
-        let words =
+        let userMessage =
             erasure.state == .done
             ? "\(user.lowercased) is erased" : "\(user.lowercased) is erased here; gateways notify the upstream"
-        options.say(UserErasureAnswer(user: user, erasure: erasure).json(), words)
+        options.output(UserErasureAnswer(user: user, erasure: erasure).json(), userMessage)
     }
 
     /// Asks for confirmation; returns false without a terminal.
     private static func confirms(_ user: UUID) -> Bool {
         guard isatty(STDIN_FILENO) == 1 else { return false }
-        Terminal.say("Permanently delete all data of user \(user.lowercased)? Type the user's id: ", terminator: "")
+        Terminal.output("Permanently delete all data of user \(user.lowercased)? Type the user's id: ", terminator: "")
         return readLine().flatMap { UUID(parsing: $0) } == user
     }
 }

@@ -35,7 +35,9 @@ struct ExportUserCommand: AsyncParsableCommand {
         ) { store, _ throws(Problem) -> Void? in
             guard try await store.exports.isKnown(lane) else { return nil }
             do {
-                try await store.exports.run(lane) { Terminal.say(String(decoding: $0, as: UTF8.self), terminator: "") }
+                try await store.exports.run(lane) {
+                    Terminal.output(String(decoding: $0, as: UTF8.self), terminator: "")
+                }
             } catch let problem as Problem {
                 throw problem
             } catch {

@@ -53,7 +53,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
 
     @OptionGroup var options: AdministrationOptions
 
-    private static let patience: Duration = .seconds(120)
+    private static let timeout: Duration = .seconds(120)
 
     func validate() throws {
         guard (user == nil) != (subject == nil) else {
@@ -100,7 +100,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
         let joined = try await options.withStore(
             CommandAct("joinUser", of: organization, user: self.user, into: self.into),
             orElse: .noUser(who, in: organization),
-            told: { (joined: Joined, outcome: inout AuditOutcome) in
+            recording: { (joined: Joined, outcome: inout AuditOutcome) in
                 outcome.user = joined.user
                 outcome.into = joined.into
             }
@@ -109,7 +109,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
             guard let into = try await into.find(store.administration, in: organization) else {
                 throw MergePreconditions.unknownTarget
             }
-            let join = try await store.joining.join(user, into: into, in: organization, patience: Self.patience)
+            let join = try await store.joining.join(user, into: into, in: organization, timeout: Self.timeout)
             return join.map { (user: user, into: into, join: $0) }
         }
         guard joined.join.state != .closing else {
@@ -118,6 +118,6 @@ struct JoinUsersCommand: AsyncParsableCommand {
                 Terminal.tryAgain
             )
         }
-        options.say(joined.join.json(), "\(joined.user.lowercased) is merged into \(joined.into.lowercased)")
+        options.output(joined.join.json(), "\(joined.user.lowercased) is merged into \(joined.into.lowercased)")
     }
 }

@@ -42,7 +42,7 @@ struct ListUsersCommand: AsyncParsableCommand {
             if let called {
                 guard try await administration.organization(organization) != nil else { return nil }
                 guard let user = try await called.find(administration, in: organization) else { return 0 }
-                Self.say(user, json)
+                Self.output(user, json)
                 return 1
             }
             var (count, next) = (0, UUID?.none)
@@ -50,7 +50,7 @@ struct ListUsersCommand: AsyncParsableCommand {
                 guard let page = try await administration.users(of: organization, limit: 500, from: next) else {
                     return nil
                 }
-                for user in page.users { Self.say(user, json) }
+                for user in page.users { Self.output(user, json) }
                 count += page.users.count
                 next = page.next
             } while next != nil
@@ -59,11 +59,11 @@ struct ListUsersCommand: AsyncParsableCommand {
         guard let count else { throw AdministrationOptions.unknown(organization) }
         guard count == 0, !options.json else { return }
         let place = "organization \(organization.lowercased)"
-        Terminal.complain(subject == nil ? "\(place) has no users yet" : "\(place) has no user with this subject")
+        Terminal.printError(subject == nil ? "\(place) has no users yet" : "\(place) has no user with this subject")
     }
 
-    private static func say(_ user: UserRow, _ json: Bool) {
-        if json { return Terminal.say(String(decoding: user.json(), as: UTF8.self)) }
+    private static func output(_ user: UserRow, _ json: Bool) {
+        if json { return Terminal.output(String(decoding: user.json(), as: UTF8.self)) }
         let state =
             user.into.map { "merged into \($0.lowercased)" } ?? (user.registeredAt == nil ? "not registered" : "")
         let names = user.names.map { name in
@@ -71,6 +71,6 @@ struct ListUsersCommand: AsyncParsableCommand {
             return TerminalText.of(name.subject.text.string) + (issuer.isEmpty ? "" : " of " + TerminalText.of(issuer))
         }
         let parts = [user.id.lowercased, user.lastSeenAt?.rfc3339 ?? "never seen", state] + names
-        Terminal.say(parts.filter { !$0.isEmpty }.joined(separator: "  "))
+        Terminal.output(parts.filter { !$0.isEmpty }.joined(separator: "  "))
     }
 }

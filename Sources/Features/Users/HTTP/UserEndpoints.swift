@@ -14,7 +14,7 @@ struct UserEndpoints: Sendable {
     /// Returns the user that a token with this issuer and subject authenticates.
     let userCalled: @Sendable (Subject) throws(TokenConfiguration.UnusableSubject) -> TokenClaims.User
     /// How long a request waits for an erased user's lane to come to rest.
-    let patience: Duration
+    let timeout: Duration
 
     /// Responds with a page of users, or with the user of an issuer and subject.
     func list(_ exchange: Exchange) async throws -> Answer {
@@ -57,10 +57,10 @@ struct UserEndpoints: Sendable {
         switch called {
         case .subject:
             let written = try await store.administration.putUser(subject, in: organization)
-            exchange.act?.note(user: written?.value.id)
+            exchange.act?.record(user: written?.value.id)
             return try .written(written)
         case .id(let user):
-            exchange.act?.note(user: user)
+            exchange.act?.record(user: user)
             // provisions the user whose own id is the token's subject
             guard let isNew = try await store.administration.putUser(user, in: organization),
                 let row = try await store.administration.user(user, in: organization)
@@ -140,7 +140,7 @@ struct UserEndpoints: Sendable {
     /// Repeating the request continues the erasure, and gateways also continue it.
     private func erase(_ user: UUID, in organization: UUID) async throws -> Answer {
         let erasure = try await BlockingWork.run {
-            try await erasing.erase(user, in: organization, patience: patience)
+            try await erasing.erase(user, in: organization, timeout: timeout)
         }
         guard let erasure else { throw Refusal.notFound }
         return Answer(erasure.state == .done ? .ok : .accepted, UserErasureAnswer(user: user, erasure: erasure))

@@ -13,7 +13,7 @@ struct UserExportEndpoint: Sendable {
         _ = try URLQuery(of: exchange)
         let user = LaneKey(organization: try exchange.uuid(at: 0), user: try exchange.uuid(at: 1))
         guard try await exports.isKnown(user) else { throw Refusal.notFound }
-        try exchange.hold.belongs(to: user)
+        try exchange.hold.assign(to: user)
         let room = exchange.hold.room()
         var answer = Answer(.ok)
         answer.contentType = Self.mediaType

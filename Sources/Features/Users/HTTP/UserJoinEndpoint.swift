@@ -11,16 +11,16 @@ struct UserJoinEndpoint: Sendable {
     let administration: Administration
     let bodies: BodyReader
     /// How long a request waits for the users' lanes to come to rest.
-    let patience: Duration
+    let timeout: Duration
 
     /// Responds with 200 once the users are joined, and with 202 while the join waits; the same request continues it.
     func join(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         let target = try await bodies.withBody(of: exchange) { try Self.target(in: $0) }
-        exchange.act?.note(into: target)
+        exchange.act?.record(into: target)
         let join = try await BlockingWork.run {
-            try await joining.join(user, into: target, in: organization, patience: patience)
+            try await joining.join(user, into: target, in: organization, timeout: timeout)
         }
         guard let join else { throw Refusal.notFound }
         let subjects = try await administration.subjects(of: [user, target], in: organization)

@@ -21,14 +21,14 @@ struct ErasedRows: Sendable {
     let batches: [Deletion]
     /// The tables with one row for each user, and last the lane, under whose lock all of this is done.
     let withLane: [Statement]
-    let walks: [(walk: NamingScan, delete: Statement)]
+    let walks: [(scan: NamingScan, delete: Statement)]
     /// In the erasure's last transaction.
     let last: [Statement]
 
     init(_ tables: [StoredTable]) {
         var (first, batches): ([Deletion], [Deletion]) = ([], [])
         var (withLane, last): ([Statement], [Statement]) = ([], [])
-        var walks: [(walk: NamingScan, delete: Statement)] = []
+        var walks: [(scan: NamingScan, delete: Statement)] = []
         for table in tables {
             guard let users = table.users else { continue }
             let owner = users.owner ?? "user_id"
@@ -41,7 +41,7 @@ struct ErasedRows: Sendable {
             case .withLane:
                 let delete = "DELETE FROM \(table.name) WHERE organization_id = :organization AND \(owner) = :user"
                 withLane.append(Statement("erase_\(table.name)", ["organization", "user"], delete))
-            case .walk(let walk, let delete): walks.append((walk, delete))
+            case .scan(let scan, let delete): walks.append((scan, delete))
             case .last(let statements): last += statements
             case .step: break
             }
@@ -55,7 +55,7 @@ struct ErasedRows: Sendable {
 
     var statements: [Statement] {
         batches.map(\.delete) + Set(batches.compactMap(\.keep)) + withLane
-            + walks.flatMap { [$0.walk.look, $0.delete] } + last
+            + walks.flatMap { [$0.scan.find, $0.delete] } + last
     }
 
     /// Keeps hashes of names, and of the values known by them.

@@ -43,7 +43,7 @@ struct ExportedRows: Sendable {
     /// The statements of an export of a catalogue's tables.
     static func statements(_ tables: [StoredTable]) -> [Statement] {
         tables.flatMap { table in
-            if case .walk(_, let statement, _) = table.export { return [statement] }
+            if case .scan(_, let statement, _) = table.export { return [statement] }
             return ExportedRows(table).map { [$0.first, $0.next] } ?? []
         } + [entities, standing]
     }

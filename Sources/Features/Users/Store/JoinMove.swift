@@ -42,7 +42,7 @@ struct JoinMove {
         else { return nil }
         try await check(lanes, entities.count, parties)
         try await own(entities)
-        if !seal.isPlain { try await sealAnew() }
+        if !seal.isPlain { try await reseal() }
         // values sealed with the user's key name the key, and stay: documents are not sealed again
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
@@ -106,7 +106,7 @@ struct JoinMove {
     /// A value that no key opens stays unchanged.
     ///
     /// - Throws: `store_unavailable` if another configuration can open a value.
-    private func sealAnew() async throws {
+    private func reseal() async throws {
         let target = target.user
         var renewal = Renewal(seal: seal) { $0.moved(to: target) }
         for table in rows.sealed {

@@ -41,7 +41,7 @@ package struct UserErasing: Sendable {
     private let rows: ErasedRows
     private let participants: [any CommitParticipant]
     private let erased = Counter(label: UserMetrics.erasedUsers)
-    private let untold = Counter(label: UserMetrics.untoldErasures)
+    private let unpublished = Counter(label: UserMetrics.unpublishedErasures)
 
     init(_ store: Store) {
         pool = store.pool
@@ -68,25 +68,25 @@ package struct UserErasing: Sendable {
         guard !Writer.isReserved(user) else { return nil }
         do {
             let lane = LaneKey(organization: organization, user: user)
-            if let erasure = try await close(lane) { return try await goOn(erasure) }
-            guard try await UserReferences.areThere(of: lane, pool), let erasure = try await close(lane, isNamed: true)
+            if let erasure = try await close(lane) { return try await proceed(erasure) }
+            guard try await UserReferences.exist(of: lane, pool), let erasure = try await close(lane, isNamed: true)
             else {
                 return nil
             }
-            return try await goOn(erasure)
+            return try await proceed(erasure)
         } catch {
             throw failure.problem(error, doing: "erase a user")
         }
     }
 
-    /// Erases a user, and waits for the end of it for at most `patience`.
+    /// Erases a user, and waits for the end of it for at most `timeout`.
     package func erase(
         _ user: UUID,
         in organization: UUID,
-        patience: Duration,
+        timeout: Duration,
         progress: (UserErasureRow) -> Void = { _ in }
     ) async throws(Problem) -> UserErasureRow? {
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + timeout
         while true {
             let erasure = try await erase(user, in: organization)
             if let erasure { progress(erasure) }
@@ -98,7 +98,7 @@ package struct UserErasing: Sendable {
     /// Continues an abandoned erasure, up to and with its upstream's response; returns false if there is no such
     /// erasure.
     package func goOnWithAny() async throws(Problem) -> Bool {
-        guard let erasure = try await claim(asks: true, besides: []) else { return false }
+        guard let erasure = try await claim(asks: true, excluding: []) else { return false }
         let remaining = try await eraseHere(erasure)
         if remaining.state == .telling { _ = try await askUpstream(remaining) }
         return true
@@ -109,7 +109,7 @@ package struct UserErasing: Sendable {
     /// - Parameters:
     ///   - asks: whether erasures count of which only the request to the upstream remains.
     ///   - organizations: organizations of which these do not count.
-    func claim(asks: Bool, besides organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
+    func claim(asks: Bool, excluding organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
         do {
             let moment = now()
             let due = ErasureStatements.due(
@@ -148,7 +148,7 @@ package struct UserErasing: Sendable {
     /// - Returns: whether the upstream has taken it.
     func askUpstream(_ erasure: UserErasureRow) async throws(Problem) -> Bool {
         do {
-            return try await tell(erasure).state == .done
+            return try await publish(erasure).state == .done
         } catch {
             throw failure.problem(error, doing: "send an erasure to its upstream")
         }
@@ -165,9 +165,9 @@ package struct UserErasing: Sendable {
         }
     }
 
-    private func goOn(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+    private func proceed(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         let erasure = try await erase(erasure)
-        return erasure.state == .telling ? try await tell(erasure) : erasure
+        return erasure.state == .telling ? try await publish(erasure) : erasure
     }
 
     private func erase(_ erasure: UserErasureRow) async throws -> UserErasureRow {
@@ -185,14 +185,14 @@ package struct UserErasing: Sendable {
     private func move(
         _ erasure: UserErasureRow,
         to state: UserErasureRow.State,
-        walked: Int64 = 0,
+        scanned: Int64 = 0,
         on connection: Connection? = nil
     ) async throws -> UserErasureRow {
         let query = ErasureStatements.move(
             organization: erasure.organization,
             user_hash: erasure.hash,
             state: state.rawValue,
-            walked_position: walked,
+            walked_position: scanned,
             due_at: now().adding(seconds: Self.claimSeconds)
         )
         let rows = if let connection { try await connection.run(query) } else { try await pool.run([query])[0] }
@@ -342,11 +342,11 @@ package struct UserErasing: Sendable {
 
     private func eraseEntities(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         guard let lane = erasure.lane else { return erasure }
-        let walk = EntityScan(pool: pool, organization: lane.organization, user: lane.user)
-        try await walk.run(
+        let scan = EntityScan(pool: pool, organization: lane.organization, user: lane.user)
+        try await scan.run(
             EntityScan.named,
-            after: erasure.walked,
-            passed: { _ = try await move(erasure, to: .entities, walked: $0) }
+            after: erasure.scanned,
+            passed: { _ = try await move(erasure, to: .entities, scanned: $0) }
         ) { found in
             for start in stride(from: 0, to: found.count, by: Self.written) {
                 try await write(Array(found[start..<min(start + Self.written, found.count)]), of: lane)
@@ -370,12 +370,12 @@ package struct UserErasing: Sendable {
 
     /// Deletes rows that name the user without being stored under the user's id.
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
-        for (walk, delete) in rows.walks {
+        for (scan, delete) in rows.walks {
             // a worker's last writes may appear behind the walk: it is repeated until it finds no row
             var isClean = false
             while !isClean {
                 isClean = true
-                try await walk.run(pool, of: erasure.organization, naming: erasure.users) { found in
+                try await scan.run(pool, of: erasure.organization, naming: erasure.users) { found in
                     for start in stride(from: 0, to: found.count, by: Int(Self.batch)) {
                         let part = found[start..<min(start + Int(Self.batch), found.count)]
                         try await self.delete(part, by: delete, of: erasure)
@@ -411,7 +411,7 @@ package struct UserErasing: Sendable {
             ids: keys.map(\.id)
         )
         let moment = now()
-        let count = try await catalog.userKeys.supplying { try await write(lock, of: lane, at: moment) }
+        let count = try await catalog.userKeys.fetchingMissingKeys { try await write(lock, of: lane, at: moment) }
         if count > 0 { notifier.changed([lane]) }
     }
 
@@ -470,7 +470,7 @@ package struct UserErasing: Sendable {
 
     // MARK: - 4: the upstream is notified
 
-    private func tell(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+    private func publish(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         guard let upstream else { return erasure }
         let organization = try await catalog.organization(erasure.organization)
         guard let settings = organization?.upstream, let endpoint = settings.eraseEndpoint else {
@@ -504,7 +504,7 @@ package struct UserErasing: Sendable {
     }
 
     private func fail(_ erasure: UserErasureRow, _ reason: String) async throws -> UserErasureRow {
-        untold.increment()
+        unpublished.increment()
         logger.warning(
             "An upstream was not notified of an erasure",
             metadata: metadata(erasure, ["reason": "\(reason)", "attempts": "\(erasure.attempts + 1)"])

@@ -27,7 +27,7 @@ package struct UserErasureRow: WorkItem, Hashable {
     package let startedAt: Timestamp
     package let state: State
     /// How far the feed was read.
-    let walked: Int64
+    let scanned: Int64
     /// The failed attempts to notify the upstream, and why the last one failed.
     package let attempts: Int32
     package let lastError: String?
@@ -40,7 +40,7 @@ package struct UserErasureRow: WorkItem, Hashable {
         users = try row.optionalUUIDs("user_ids") ?? []
         startedAt = try row.moment("started_at")
         state = try row.choice("state")
-        walked = try row.int64("walked_position")
+        scanned = try row.int64("walked_position")
         attempts = try row.int32("attempts")
         lastError = try row.optionalString("last_error")
         finishedAt = try row.optionalMoment("finished_at")

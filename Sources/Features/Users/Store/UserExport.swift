@@ -40,7 +40,7 @@ package struct UserExport: Sendable {
         do {
             standing = try await self.standing(of: user)
             if standing.target == nil, !standing.isKnown {
-                return try await UserReferences.areThere(of: user, pool)
+                return try await UserReferences.exist(of: user, pool)
             }
         } catch {
             throw failure.problem(error, doing: "look up a user")
@@ -82,9 +82,9 @@ package struct UserExport: Sendable {
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         try await room.enterPatiently()
-        defer { room.leave() }
+        defer { room.release() }
         try await lines(of: user, passed: { try await room.yield() }) { bytes in
-            room.leave()
+            room.release()
             try await write(bytes)
             try await room.enterPatiently()
         }
@@ -99,7 +99,7 @@ package struct UserExport: Sendable {
         // another gateway may have made a key a moment ago
         catalog.invalidate(user.organization)
         do {
-            let seal = try await catalog.seal(of: user.organization).lastWord
+            let seal = try await catalog.seal(of: user.organization).withoutKeyRefresh
             var lines = ExportLines(user: user.user, seal: seal)
             lines.begin(user, version: Self.version, at: now())
             for rows in tables.compactMap(ExportedRows.init) {
@@ -107,10 +107,10 @@ package struct UserExport: Sendable {
             }
             try await documents(of: user, &lines, passed, write)
             for table in tables {
-                guard case .walk(let kind, let statement, _) = table.export,
-                    case .walk(let walk, _) = table.users?.erase
+                guard case .scan(let kind, let statement, _) = table.export,
+                    case .scan(let scan, _) = table.users?.erase
                 else { continue }
-                try await named(by: walk, statement, as: kind, of: user, &lines, write)
+                try await named(by: scan, statement, as: kind, of: user, &lines, write)
             }
             lines.end()
             try await write(lines.take())
@@ -132,7 +132,7 @@ package struct UserExport: Sendable {
             let rows = try await pool.runByIndex(query)
             let start = lines
             let keys: [String]
-            (lines, keys) = try await catalog.userKeys.supplying {
+            (lines, keys) = try await catalog.userKeys.fetchingMissingKeys {
                 var (next, keys) = (start, [String]())
                 for var row in rows { keys = try next.add(&row, of: kind) }
                 return (next, keys)
@@ -152,9 +152,9 @@ package struct UserExport: Sendable {
         _ passed: () async throws -> Void,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
-        let walk = EntityScan(pool: pool, organization: user.organization, user: user.user)
+        let scan = EntityScan(pool: pool, organization: user.organization, user: user.user)
         var pending = lines
-        try await walk.run(EntityScan.named, passed: { _ in try await passed() }) { found in
+        try await scan.run(EntityScan.named, passed: { _ in try await passed() }) { found in
             for start in stride(from: 0, to: found.count, by: Self.documents) {
                 let part = found[start..<min(start + Self.documents, found.count)]
                 let query = ExportedRows.entities(
@@ -165,7 +165,7 @@ package struct UserExport: Sendable {
                 )
                 let rows = try await pool.runByIndex(query)
                 let start = pending
-                pending = try await catalog.userKeys.supplying {
+                pending = try await catalog.userKeys.fetchingMissingKeys {
                     var next = start
                     for var row in rows { try next.addEntity(&row) }
                     return next
@@ -178,7 +178,7 @@ package struct UserExport: Sendable {
 
     /// Lines of rows that name the user without being stored under the user's id.
     private func named(
-        by walk: NamingScan,
+        by scan: NamingScan,
         _ statement: Statement,
         as kind: String,
         of user: LaneKey,
@@ -188,7 +188,7 @@ package struct UserExport: Sendable {
         var pending = lines
         // rows from before a join name the user by the id of that time
         let names = try await [user.user] + standing(of: user).joined
-        try await walk.run(pool, of: user.organization, naming: names) { found in
+        try await scan.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.named) {
                 let part = found[start..<min(start + Self.named, found.count)]
                 let query = statement(

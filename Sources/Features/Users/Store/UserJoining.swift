@@ -79,14 +79,14 @@ package struct UserJoining: Sendable {
         }
     }
 
-    /// Joins a user into another, and waits for that for at most `patience`.
+    /// Joins a user into another, and waits for that for at most `timeout`.
     package func join(
         _ user: UUID,
         into target: UUID,
         in organization: UUID,
-        patience: Duration
+        timeout: Duration
     ) async throws(Problem) -> UserJoinRow? {
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + timeout
         while true {
             let join = try await join(user, into: target, in: organization)
             guard join?.state == .closing, ContinuousClock.now < deadline, !Task.isCancelled else { return join }
@@ -151,7 +151,7 @@ package struct UserJoining: Sendable {
     /// Nil while a worker has one of the lanes, or the joined user's has changed.
     private func move(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
         let lanes = [user, target].map { LaneKey(organization: organization, user: $0) }
-        let before = try await LaneRows.lanes(pool.run([LaneRows.look(lanes)])[0])
+        let before = try await LaneRows.lanes(pool.run([LaneRows.find(lanes)])[0])
         guard before.values.allSatisfy(\.isAtRest) else { return nil }
         var entities: [EntityKey] = []
         try await EntityScan(pool: pool, organization: organization, user: user).run(EntityScan.named) { found in
@@ -165,7 +165,7 @@ package struct UserJoining: Sendable {
         let seal = try await catalog.seal(of: organization)
         let known = entities.inLockingOrder
         try await catalog.userKeys.prepare([lanes[1]]) { _ in seal }
-        let join = try await catalog.userKeys.supplying {
+        let join = try await catalog.userKeys.fetchingMissingKeys {
             try await pool.transaction { connection -> UserJoinRow? in
                 let move = JoinMove(
                     connection: connection,
@@ -206,8 +206,8 @@ package struct UserJoining: Sendable {
 
     private func finish(_ join: UserJoinRow, _ organization: UUID) async throws -> UserJoinRow {
         guard let end = join.feedEnd, join.finishedAt == nil else { return join }
-        let walk = EntityScan(pool: pool, organization: organization, user: join.target)
-        try await walk.run(EntityScan.unseen, upTo: end) { found in
+        let scan = EntityScan(pool: pool, organization: organization, user: join.target)
+        try await scan.run(EntityScan.unseen, upTo: end) { found in
             for start in stride(from: 0, to: found.count, by: Self.shown) {
                 try await show(Array(found[start..<min(start + Self.shown, found.count)]), join, end, organization)
             }

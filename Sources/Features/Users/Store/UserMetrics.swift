@@ -5,5 +5,5 @@ package enum UserMetrics {
     /// Users that were erased.
     package static let erasedUsers = "sluice_users_erased_total"
     /// Failed attempts to report an erasure to an upstream.
-    package static let untoldErasures = "sluice_erasures_untold_total"
+    package static let unpublishedErasures = "sluice_erasures_untold_total"
 }

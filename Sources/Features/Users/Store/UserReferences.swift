@@ -8,7 +8,7 @@ import SyncStore
 /// parked events, name the user.
 enum UserReferences {
     /// Searches all of the organization's entities and parked events.
-    static func areThere(of user: LaneKey, _ pool: Pool) async throws -> Bool {
+    static func exist(of user: LaneKey, _ pool: Pool) async throws -> Bool {
         let entities = EntityScan(pool: pool, organization: user.organization, user: user.user)
         if try await entities.findsAny(EntityScan.named) { return true }
         return try await NamingScan.parkedEvents.findsAny(pool, of: user.organization, naming: [user.user])

@@ -22,18 +22,18 @@ package final class ErasureService: LeasedWorker {
     static let requests = 8
 
     private let erasing: UserErasing
-    private let lookInterval: Double
+    private let pollInterval: Double
     private let shared = Mutex(State())
     /// When the upstreams of organizations last failed here.
     private let failures = Mutex([UUID: ContinuousClock.Instant]())
     package let loop: WorkerLoop<ClaimedPlaces<UserErasureRow>>
 
-    /// - Parameter lookInterval: the interval at which a replica checks whether one is due, in seconds.
-    package init(erasing: UserErasing, lookInterval: Double = 15, logger: Logger) {
+    /// - Parameter pollInterval: the interval at which a replica checks whether one is due, in seconds.
+    package init(erasing: UserErasing, pollInterval: Double = 15, logger: Logger) {
         self.erasing = erasing
-        self.lookInterval = lookInterval
+        self.pollInterval = pollInterval
         // erasing itself needs no place
-        let pace = WorkerPace(interval: lookInterval, unfinished: "Erasing was interrupted")
+        let pace = WorkerPace(interval: pollInterval, unfinished: "Erasing was interrupted")
         loop = WorkerLoop(ClaimedPlaces(.max), pace: pace, logger: logger)
     }
 
@@ -48,7 +48,7 @@ package final class ErasureService: LeasedWorker {
         let asked = loop.places.held
         let mayAsk = asked.count < Self.requests
         let unavailable = Set(asked.keys).union(failed)
-        guard let claimed = try await erasing.claim(asks: mayAsk, besides: unavailable) else {
+        guard let claimed = try await erasing.claim(asks: mayAsk, excluding: unavailable) else {
             let backlog = try await erasing.backlog()
             shared.withLock { $0 = State(count: backlog.count, since: backlog.since) }
             return []
@@ -68,7 +68,7 @@ package final class ErasureService: LeasedWorker {
 
     private var failed: Set<UUID> {
         failures.withLock { failures in
-            failures = failures.filter { $0.value.duration(to: .now) < .seconds(lookInterval * 0.8) }
+            failures = failures.filter { $0.value.duration(to: .now) < .seconds(pollInterval * 0.8) }
             return Set(failures.keys)
         }
     }

@@ -72,7 +72,7 @@ struct ListenCommand: AsyncParsableCommand {
         let secrets = givenSecrets.compactMap(WebhookSecret.init)
         let keys = key.compactMap(WebhookPublicKey.init)
         let verifier = WebhookVerifier(secrets: secrets, keys: keys, tolerance: tolerance)
-        let desk = WebhookInspector(verifier: secrets.isEmpty && keys.isEmpty ? nil : verifier, answer: answer) {
+        let inspector = WebhookInspector(verifier: secrets.isEmpty && keys.isEmpty ? nil : verifier, answer: answer) {
             SystemClock.now()
         }
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -80,7 +80,7 @@ struct ListenCommand: AsyncParsableCommand {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline(withErrorHandling: true)
-                    try channel.pipeline.syncOperations.addHandler(WebhookConnection(desk: desk))
+                    try channel.pipeline.syncOperations.addHandler(WebhookConnection(inspector: inspector))
                 }
             }
         let channel: any Channel
@@ -89,9 +89,9 @@ struct ListenCommand: AsyncParsableCommand {
         } catch {
             throw Terminal.failure("127.0.0.1:\(port) cannot be used (\(error)); choose another --port, or 0.")
         }
-        Terminal.say("Listening at http://127.0.0.1:\(channel.localAddress?.port ?? port)/ until Ctrl-C.")
+        Terminal.output("Listening at http://127.0.0.1:\(channel.localAddress?.port ?? port)/ until Ctrl-C.")
         if secrets.isEmpty, keys.isEmpty {
-            Terminal.say("Signatures are not checked: neither --secret nor --key is given.")
+            Terminal.output("Signatures are not checked: neither --secret nor --key is given.")
         }
         for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) { break }
         try? await channel.close()

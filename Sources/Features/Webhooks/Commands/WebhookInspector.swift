@@ -67,12 +67,12 @@ final class WebhookConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
-    private let desk: WebhookInspector
+    private let inspector: WebhookInspector
     private var head: HTTPRequestHead?
     private var body: [UInt8]? = []
 
-    init(desk: WebhookInspector) {
-        self.desk = desk
+    init(inspector: WebhookInspector) {
+        self.inspector = inspector
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -89,8 +89,8 @@ final class WebhookConnection: ChannelInboundHandler {
         case .end:
             guard let head else { return }
             self.head = nil
-            let (status, text) = desk.take(head, body)
-            Terminal.say(text)
+            let (status, text) = inspector.take(head, body)
+            Terminal.output(text)
             write(status, to: head, in: context)
         }
     }

@@ -34,7 +34,7 @@ struct CreateWebhookKeyCommand: AsyncParsableCommand {
 
     func run() async throws {
         let key = WebhookSigningKey()
-        Terminal.say(key.text)
-        Terminal.complain("the public key is \(key.publicKey.text)")
+        Terminal.output(key.text)
+        Terminal.printError("the public key is \(key.publicKey.text)")
     }
 }

@@ -128,7 +128,7 @@ struct WebhookEndpoints: Sendable {
     func retryAll(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard let count = try await administration.retryAll(of: endpoint(exchange)) else { throw Refusal.notFound }
-        exchange.act?.note("retried", count)
+        exchange.act?.record("retried", count)
         return Answer(.ok) { $0.member("retried", count) }
     }
 

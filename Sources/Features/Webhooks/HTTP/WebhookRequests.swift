@@ -63,7 +63,7 @@ extension RequestReport {
     }
 
     fileprivate mutating func webhookEvents(_ value: JSONValue) -> [WebhookEvent]? {
-        let known = WebhookEvent.wishable.map(\.rawValue).joined(separator: ", ")
+        let known = WebhookEvent.subscribable.map(\.rawValue).joined(separator: ", ")
         guard let elements = value.elements else {
             refuse("/events", Rule.memberType, "events must be an array, of \(known)")
             return nil
@@ -75,7 +75,7 @@ extension RequestReport {
             // an array may be long, and one report lists all of its defects
             guard count < 100 else { break }
             let event = element.string.flatMap(WebhookEvent.init(rawValue:))
-            guard let event, WebhookEvent.wishable.contains(event) else {
+            guard let event, WebhookEvent.subscribable.contains(event) else {
                 refuse("/events/\(count)", Rule.range, "an event must be one of \(known)")
                 continue
             }

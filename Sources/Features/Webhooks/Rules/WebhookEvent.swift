@@ -22,9 +22,9 @@ package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     case test = "webhook.test"
 
     /// Those that an endpoint may wish.
-    package static let wishable = allCases.filter { $0 != .test }
+    package static let subscribable = allCases.filter { $0 != .test }
     /// The default subscription of an endpoint: all but the event that comes with every write.
-    package static let usual = wishable.filter { $0 != .entityChanged }
+    package static let usual = subscribable.filter { $0 != .entityChanged }
 }
 
 /// An event to be delivered to those endpoints of its organization that subscribe to it.

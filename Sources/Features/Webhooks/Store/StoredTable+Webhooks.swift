@@ -6,9 +6,9 @@ import SyncStore
 
 extension StoredTable {
     static let webhookDeliveries = StoredTable("webhook_deliveries", key: ["endpoint_id", "id"], isShown: true)
-        .naming(erase: .walk(DeliveryUsers.walk, delete: DeliveryUsers.erase), merge: .keep)
+        .naming(erase: .scan(DeliveryUsers.scan, delete: DeliveryUsers.erase), merge: .keep)
         .exported(
-            .walk(
+            .scan(
                 kind: "message",
                 DeliveryUsers.export,
                 columns: [
@@ -49,7 +49,7 @@ extension StoredTable {
 
 /// Messages about a user, about a write of the user, or about an entity that has the user's id.
 enum DeliveryUsers {
-    static let walk = NamingScan(
+    static let scan = NamingScan(
         "webhook_deliveries",
         "endpoint_id",
         "id",

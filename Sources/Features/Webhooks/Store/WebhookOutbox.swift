@@ -61,13 +61,13 @@ package enum WebhookOutbox {
         "webhooks_upstream_down",
         columns.inputs + ["now"],
         upstreamChange("IS NULL", to: ":now"),
-        variant: upstreamNews("IS NULL")
+        variant: upstreamChange("IS NULL")
     )
     static let upstreamUpStatement = Statement(
         "webhooks_upstream_up",
         columns.inputs + ["now"],
         upstreamChange("IS NOT NULL", to: "NULL"),
-        variant: upstreamNews("IS NOT NULL")
+        variant: upstreamChange("IS NOT NULL")
     )
     /// Separate, and after those, for a cluster, which inserts no rows that depend on a change of the same statement.
     static let markDownStatement = Statement(
@@ -108,7 +108,7 @@ package enum WebhookOutbox {
     }
 
     /// Records the deliveries, in the transaction that locks the upstream's row and then marks it.
-    private static func upstreamNews(_ state: String) -> String {
+    private static func upstreamChange(_ state: String) -> String {
         """
         INSERT INTO webhook_deliveries AS d (\(names))
         SELECT \(values)

@@ -91,7 +91,7 @@ enum WebhookStatements {
     ///
     /// No delivery is, if an operator has changed the endpoint since it was claimed (`updated_at`), if another worker
     /// has it, or if the organization is not active.
-    static let look = Statement(
+    static let find = Statement(
         "webhooks_look",
         ["organization", "endpoint", "token", "updated_at", "ids"],
         """
@@ -255,7 +255,7 @@ enum WebhookStatements {
     )
 
     /// Counts endpoints, over all organizations, for metrics.
-    static let census = Statement(
+    static let stats = Statement(
         "webhooks_census",
         ["failures"],
         """
@@ -268,7 +268,7 @@ enum WebhookStatements {
     )
 
     static let all = [
-        due, behind, claim, look, lock, settle, take, number, entities, add, write, dispose, census,
+        due, behind, claim, find, lock, settle, take, number, entities, add, write, dispose, stats,
     ]
 }
 

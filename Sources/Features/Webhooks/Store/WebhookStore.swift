@@ -190,7 +190,7 @@ package struct WebhookStore: Sendable {
         do {
             let rows = try await pool.transaction { connection in
                 try await connection.runByIndex(
-                    WebhookStatements.look(
+                    WebhookStatements.find(
                         organization: endpoint.organization,
                         endpoint: endpoint.id,
                         token: lease.token,
@@ -249,7 +249,7 @@ package struct WebhookStore: Sendable {
         guard var state = try locked.read(EndpointState.init).first else { return nil }
         for (index, answer) in answers.enumerated() {
             let isSameRound = sameRound.contains(index)
-            state.health.note(answer, now: moment, jitter: .random(in: 0...1), isSameRound: isSameRound)
+            state.health.record(answer, now: moment, jitter: .random(in: 0...1), isSameRound: isSameRound)
         }
         let rests = releases || !state.isServed || state.health.rests(at: moment)
         let limit = state.health.isOpen ? Self.failingBatch : Self.batch
@@ -388,17 +388,17 @@ package struct WebhookStore: Sendable {
         package init() {}
     }
 
-    package func census() async throws(Problem) -> Stats {
+    package func stats() async throws(Problem) -> Stats {
         do {
-            let rows = try await pool.run([WebhookStatements.census(failures: WebhookHealth.threshold)])[0]
-            var census = Stats()
+            let rows = try await pool.run([WebhookStatements.stats(failures: WebhookHealth.threshold)])[0]
+            var stats = Stats()
             for var row in rows {
-                census.enabled = Int(try row.int64("enabled"))
-                census.failing = Int(try row.int64("failing"))
-                census.gone = Int(try row.int64("gone"))
-                census.failingSince = try row.optionalMoment("failing_since")
+                stats.enabled = Int(try row.int64("enabled"))
+                stats.failing = Int(try row.int64("failing"))
+                stats.gone = Int(try row.int64("gone"))
+                stats.failingSince = try row.optionalMoment("failing_since")
             }
-            return census
+            return stats
         } catch {
             throw failure.problem(error, doing: "count webhooks")
         }

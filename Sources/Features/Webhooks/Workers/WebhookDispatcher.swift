@@ -39,11 +39,11 @@ package final class WebhookDispatcher: LeasedWorker {
         /// Endpoints in all for each place, with those that are slow to answer.
         package var requestsPerPlace = 4
         /// Of these, for one organization.
-        package var placesOfOrganization = 4
+        package var maxConcurrentPerOrganization = 4
         /// Messages to one endpoint at the same time.
-        package var width = 4
+        package var pipelining = 4
         /// The interval at which waiting messages are checked for whether they are still to be sent, in seconds.
-        package var lookInterval: Double = 1
+        package var recheckInterval: Double = 1
         /// Steps after which an endpoint gives its place away.
         package var turn = 8
         /// How often the database is searched, in seconds, before jitter.
@@ -76,7 +76,7 @@ package final class WebhookDispatcher: LeasedWorker {
             RunningHosts(
                 places: configuration.places,
                 requestsPerPlace: configuration.requestsPerPlace,
-                share: configuration.placesOfOrganization
+                share: configuration.maxConcurrentPerOrganization
             ),
             pace: WorkerPace(
                 interval: configuration.pollInterval,
@@ -100,19 +100,19 @@ package final class WebhookDispatcher: LeasedWorker {
     /// Records from a request's result whether the upstream is unavailable for a while, or responds.
     ///
     /// A known state is not written again, so this may be called with every request.
-    package func note(upstream organization: UUID, isDown: Bool, reason: String? = nil) {
-        let isNews = known.withLock { known in
+    package func record(upstream organization: UUID, isDown: Bool, reason: String? = nil) {
+        let isChange = known.withLock { known in
             guard known[organization] != isDown else { return false }
             if known.count >= 100_000 { known.removeAll() }
             known[organization] = isDown
             return true
         }
-        if isNews {
+        if isChange {
             upstreams.continuation.yield(UpstreamChange(organization: organization, isDown: isDown, reason: reason))
         }
     }
 
-    private func tell(_ news: UpstreamChange) async {
+    private func notify(_ news: UpstreamChange) async {
         do throws(Problem) {
             try await Retry(20, milliseconds: 250...750).run { (_: Problem, _) in
                 !Task.isCancelled
@@ -135,7 +135,7 @@ package final class WebhookDispatcher: LeasedWorker {
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                for await news in self.upstreams.stream { await self.tell(news) }
+                for await news in self.upstreams.stream { await self.notify(news) }
             }
             group.addTask {
                 await self.runUntilShutdown()
@@ -230,7 +230,7 @@ package final class WebhookDispatcher: LeasedWorker {
         // failures that were counted: what began before the last of them is of its round, and counts with it
         var round = 0
         var deliveries = step.deliveries
-        var lookedAt = ContinuousClock.now
+        var checkedAt = ContinuousClock.now
         await withTaskGroup(of: (WebhookDelivery, WebhookAnswer, Duration, Int).self) { group in
             var next = 0
             var underWay = 0
@@ -240,12 +240,12 @@ package final class WebhookDispatcher: LeasedWorker {
                     !loop.ends && !health.rests(at: moment) && !(isProbe && next > 0)
                     // leaves a margin, so that no other gateway sends a late message at the same time
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
-                if mayGoOn, underWay < configuration.width, next < deliveries.count {
-                    if .now - lookedAt >= .seconds(configuration.lookInterval) {
+                if mayGoOn, underWay < configuration.pipelining, next < deliveries.count {
+                    if .now - checkedAt >= .seconds(configuration.recheckInterval) {
                         let waiting = await stillWaiting(deliveries[next...], lease)
                         deliveries.removeSubrange(next...)
                         deliveries += waiting
-                        lookedAt = .now
+                        checkedAt = .now
                         if waiting.isEmpty { continue }
                     }
                     let delivery = deliveries[next]
@@ -265,7 +265,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 if case .none = answer, loop.ends { continue }
                 let now = configuration.now()
                 let isSameRound = begunIn < round
-                health.note(answer, now: now, jitter: 0, isSameRound: isSameRound)
+                health.record(answer, now: now, jitter: 0, isSameRound: isSameRound)
                 if answer.error != nil, !isSameRound { round += 1 }
                 let outcome = WebhookSchedule.outcome(
                     of: delivery,
@@ -273,7 +273,7 @@ package final class WebhookDispatcher: LeasedWorker {
                     now: now,
                     jitter: .random(in: 0...1)
                 )
-                note(delivery, outcome, elapsed, lease.endpoint)
+                record(delivery, outcome, elapsed, lease.endpoint)
                 results.outcomes.append(outcome)
                 if isSameRound { results.sameRound.insert(results.answers.count) }
                 results.answers.append(answer)
@@ -283,7 +283,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 let moment = configuration.now()
                 for delivery in deliveries[next...] {
                     guard let outcome = WebhookSchedule.outcome(ofUnsent: delivery, now: moment) else { continue }
-                    note(delivery, outcome, nil, lease.endpoint)
+                    record(delivery, outcome, nil, lease.endpoint)
                     results.outcomes.append(outcome)
                 }
             }
@@ -302,7 +302,7 @@ package final class WebhookDispatcher: LeasedWorker {
 
     // MARK: - Metrics and logs
 
-    private func note(
+    private func record(
         _ delivery: WebhookDelivery,
         _ outcome: WebhookOutcome,
         _ elapsed: Duration?,

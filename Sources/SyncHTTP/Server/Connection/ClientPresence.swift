@@ -30,7 +30,7 @@ enum ClientPresence {
     ) async throws -> Value? {
         let waits = exchange.budgets.waits
         try waits.take(1, for: exchange.user)
-        defer { waits.giveBack(1, of: exchange.user) }
+        defer { waits.release(1, of: exchange.user) }
         let (departure, continuation) = AsyncStream<Void>.makeStream()
         await watch(exchange.channel) { continuation.finish() }
         return try await withThrowingTaskGroup(of: Value?.self) { group in

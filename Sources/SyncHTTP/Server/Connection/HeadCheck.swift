@@ -16,7 +16,7 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     private var isRefused = false
 
     /// Adds a check where heads are still as sent.
-    static func look(on pipeline: ChannelPipeline) throws {
+    static func check(on pipeline: ChannelPipeline) throws {
         let operations = pipeline.syncOperations
         let codec = try operations.handler(type: HTTP1ToHTTPServerCodec.self)
         try operations.addHandler(HeadCheck(), position: .before(codec))

@@ -30,8 +30,8 @@ extension Responder {
                 inFlight?.decrement()
                 var (answer, failure) = Self.answer(result, requestID: requestID)
                 crossOrigin?.mark(&answer, for: head.headerFields)
-                LogContext.$current.withValue(context) { note(answer, route, failure, since: started) }
-                if hold.settle(at: answer.body?.count ?? 0) {
+                LogContext.$current.withValue(context) { record(answer, route, failure, since: started) }
+                if hold.resize(to: answer.body?.count ?? 0) {
                     ConnectionGuard.releaseNow(hold, behindNextResponseOn: channel)
                 }
                 let (response, body) = answer.message(to: head.method, requestID: requestID, date: date.text(at: now()))

@@ -8,7 +8,7 @@ import Synchronization
 /// benefit, so the rest wait as bytes: this bounds the memory under load, and not the number of clients.
 package final class AdmissionController: Sendable {
     private struct State {
-        package var room: FairSemaphore
+        package var semaphore: FairSemaphore
         package var waiters: [FairSemaphore.Ticket: CheckedContinuation<Bool, Never>] = [:]
     }
 
@@ -20,26 +20,26 @@ package final class AdmissionController: Sendable {
 
     /// - Parameters:
     ///   - limit: bytes; larger requests than a quarter of it count as that.
-    ///   - patience: a request that has waited longer is turned away: its client has given up, or had better retry
+    ///   - timeout: a request that has waited longer is turned away: its client has given up, or had better retry
     ///     later.
     ///   - label: of the metric that shows how much is held.
     package init(
         _ kind: Overload.Kind,
         limit: Int,
-        patience: Duration,
+        timeout: Duration,
         label: String? = nil,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
         overload = Overload(kind)
         self.limit = limit
         self.now = now
-        state = Mutex(State(room: FairSemaphore(whole: limit, patience: patience)))
+        state = Mutex(State(semaphore: FairSemaphore(whole: limit, timeout: timeout)))
         meter = label.map { Meter(label: $0) }
     }
 
-    package var waiting: Int { state.withLock { $0.room.waiting } }
+    package var waiting: Int { state.withLock { $0.semaphore.waiting } }
 
-    package var held: Int { state.withLock { $0.room.shares.taken } }
+    package var held: Int { state.withLock { $0.semaphore.shares.taken } }
 
     /// The weight of a request, limited so that a few of the largest always fit together.
     package func weight(_ bytes: Int) -> Int { min(bytes, max(1, limit / 4)) }
@@ -51,19 +51,19 @@ package final class AdmissionController: Sendable {
         -> Value
     {
         let weight = weight(bytes)
-        try await enter(weight, for: user)
-        defer { leave(weight, of: user) }
+        try await acquire(weight, for: user)
+        defer { release(weight, of: user) }
         return try await operation()
     }
 
-    /// Reserves room, as soon as there is some. The caller releases it by ``leave(_:of:)``.
+    /// Reserves room, as soon as there is some. The caller releases it by ``release(_:of:)``.
     ///
     /// - Throws: `overloaded` when room did not come in time.
-    package func enter(_ weight: Int, for user: LaneKey) async throws(Problem) {
-        if entersAtOnce(weight, for: user) { return }
+    package func acquire(_ weight: Int, for user: LaneKey) async throws(Problem) {
+        if tryAcquire(weight, for: user) { return }
         let isAdmitted = await withCheckedContinuation { continuation in
             settle { state, now in
-                state.waiters[state.room.wait(for: weight, by: user, now: now)] = continuation
+                state.waiters[state.semaphore.wait(for: weight, by: user, now: now)] = continuation
             }
         }
         guard isAdmitted else { throw overload.problem() }
@@ -71,21 +71,21 @@ package final class AdmissionController: Sendable {
     }
 
     /// Reserves room if there is some without waiting.
-    package func entersAtOnce(_ weight: Int, for user: LaneKey) -> Bool {
-        guard state.withLock({ $0.room.takeAtOnce(weight, for: user) }) else { return false }
+    package func tryAcquire(_ weight: Int, for user: LaneKey) -> Bool {
+        guard state.withLock({ $0.semaphore.tryAcquire(weight, for: user) }) else { return false }
         meter?.increment(by: Double(weight))
         return true
     }
 
-    package func leave(_ weight: Int, of user: LaneKey) {
+    package func release(_ weight: Int, of user: LaneKey) {
         guard weight > 0 else { return }
-        settle { state, _ in state.room.giveBack(weight, of: user) }
+        settle { state, _ in state.semaphore.release(weight, of: user) }
         meter?.decrement(by: Double(weight))
     }
 
     /// Counts bytes that are held already, whether or not there is room for them.
     package func count(_ weight: Int, for user: LaneKey) {
-        state.withLock { $0.room.take(weight, for: user) }
+        state.withLock { $0.semaphore.take(weight, for: user) }
         meter?.increment(by: Double(weight))
     }
 
@@ -96,13 +96,13 @@ package final class AdmissionController: Sendable {
 
     /// Whether a user's organization holds more than its share.
     package func isOver(_ user: LaneKey) -> Bool {
-        state.withLock { $0.room.shares.isOver(user) }
+        state.withLock { $0.semaphore.shares.isOver(user) }
     }
 
     /// Turns away requests that have waited too long.
     package func expire() {
         let late = state.withLock { state in
-            state.room.expire(now: now()).compactMap { state.waiters.removeValue(forKey: $0) }
+            state.semaphore.expire(now: now()).compactMap { state.waiters.removeValue(forKey: $0) }
         }
         for waiter in late { waiter.resume(returning: false) }
     }
@@ -114,8 +114,8 @@ package final class AdmissionController: Sendable {
         state.withLock { state in
             let now = now()
             change(&state, now)
-            guard state.room.waiting > 0 else { return }
-            let decision = state.room.settle(now: now)
+            guard state.semaphore.waiting > 0 else { return }
+            let decision = state.semaphore.settle(now: now)
             admitted = decision.admitted.compactMap { state.waiters.removeValue(forKey: $0) }
             refused = decision.refused.compactMap { state.waiters.removeValue(forKey: $0) }
         }

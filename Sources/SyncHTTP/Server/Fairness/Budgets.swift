@@ -5,7 +5,7 @@ import SyncModel
 /// No organization holds more of any than its share (product rule 16).
 package final class Budgets: Sendable {
     /// How long a request waits for room: a client that has waited longer has given up, or does better to come back.
-    private static let patience: Duration = .seconds(5)
+    private static let timeout: Duration = .seconds(5)
     /// The interval at which waiting requests are checked.
     private static let interval: Duration = .milliseconds(250)
     /// As much as is verified within a few dozen milliseconds.
@@ -25,26 +25,26 @@ package final class Budgets: Sendable {
     package let pages: AdmissionController
     /// Requests that are held until something happens.
     package let waits: FairBudget
-    package let cutOffs = SlowClientMetrics()
+    package let slowClients = SlowClientMetrics()
 
     package init(_ configuration: HTTPConfiguration) {
         bodies = FairBudget(.bodies, limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
         unverified = UnverifiedBodies(configuration.unverifiedBodies)
-        verifying = AdmissionController(.verifying, limit: Self.verifyingBytes, patience: Self.patience)
-        decoding = AdmissionController(.decoding, limit: configuration.decodedBodyBytes, patience: Self.patience)
+        verifying = AdmissionController(.verifying, limit: Self.verifyingBytes, timeout: Self.timeout)
+        decoding = AdmissionController(.decoding, limit: configuration.decodedBodyBytes, timeout: Self.timeout)
         answers = AdmissionController(
             .answers,
             limit: configuration.heldAnswerBytes,
-            patience: Self.patience,
+            timeout: Self.timeout,
             label: HTTPMetrics.heldAnswerBytes
         )
-        pages = AdmissionController(.pages, limit: configuration.concurrentPages, patience: Self.patience)
+        pages = AdmissionController(.pages, limit: configuration.concurrentPages, timeout: Self.timeout)
         // each waiting request keeps a connection
         waits = FairBudget(.waits, limit: configuration.maximumConnections, label: HTTPMetrics.waits)
     }
 
     /// Turns away requests that wait for room too long, for as long as an operation runs.
-    package func turningAway(while operation: @escaping @Sendable () async throws -> Void) async throws {
+    package func expiringWaiters(while operation: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await operation() }
             group.addTask { [unverified, verifying, decoding, answers, pages] in

@@ -26,14 +26,14 @@ package final class FairBudget: Sendable {
     /// Reserves room if there is some for the user.
     ///
     /// - Parameter own: the amount that the same request already holds.
-    package func take(_ amount: Int, for user: LaneKey, besides own: Int = 0) throws(Problem) {
-        guard offers(amount, for: user, besides: own) else { throw overload.problem() }
+    package func take(_ amount: Int, for user: LaneKey, excluding own: Int = 0) throws(Problem) {
+        guard tryAcquire(amount, for: user, excluding: own) else { throw overload.problem() }
     }
 
     /// Reserves room if there is some, without counting a refusal: the caller itself tries again.
-    package func offers(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
+    package func tryAcquire(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
         let isTaken = shares.withLock { shares in
-            guard shares.mayTake(amount, for: user, besides: own) else { return false }
+            guard shares.mayTake(amount, for: user, excluding: own) else { return false }
             shares.take(amount, for: user)
             return true
         }
@@ -47,9 +47,9 @@ package final class FairBudget: Sendable {
         meter.increment(by: Double(amount))
     }
 
-    package func giveBack(_ amount: Int, of user: LaneKey) {
+    package func release(_ amount: Int, of user: LaneKey) {
         guard amount > 0 else { return }
-        shares.withLock { $0.giveBack(amount, of: user) }
+        shares.withLock { $0.release(amount, of: user) }
         meter.decrement(by: Double(amount))
     }
 }

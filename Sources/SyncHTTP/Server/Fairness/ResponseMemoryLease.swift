@@ -43,13 +43,13 @@ package final class ResponseMemoryLease: Sendable {
     /// Sets the response's user.
     ///
     /// - Throws: `overloaded` if the organization's unread responses already exceed its share.
-    package func belongs(to user: LaneKey) throws(Problem) {
+    package func assign(to user: LaneKey) throws(Problem) {
         state.withLock { $0.user = user }
         try gate.requireShare(of: user)
     }
 
     /// Sets the response's user; returns false if the organization's unread responses already exceed its share.
-    package func mayBelong(to user: LaneKey) -> Bool {
+    package func tryAssign(to user: LaneKey) -> Bool {
         state.withLock { $0.user = user }
         return !gate.isOver(user)
     }
@@ -59,14 +59,14 @@ package final class ResponseMemoryLease: Sendable {
     /// - Throws: `overloaded` when room did not come in time.
     ///
     /// - Parameter isPage: whether it needs one of the turns in which pages are read.
-    package func enter(_ bytes: Int = ResponseMemoryLease.page, isPage: Bool? = nil) async throws(Problem) {
+    package func acquire(_ bytes: Int = ResponseMemoryLease.page, isPage: Bool? = nil) async throws(Problem) {
         let before = state.withLock { $0 }
         guard before.held == 0 else { return }
         let weight = gate.weight(bytes)
-        try await gate.enter(weight, for: before.user)
+        try await gate.acquire(weight, for: before.user)
         state.withLock { $0.held = weight }
         guard isPage ?? (bytes == Self.page) else { return }
-        try await pages.enter(1, for: before.user)
+        try await pages.acquire(1, for: before.user)
         state.withLock { $0.isReading = true }
     }
 
@@ -76,15 +76,15 @@ package final class ResponseMemoryLease: Sendable {
     package func extend(to bytes: Int) async throws(Problem) {
         let (missing, user) = missing(of: bytes)
         guard missing > 0 else { return }
-        try await gate.enter(missing, for: user)
+        try await gate.acquire(missing, for: user)
         state.withLock { $0.held += missing }
     }
 
     /// Reserves room for a response of so many bytes, with what it holds already, if there is enough without waiting.
-    package func offers(_ bytes: Int) -> Bool {
+    package func tryAcquire(_ bytes: Int) -> Bool {
         let (missing, user) = missing(of: bytes)
         guard missing > 0 else { return true }
-        guard gate.entersAtOnce(missing, for: user) else { return false }
+        guard gate.tryAcquire(missing, for: user) else { return false }
         state.withLock { $0.held += missing }
         return true
     }
@@ -96,32 +96,32 @@ package final class ResponseMemoryLease: Sendable {
 
     /// Counts the response with its actual size.
     ///
-    /// - Returns: whether bytes are held until ``leave()``.
-    package func settle(at size: Int) -> Bool {
+    /// - Returns: whether bytes are held until ``release()``.
+    package func resize(to size: Int) -> Bool {
         let size = size > Self.small ? size : 0
         let before = state.withLock { state in
             defer { (state.held, state.isReading) = (size, false) }
             return state
         }
-        if before.isReading { pages.leave(1, of: before.user) }
+        if before.isReading { pages.release(1, of: before.user) }
         if size > before.held {
             gate.count(size - before.held, for: before.user)
         } else {
-            gate.leave(before.held - size, of: before.user)
+            gate.release(before.held - size, of: before.user)
         }
         return size > 0
     }
 
-    package func leave() {
-        _ = settle(at: 0)
+    package func release() {
+        _ = resize(to: 0)
     }
 
     /// For readers that look several times, and hold nothing while they wait.
     package func room(for bytes: Int = ResponseMemoryLease.page) -> PagePermit {
         PagePermit { () async throws(Problem) in
-            try await self.enter(bytes)
-        } leave: {
-            self.leave()
+            try await self.acquire(bytes)
+        } release: {
+            self.release()
         }
     }
 }

@@ -8,7 +8,7 @@ package struct UnverifiedBodyLimits: Sendable {
     /// Bytes of each body that are not counted: a connection holds more anyway.
     package var free = 8_192
     /// How long a body may take to arrive.
-    package var patience: Duration = .seconds(15)
+    package var timeout: Duration = .seconds(15)
     /// The time during which a body may arrive at any speed.
     package var grace: Duration = .seconds(3)
     /// Bytes a second that a body must have had in the mean, once the grace is over.
@@ -108,7 +108,7 @@ package struct UnverifiedBodyBudget: Sendable {
         let late = bodies.filter { _, body in
             let age = now - body.since
             guard !body.isWhole, age > limits.grace else { return false }
-            return age > limits.patience || Double(body.bytes) < age / .seconds(1) * Double(limits.rate)
+            return age > limits.timeout || Double(body.bytes) < age / .seconds(1) * Double(limits.rate)
         }
         for ticket in late.keys { end(ticket) }
         return Array(late.keys)

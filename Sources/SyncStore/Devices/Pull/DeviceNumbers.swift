@@ -28,7 +28,7 @@ final class DeviceNumbers: Sendable {
             return byText[id]
         }
 
-        mutating func note(_ number: Int64, of id: String) {
+        mutating func record(_ number: Int64, of id: String) {
             if let uuid = UUID(parsing: id) { byUUID[uuid] = number } else { byText[id] = number }
         }
     }
@@ -45,7 +45,7 @@ final class DeviceNumbers: Sendable {
     var count: Int { state.withLock { $0.count } }
 
     /// Gives access to the numbers during a call.
-    func look<Value, Failure: Error>(_ body: ([ByteExactString: OfType]) throws(Failure) -> sending Value)
+    func find<Value, Failure: Error>(_ body: ([ByteExactString: OfType]) throws(Failure) -> sending Value)
         throws(Failure)
         -> sending Value
     {
@@ -53,11 +53,11 @@ final class DeviceNumbers: Sendable {
     }
 
     /// Adds numbers, as long as there is room.
-    func note(_ numbers: some Sequence<(type: String, id: String, number: Int64)>, isAll: Bool = false) {
+    func record(_ numbers: some Sequence<(type: String, id: String, number: Int64)>, isAll: Bool = false) {
         state.withLock { state in
             for (type, id, number) in numbers where state.count < NumberCache.deviceLimit {
                 let before = state.types[type]?.count ?? 0
-                state.types[type, default: OfType()].note(number, of: id)
+                state.types[type, default: OfType()].record(number, of: id)
                 state.count += (state.types[type]?.count ?? 0) - before
             }
             if isAll { state.isLoaded = true }

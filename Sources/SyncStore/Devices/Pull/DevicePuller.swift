@@ -81,7 +81,7 @@ package struct DevicePuller: Sendable {
             return try await feed.view(after: cursor, of: call.feed.interest, wait: wait, room: room) {
                 cursor throws(Problem) in
                 do {
-                    return try await look(call, after: cursor)
+                    return try await find(call, after: cursor)
                 } catch {
                     throw failure.problem(error, doing: "pull")
                 }
@@ -104,17 +104,17 @@ package struct DevicePuller: Sendable {
 
     // MARK: - One look
 
-    private func look(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage {
+    private func find(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage {
         for _ in 0..<UnconfirmedAssignments.attempts {
-            if let page = try await lookOnce(call, after: cursor) { return page }
+            if let page = try await fetchOnce(call, after: cursor) { return page }
         }
         throw Problem.overloaded("the device has several pulls in progress")
     }
 
     /// Nil where another pull of the device was faster.
-    private func lookOnce(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage? {
-        let others = [UnconfirmedAssignments.look(of: call.device)]
-        let (reading, found) = try await feed.read(call.feed, after: cursor, besides: others)
+    private func fetchOnce(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage? {
+        let others = [UnconfirmedAssignments.find(of: call.device)]
+        let (reading, found) = try await feed.read(call.feed, after: cursor, excluding: others)
         let known = try found.first.map(UnconfirmedAssignments.known) ?? UnconfirmedAssignments.Known(pages: [])
         var standing = known.standing(of: cursor)
         switch reading {
@@ -155,7 +155,7 @@ package struct DevicePuller: Sendable {
         let numbers = cache.numbers(of: call.device, at: stamp)
         func read() async throws -> PulledPage {
             try await catalog.opening(call.device.lane.organization) { seal in
-                try numbers.look { known in
+                try numbers.find { known in
                     try PulledPage(page, types, counters: call.request.nextLocalIDs, known, seal)
                 }
             }
@@ -226,9 +226,9 @@ package struct DevicePuller: Sendable {
         for var row in rows {
             let type = try row.string("entity_type")
             let ids = zip(try row.strings("server_ids"), try row.int64s("local_ids"))
-            numbers.note(ids.lazy.map { (type: type, id: $0, number: $1) })
+            numbers.record(ids.lazy.map { (type: type, id: $0, number: $1) })
         }
-        numbers.note([], isAll: true)
+        numbers.record([], isAll: true)
         cache.trim()
     }
 
@@ -250,7 +250,7 @@ package struct DevicePuller: Sendable {
                     planner.know(try row.optionalInt64s("local_ids") ?? [], at: places.map { $0 + Int64(start) })
                 }
             }
-            numbers.note(planner.known)
+            numbers.record(planner.known)
             cache.trim()
         }
         planner.want()

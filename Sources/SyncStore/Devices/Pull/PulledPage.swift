@@ -83,7 +83,7 @@ struct PulledPage: Sendable {
         }
 
         /// Passes the highest number shown on to the planner.
-        func tell(_ planner: inout PullPlanner) {
+        func apply(_ planner: inout PullPlanner) {
             if let shown { planner.show(shown, of: name) }
             for relation in relations {
                 if let shown = relation.shown { planner.show(shown, of: relation.entityType) }
@@ -109,7 +109,7 @@ struct PulledPage: Sendable {
         for change in page.changes {
             let type = change.entityType
             if type != view.name {
-                view.tell(&planner)
+                view.apply(&planner)
                 view = TypeView(type, types[type], known)
             }
             var name: Name?
@@ -126,12 +126,12 @@ struct PulledPage: Sendable {
             changes.append(Change(name: name, document: document))
             if !view.relations.isEmpty, let document { texts.add(document, of: changes.count - 1) }
         }
-        view.tell(&planner)
+        view.apply(&planner)
         view = TypeView("", nil, [:])
         for (place, root) in try texts.parsed() {
             let type = page.changes[place].entityType
             if type != view.name {
-                view.tell(&planner)
+                view.apply(&planner)
                 view = TypeView(type, types[type], known)
             }
             changes[place].read(root, &view, &planner)
@@ -140,7 +140,7 @@ struct PulledPage: Sendable {
                 return
             }
         }
-        view.tell(&planner)
+        view.apply(&planner)
         for (shown, change) in zip(page.changes, changes) {
             planner.add(
                 change.name?.planned,

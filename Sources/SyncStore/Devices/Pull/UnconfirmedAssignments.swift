@@ -29,7 +29,7 @@ struct UnconfirmedAssignments: Sendable {
         static func confirmed(_ page: Int64) -> Known { Known(pages: [(page, false)]) }
     }
 
-    static func look(of device: DeviceKey) -> Query {
+    static func find(of device: DeviceKey) -> Query {
         PullStatements.pages(organization: device.lane.organization, user: device.lane.user, device: device.id)
     }
 

@@ -7,10 +7,10 @@ import Testing
 /// `/admin/organizations/{id}/entity-types/{name}` and `…/users/{user}`
 @Suite struct AdminTypesTests {
     @Test func `creates, updates and returns an entity type`() async throws {
-        let scene = try await TwoTenantFixture()
-        let path = scene.admin + "/entity-types/activity"
-        expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
-        let made = try await scene.operate(.PUT, path, "{}")
+        let fixture = try await TwoTenantFixture()
+        let path = fixture.admin + "/entity-types/activity"
+        expectProblem(try await fixture.operate(.GET, path), .notFound, errors: [])
+        let made = try await fixture.operate(.PUT, path, "{}")
         #expect(made.status == 201)
         #expect(
             made.json?.names == [
@@ -22,22 +22,22 @@ import Testing
             #"{"name":"activity","id_space":"mapped","relations":{},"visibility":"organization","default_priority":10,"#
             + #""upstream":false,"on_erase":"delete","in_use":false}"#
         #expect(made.text == defaults)
-        #expect(try await scene.operate(.GET, path).text == defaults)
+        #expect(try await fixture.operate(.GET, path).text == defaults)
         let body = #"{"id_space":"shared","visibility":"user","default_priority":1000,"upstream":false,"relations":{}}"#
-        let changed = try await scene.operate(.PUT, path, body)
+        let changed = try await fixture.operate(.PUT, path, body)
         #expect(changed.status == 200)
         #expect(changed.json?["id_space"]?.string == "shared")
-        let kept = try await scene.operate(.PUT, path, #"{"default_priority":0}"#)
+        let kept = try await fixture.operate(.PUT, path, #"{"default_priority":0}"#)
         #expect(kept.json?["visibility"]?.string == "user", "absent members keep their values")
         #expect(kept.json?["id_space"]?.string == "shared")
         #expect(kept.json?["default_priority"]?.int64 == 0)
     }
 
     @Test func `registers an entity type with its defaults on first use`() async throws {
-        let scene = try await TwoTenantFixture()
-        _ = try await scene.ada.push([scene.ada.create("expense"), scene.ada.create("task")])
+        let fixture = try await TwoTenantFixture()
+        _ = try await fixture.ada.push([fixture.ada.create("expense"), fixture.ada.create("task")])
         for (name, priority) in [("expense", 8), ("task", 0)] {
-            let type = try await scene.operate(.GET, scene.admin + "/entity-types/" + name).json
+            let type = try await fixture.operate(.GET, fixture.admin + "/entity-types/" + name).json
             #expect(type?["id_space"]?.string == "mapped")
             #expect(type?["visibility"]?.string == "organization")
             #expect(type?["default_priority"]?.int64 == Int64(priority))
@@ -46,19 +46,19 @@ import Testing
     }
 
     @Test func `forwards a new entity type if there is an upstream, unless the body sets otherwise`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         func put(_ name: String, _ body: String) async throws -> [String?] {
-            let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/" + name, body)
+            let reply = try await fixture.operate(.PUT, fixture.admin + "/entity-types/" + name, body)
             return ["\(reply.status)", reply.json?["upstream"]?.text, reply.json?["visibility"]?.string]
         }
-        try await scene.whileNothingChanges {
-            let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/visit", #"{"upstream":true}"#)
+        try await fixture.whileNothingChanges {
+            let reply = try await fixture.operate(.PUT, fixture.admin + "/entity-types/visit", #"{"upstream":true}"#)
             expectProblem(reply, .validationFailed, errors: ["/upstream member_range"])
             #expect(reply.text.contains("/upstream"))
         }
         #expect(try await put("early", "{}") == ["201", "false", "organization"])
-        let upstream = scene.admin + "/upstream"
-        #expect(try await scene.operate(.PUT, upstream, #"{"base_url":"http://127.0.0.1:1"}"#).status == 201)
+        let upstream = fixture.admin + "/upstream"
+        #expect(try await fixture.operate(.PUT, upstream, #"{"base_url":"http://127.0.0.1:1"}"#).status == 201)
         #expect(try await put("early", "{}") == ["200", "false", "organization"], "it is unchanged")
         #expect(try await put("visit", "{}") == ["201", "true", "user"])
         #expect(try await put("open", #"{"visibility":"organization"}"#) == ["201", "true", "organization"])
@@ -66,36 +66,36 @@ import Testing
         #expect(try await put("early", #"{"upstream":true}"#) == ["200", "true", "organization"])
 
         // takes effect immediately and at any time, also for a type in use
-        #expect(try await scene.ada.push([scene.ada.create("own")]).statuses == ["succeeded"])
+        #expect(try await fixture.ada.push([fixture.ada.create("own")]).statuses == ["succeeded"])
         #expect(try await put("own", #"{"upstream":true}"#) == ["200", "true", "organization"])
-        var draft = scene.ada.create("own")
+        var draft = fixture.ada.create("own")
         draft["endpoint"] = #""/own""#
-        #expect(try await scene.ada.push([draft]).statuses == ["pending"])
+        #expect(try await fixture.ada.push([draft]).statuses == ["pending"])
         #expect(try await put("own", #"{"upstream":false}"#) == ["200", "false", "organization"])
-        #expect(try await scene.bob.push([scene.bob.create("own")]).statuses == ["succeeded"])
+        #expect(try await fixture.bob.push([fixture.bob.create("own")]).statuses == ["succeeded"])
 
         // without the upstream, an entity type keeps its configured value
-        #expect(try await scene.operate(.DELETE, upstream).status == 204)
+        #expect(try await fixture.operate(.DELETE, upstream).status == 204)
         #expect(try await put("visit", #"{"default_priority":3}"#) == ["200", "true", "user"])
         #expect(try await put("late", "{}") == ["201", "false", "organization"])
     }
 
     @Test func `fixes the id space of an entity type in use but not its other settings`() async throws {
-        let scene = try await TwoTenantFixture()
-        let path = scene.admin + "/entity-types/task"
-        _ = try await scene.operate(.PUT, path, #"{"id_space":"shared"}"#)
-        #expect(try await scene.operate(.PUT, path, #"{"id_space":"mapped"}"#).status == 200)
-        #expect(try await scene.ada.push([scene.ada.create("task")]).statuses == ["succeeded"])
-        try await scene.whileNothingChanges {
-            let reply = try await scene.operate(.PUT, path, #"{"id_space":"shared","default_priority":7}"#)
+        let fixture = try await TwoTenantFixture()
+        let path = fixture.admin + "/entity-types/task"
+        _ = try await fixture.operate(.PUT, path, #"{"id_space":"shared"}"#)
+        #expect(try await fixture.operate(.PUT, path, #"{"id_space":"mapped"}"#).status == 200)
+        #expect(try await fixture.ada.push([fixture.ada.create("task")]).statuses == ["succeeded"])
+        try await fixture.whileNothingChanges {
+            let reply = try await fixture.operate(.PUT, path, #"{"id_space":"shared","default_priority":7}"#)
             expectProblem(reply, .idSpaceIsImmutable, errors: ["/id_space id_space_is_immutable"])
         }
-        let same = try await scene.operate(.PUT, path, #"{"id_space":"mapped","default_priority":7}"#)
+        let same = try await fixture.operate(.PUT, path, #"{"id_space":"mapped","default_priority":7}"#)
         #expect(same.status == 200)
         #expect(same.json?["default_priority"]?.int64 == 7)
-        let draft = scene.ada.create("task")
-        _ = try await scene.ada.push([draft])
-        #expect(try await scene.ada.get("/v1/mutations/\(draft.id)").json?["priority"]?.int64 == 7, "immediate")
+        let draft = fixture.ada.create("task")
+        _ = try await fixture.ada.push([draft])
+        #expect(try await fixture.ada.get("/v1/mutations/\(draft.id)").json?["priority"]?.int64 == 7, "immediate")
     }
 
     /// A body with this number of relations.
@@ -104,10 +104,10 @@ import Testing
     }
 
     @Test func `replaces relations as a whole and keeps those of an entity type in use`() async throws {
-        let scene = try await TwoTenantFixture()
-        let path = scene.admin + "/entity-types/note"
+        let fixture = try await TwoTenantFixture()
+        let path = fixture.admin + "/entity-types/note"
         func put(_ body: String) async throws -> (Int, String?) {
-            let reply = try await scene.operate(.PUT, path, body)
+            let reply = try await fixture.operate(.PUT, path, body)
             return (reply.status, reply.json?["relations"]?.text)
         }
         // any entity type may have relations, to itself or to types that are not registered yet
@@ -121,51 +121,55 @@ import Testing
         #expect(try await put(#"{"relations":{}}"#) == (200, "{}"))
         #expect(try await put(Self.relations(100)).0 == 200)
         #expect(try await put(#"{"relations":{"a/b":"folder","folderId":"folder"}}"#).0 == 200)
-        #expect(try await scene.operate(.GET, path).json?["relations"]?.names.sorted() == ["a/b", "folderId"])
-        #expect(try await scene.ada.push([scene.ada.create("note", "{}")]).statuses == ["succeeded"])
-        try await scene.whileNothingChanges {
+        #expect(try await fixture.operate(.GET, path).json?["relations"]?.names.sorted() == ["a/b", "folderId"])
+        #expect(try await fixture.ada.push([fixture.ada.create("note", "{}")]).statuses == ["succeeded"])
+        try await fixture.whileNothingChanges {
             for (body, pointer) in [
                 (#"{"relations":{}}"#, "/relations/a~1b"), (#"{"relations":{"a/b":"folder"}}"#, "/relations/folderId"),
                 (#"{"relations":{"a/b":"folder","folderId":"tag"},"default_priority":7}"#, "/relations/folderId"),
             ] {
-                let reply = try await scene.operate(.PUT, path, body)
+                let reply = try await fixture.operate(.PUT, path, body)
                 expectProblem(reply, .validationFailed, errors: ["\(pointer) relation_is_immutable"])
                 #expect(reply.json?["detail"]?.string?.contains("folder") == true)
             }
-            let reply = try await scene.operate(.PUT, path, #"{"relations":{},"id_space":"device"}"#)
+            let reply = try await fixture.operate(.PUT, path, #"{"relations":{},"id_space":"device"}"#)
             expectProblem(reply, .idSpaceIsImmutable, errors: ["/id_space id_space_is_immutable"])
         }
         let more = #"{"relations":{"a/b":"folder","folderId":"folder","tag":"tag"}}"#
         #expect(try await put(more).0 == 200, "relations may be added")
-        #expect(try await scene.operate(.GET, path).json?["relations"]?.names.count == 3)
+        #expect(try await fixture.operate(.GET, path).json?["relations"]?.names.count == 3)
     }
 
     @Test func `accepts exactly three id spaces`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         for space in ["device", "shared", "mapped", "device"] {
-            let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/note", #"{"id_space":"\#(space)"}"#)
+            let reply = try await fixture.operate(
+                .PUT,
+                fixture.admin + "/entity-types/note",
+                #"{"id_space":"\#(space)"}"#
+            )
             #expect(reply.json?["id_space"]?.string == space)
         }
     }
 
     @Test func `uses client-chosen ids for a type in the shared id space`() async throws {
-        let scene = try await TwoTenantFixture()
-        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/label", #"{"id_space":"shared"}"#)
+        let fixture = try await TwoTenantFixture()
+        _ = try await fixture.operate(.PUT, fixture.admin + "/entity-types/label", #"{"id_space":"shared"}"#)
         let id = UUID()
         let drafts = [id.quoted, "42"].map {
-            scene.ada.draft("create", "label", ["server_id": $0, "payload": #"{"n":1}"#])
+            fixture.ada.draft("create", "label", ["server_id": $0, "payload": #"{"n":1}"#])
         }
-        #expect(try await scene.ada.push(drafts).statuses == ["succeeded", "succeeded"])
-        let changes = try await scene.bob.get("/v1/changes").changes
+        #expect(try await fixture.ada.push(drafts).statuses == ["succeeded", "succeeded"])
+        let changes = try await fixture.bob.get("/v1/changes").changes
         #expect(changes.map { $0["id"]?.text } == [id.quoted, "42"])
-        let lookup = try await scene.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(id.quoted)]}"#)
+        let lookup = try await fixture.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(id.quoted)]}"#)
         #expect(lookup.mappings.isEmpty, "no mapping rows")
-        let again = scene.bob.draft("create", "label", ["server_id": "42", "payload": "{}"])
-        #expect(try await scene.bob.push([again]).statuses == ["conflict"])
+        let again = fixture.bob.draft("create", "label", ["server_id": "42", "payload": "{}"])
+        #expect(try await fixture.bob.push([again]).statuses == ["conflict"])
     }
 
     @Test func `names the invalid members of an entity type's body and changes nothing`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let cases: [(String, ProblemCode, [String])] = [
             ("", .invalidJSON, []), ("[]", .invalidRequest, [" member_type"]),
             (#"{"upstream":false,"upstream":false}"#, .invalidRequest, ["/upstream member_duplicate"]),
@@ -197,26 +201,30 @@ import Testing
                 ["/visibility member_range", "/colour member_unknown"]
             ),
         ]
-        try await scene.whileNothingChanges {
+        try await fixture.whileNothingChanges {
             for (body, code, errors) in cases {
-                let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/note", body)
+                let reply = try await fixture.operate(.PUT, fixture.admin + "/entity-types/note", body)
                 expectProblem(reply, code, errors: errors)
             }
             let long = String(repeating: "a", count: 65)
             for name in ["Task", "1a", "a%20b", "%C3%A9", "a.b", long] {
-                let path = scene.admin + "/entity-types/" + name
-                expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
-                expectProblem(try await scene.operate(.PUT, path, "{}"), .notFound, errors: [])
+                let path = fixture.admin + "/entity-types/" + name
+                expectProblem(try await fixture.operate(.GET, path), .notFound, errors: [])
+                expectProblem(try await fixture.operate(.PUT, path, "{}"), .notFound, errors: [])
             }
             let elsewhere = "/admin/organizations/\(UUID().lowercased)"
-            expectProblem(try await scene.operate(.PUT, elsewhere + "/entity-types/task", "{}"), .notFound, errors: [])
-            expectProblem(try await scene.operate(.GET, elsewhere + "/entity-types/task"), .notFound, errors: [])
+            expectProblem(
+                try await fixture.operate(.PUT, elsewhere + "/entity-types/task", "{}"),
+                .notFound,
+                errors: []
+            )
+            expectProblem(try await fixture.operate(.GET, elsewhere + "/entity-types/task"), .notFound, errors: [])
             let user = elsewhere + "/users/\(UUID().lowercased)"
-            expectProblem(try await scene.operate(.PUT, user), .notFound, errors: [])
-            expectProblem(try await scene.operate(.DELETE, user), .notFound, errors: [])
-            expectProblem(try await scene.operate(.PUT, scene.admin + "/users/ada"), .notFound, errors: [])
-            expectProblem(try await scene.operate(.DELETE, scene.admin + "/users/\(UUID().lowercased)"), .notFound)
-            let delete = try await scene.operate(.DELETE, scene.admin + "/entity-types/task")
+            expectProblem(try await fixture.operate(.PUT, user), .notFound, errors: [])
+            expectProblem(try await fixture.operate(.DELETE, user), .notFound, errors: [])
+            expectProblem(try await fixture.operate(.PUT, fixture.admin + "/users/ada"), .notFound, errors: [])
+            expectProblem(try await fixture.operate(.DELETE, fixture.admin + "/users/\(UUID().lowercased)"), .notFound)
+            let delete = try await fixture.operate(.DELETE, fixture.admin + "/entity-types/task")
             expectProblem(delete, .methodNotAllowed)
             #expect(delete.header("allow") == ["GET, PUT, HEAD"])
         }

@@ -13,29 +13,29 @@ import Testing
     private static let base = "http://127.0.0.1:1"
 
     @Test func `creates, updates, returns and deletes an upstream`() async throws {
-        let scene = try await TwoTenantFixture()
-        let path = scene.admin + "/upstream"
-        expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
-        expectProblem(try await scene.operate(.DELETE, path), .notFound, errors: [])
-        let made = try await scene.operate(.PUT, path, #"{"base_url":"HTTPS://API.example.com/v1/"}"#)
+        let fixture = try await TwoTenantFixture()
+        let path = fixture.admin + "/upstream"
+        expectProblem(try await fixture.operate(.GET, path), .notFound, errors: [])
+        expectProblem(try await fixture.operate(.DELETE, path), .notFound, errors: [])
+        let made = try await fixture.operate(.PUT, path, #"{"base_url":"HTTPS://API.example.com/v1/"}"#)
         #expect(made.status == 201)
-        let now = scene.gateway.clock.now.rfc3339
+        let now = fixture.gateway.clock.now.rfc3339
         let defaults =
             #"{"base_url":"https://api.example.com/v1","credential":null,"timeout_seconds":30,"max_concurrency":16,"#
             + #""id_pointer":"/id","headers":{},"allowed_headers":[],"erase_endpoint":null,"#
             + #""send_weak_etags":false,"updated_at":"\#(now)"}"#
         #expect(made.text == defaults)
-        #expect(try await scene.operate(.GET, path).text == defaults)
+        #expect(try await fixture.operate(.GET, path).text == defaults)
 
-        scene.gateway.clock.advance(seconds: 1)
+        fixture.gateway.clock.advance(seconds: 1)
         let body = #"""
             {"base_url":"http://[::1]:9000","credential":{"bearer":"t0ken"},"timeout_seconds":90,
              "max_concurrency":1000,"id_pointer":"/data/a~1b/0","headers":{"X-Tenant":"acme","accept-language":"nb"},
              "allowed_headers":["X-App-Version","x-app"],"send_weak_etags":true}
             """#
-        let changed = try await scene.operate(.PUT, path, body)
+        let changed = try await fixture.operate(.PUT, path, body)
         #expect(changed.status == 200)
-        let then = scene.gateway.clock.now.rfc3339
+        let then = fixture.gateway.clock.now.rfc3339
         let expected =
             #"{"base_url":"http://[::1]:9000","credential":{"bearer":true},"timeout_seconds":90,"#
             + #""max_concurrency":1000,"id_pointer":"/data/a~1b/0","#
@@ -43,10 +43,10 @@ import Testing
             + #""allowed_headers":["x-app","x-app-version"],"erase_endpoint":null,"#
             + #""send_weak_etags":true,"updated_at":"\#(then)"}"#
         #expect(changed.text == expected)
-        #expect(try await scene.operate(.PUT, path, "{}").text == expected, "absent members keep their values")
-        let headers = try await scene.operate(.PUT, path, #"{"headers":{"a":"b"}}"#)
+        #expect(try await fixture.operate(.PUT, path, "{}").text == expected, "absent members keep their values")
+        let headers = try await fixture.operate(.PUT, path, #"{"headers":{"a":"b"}}"#)
         #expect(headers.json?["headers"]?.text == #"{"a":"b"}"#, "headers are replaced as a whole")
-        let reset = try await scene.operate(
+        let reset = try await fixture.operate(
             .PUT,
             path,
             #"{"credential":null,"timeout_seconds":null,"max_concurrency":null,"id_pointer":null,"headers":null,"#
@@ -55,51 +55,51 @@ import Testing
         #expect(reset.text.hasPrefix(#"{"base_url":"http://[::1]:9000","credential":null,"timeout_seconds":30,"#))
         #expect(reset.text.contains(#""max_concurrency":16,"id_pointer":"/id","headers":{},"allowed_headers":[],"#))
         #expect(reset.json?["send_weak_etags"]?.bool == false)
-        let wrong = try await scene.operate(.PUT, path, #"{"send_weak_etags":"yes"}"#)
+        let wrong = try await fixture.operate(.PUT, path, #"{"send_weak_etags":"yes"}"#)
         expectProblem(wrong, .validationFailed, errors: ["/send_weak_etags member_type"])
 
-        let gone = try await scene.operate(.DELETE, path)
+        let gone = try await fixture.operate(.DELETE, path)
         #expect(gone.status == 204)
         #expect(gone.body.isEmpty)
-        expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
-        let required = try await scene.operate(.PUT, path, #"{"timeout_seconds":5}"#)
+        expectProblem(try await fixture.operate(.GET, path), .notFound, errors: [])
+        let required = try await fixture.operate(.PUT, path, #"{"timeout_seconds":5}"#)
         expectProblem(required, .validationFailed, errors: ["/base_url member_required"])
     }
 
     @Test func `a credential is kept until it is replaced and its secret is never returned`() async throws {
-        let scene = try await TwoTenantFixture()
-        let path = scene.admin + "/upstream"
+        let fixture = try await TwoTenantFixture()
+        let path = fixture.admin + "/upstream"
         let cases = [
             (#"{"bearer":"s3cret-value"}"#, #"{"bearer":true}"#),
             (#"{"header":"X-Api-Key","value":"s3cret-value"}"#, #"{"header":"X-Api-Key"}"#),
             (#"{"header":"Authorization","value":"Basic s3cret-value"}"#, #"{"header":"Authorization"}"#),
         ]
         for (sent, shown) in cases {
-            let put = try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","credential":\#(sent)}"#)
-            let kept = try await scene.operate(.PUT, path, #"{"timeout_seconds":3}"#)
-            for reply in [put, kept, try await scene.operate(.GET, path)] {
+            let put = try await fixture.operate(.PUT, path, #"{"base_url":"\#(Self.base)","credential":\#(sent)}"#)
+            let kept = try await fixture.operate(.PUT, path, #"{"timeout_seconds":3}"#)
+            for reply in [put, kept, try await fixture.operate(.GET, path)] {
                 #expect(reply.json?["credential"]?.text == shown)
                 #expect(!reply.text.contains("s3cret"))
             }
-            #expect(try await scene.mentions(of: "s3cret-value")["upstreams"] == 1, "it is stored for use")
-            let back = try await scene.operate(.PUT, path, #"{"credential":\#(shown)}"#)
+            #expect(try await fixture.mentions(of: "s3cret-value")["upstreams"] == 1, "it is stored for use")
+            let back = try await fixture.operate(.PUT, path, #"{"credential":\#(shown)}"#)
             #expect(back.status == 422, "a displayed credential is not accepted as one")
         }
-        let organization = try await scene.operate(.GET, scene.admin)
-        let list = try await scene.operate(.GET, "/admin/organizations")
+        let organization = try await fixture.operate(.GET, fixture.admin)
+        let list = try await fixture.operate(.GET, "/admin/organizations")
         for reply in [organization, list] { #expect(!reply.text.contains("s3cret")) }
-        #expect(try await !scene.metrics().contains { $0.contains("s3cret") })
-        #expect(try await scene.operate(.PUT, path, #"{"credential":null}"#).status == 200)
-        #expect(try await scene.mentions(of: "s3cret").values.allSatisfy { $0 == 0 })
+        #expect(try await !fixture.metrics().contains { $0.contains("s3cret") })
+        #expect(try await fixture.operate(.PUT, path, #"{"credential":null}"#).status == 200)
+        #expect(try await fixture.mentions(of: "s3cret").values.allSatisfy { $0 == 0 })
     }
 
     @Test func `no log line contains a secret`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let gateway = try await GatewayProcess.start(
-            database: scene.gateway.database.uri,
+            database: fixture.gateway.database.uri,
             settings: ["SLUICE_LOG_LEVEL": "trace"]
         )
-        let url = "\(gateway.operations)\(scene.admin)/upstream"
+        let url = "\(gateway.operations)\(fixture.admin)/upstream"
         let good = #"{"base_url":"\#(Self.base)","credential":{"header":"X-Key","value":"s3cret-value"}}"#
         let bad = [
             #"{"base_url":"x","credential":{"bearer":"s3cret-value","s3cret":1}}"#,
@@ -117,7 +117,7 @@ import Testing
             #expect(!reply.text.contains("s3cret-value"))
         }
         // the database rejects the row, and the log reports it
-        try await scene.execute("ALTER TABLE upstreams ADD CHECK (timeout_seconds <> 7)")
+        try await fixture.execute("ALTER TABLE upstreams ADD CHECK (timeout_seconds <> 7)")
         let body = #"{"timeout_seconds":7,"credential":{"bearer":"s3cret-value"}}"#
         let refused = try await send(.PUT, url, token: GatewayProcess.operatorToken, body: Array(body.utf8))
         expectProblem(refused, .internalError, errors: [])
@@ -141,20 +141,20 @@ import Testing
     }
 
     @Test func `the time-out must be shorter than the lease`() async throws {
-        let scene = try await TwoTenantFixture { $0.leaseSeconds = 20 }
-        let path = scene.admin + "/upstream"
-        let long = try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","timeout_seconds":20}"#)
+        let fixture = try await TwoTenantFixture { $0.leaseSeconds = 20 }
+        let path = fixture.admin + "/upstream"
+        let long = try await fixture.operate(.PUT, path, #"{"base_url":"\#(Self.base)","timeout_seconds":20}"#)
         expectProblem(long, .validationFailed, errors: ["/timeout_seconds member_range"])
         #expect(
-            try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","timeout_seconds":19}"#).status == 201
+            try await fixture.operate(.PUT, path, #"{"base_url":"\#(Self.base)","timeout_seconds":19}"#).status == 201
         )
     }
 
     @Test func `names the invalid members of an upstream's body and changes nothing`() async throws {
-        let scene = try await TwoTenantFixture()
-        _ = try await scene.ada.push([scene.ada.create()])
-        let path = scene.admin + "/upstream"
-        let made = try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","headers":{"x-a":"1"}}"#)
+        let fixture = try await TwoTenantFixture()
+        _ = try await fixture.ada.push([fixture.ada.create()])
+        let path = fixture.admin + "/upstream"
+        let made = try await fixture.operate(.PUT, path, #"{"base_url":"\#(Self.base)","headers":{"x-a":"1"}}"#)
         #expect(made.status == 201)
         let many = (0..<33).map { #""x-\#($0)":"""# }.joined(separator: ",")
         let names = (0..<33).map { #""x-\#($0)""# }.joined(separator: ",")
@@ -224,34 +224,34 @@ import Testing
                 ["/max_concurrency member_range", "/timeout_seconds member_range", "/x member_unknown"]
             ),
         ]
-        try await scene.whileNothingChanges {
+        try await fixture.whileNothingChanges {
             for (body, code, errors) in cases {
-                expectProblem(try await scene.operate(.PUT, path, body), code, errors: errors)
+                expectProblem(try await fixture.operate(.PUT, path, body), code, errors: errors)
             }
             for place in ["/admin/organizations/\(UUID().lowercased)", "/admin/organizations/x"] {
-                expectProblem(try await scene.operate(.GET, place + "/upstream"), .notFound, errors: [])
-                expectProblem(try await scene.operate(.DELETE, place + "/upstream"), .notFound, errors: [])
-                let put = try await scene.operate(.PUT, place + "/upstream", #"{"base_url":"\#(Self.base)"}"#)
+                expectProblem(try await fixture.operate(.GET, place + "/upstream"), .notFound, errors: [])
+                expectProblem(try await fixture.operate(.DELETE, place + "/upstream"), .notFound, errors: [])
+                let put = try await fixture.operate(.PUT, place + "/upstream", #"{"base_url":"\#(Self.base)"}"#)
                 expectProblem(put, .notFound, errors: [])
             }
             for method: HTTPMethod in [.GET, .PUT, .DELETE] {
                 let body = method == .PUT ? "{}" : nil
-                expectProblem(try await scene.operate(method, path + "?x=1", body), .invalidRequest)
+                expectProblem(try await fixture.operate(method, path + "?x=1", body), .invalidRequest)
                 let stranger = try await send(
                     method,
-                    scene.gateway.operations + path,
-                    token: scene.ada.token,
+                    fixture.gateway.operations + path,
+                    token: fixture.ada.token,
                     body: body.map { Array($0.utf8) }
                 )
                 expectProblem(stranger, .unauthorized, errors: [])
             }
-            expectProblem(try await scene.operate(.POST, path, "{}"), .methodNotAllowed)
+            expectProblem(try await fixture.operate(.POST, path, "{}"), .methodNotAllowed)
         }
-        #expect(try await scene.operate(.GET, path).text == made.text)
+        #expect(try await fixture.operate(.GET, path).text == made.text)
     }
 
     @Test func `a new upstream takes effect immediately and only for its organization`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         func push(_ worker: SyncWorker, _ type: String) async throws -> [String?] {
             var draft = worker.create(type)
             draft["endpoint"] = #""/things""#
@@ -259,46 +259,46 @@ import Testing
         }
         func type(_ name: String, of worker: SyncWorker) async throws -> [String?] {
             let path = "/admin/organizations/\(worker.organization.lowercased)/entity-types/\(name)"
-            let json = try await scene.operate(.GET, path).json
+            let json = try await fixture.operate(.GET, path).json
             return [json?["upstream"]?.text, json?["visibility"]?.string]
         }
-        #expect(try await push(scene.ada, "before") == ["succeeded"])
-        #expect(try await push(scene.eve, "before") == ["succeeded"])
+        #expect(try await push(fixture.ada, "before") == ["succeeded"])
+        #expect(try await push(fixture.eve, "before") == ["succeeded"])
         let body = #"{"base_url":"\#(Self.base)"}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
-        #expect(try await push(scene.ada, "during") == ["pending"])
-        #expect(try await push(scene.eve, "during") == ["succeeded"])
-        #expect(try await push(scene.bob, "before") == ["succeeded"], "an existing type is unchanged")
-        let eves = "/admin/organizations/\(scene.eve.organization.lowercased)/upstream"
-        expectProblem(try await scene.operate(.GET, eves), .notFound, errors: [])
-        expectProblem(try await scene.operate(.DELETE, eves), .notFound, errors: [])
-        #expect(try await scene.operate(.DELETE, scene.admin + "/upstream").status == 204)
-        #expect(try await push(scene.bob, "after") == ["succeeded"])
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", body).status == 201)
+        #expect(try await push(fixture.ada, "during") == ["pending"])
+        #expect(try await push(fixture.eve, "during") == ["succeeded"])
+        #expect(try await push(fixture.bob, "before") == ["succeeded"], "an existing type is unchanged")
+        let eves = "/admin/organizations/\(fixture.eve.organization.lowercased)/upstream"
+        expectProblem(try await fixture.operate(.GET, eves), .notFound, errors: [])
+        expectProblem(try await fixture.operate(.DELETE, eves), .notFound, errors: [])
+        #expect(try await fixture.operate(.DELETE, fixture.admin + "/upstream").status == 204)
+        #expect(try await push(fixture.bob, "after") == ["succeeded"])
 
-        for name in ["before", "after"] { #expect(try await type(name, of: scene.ada) == ["false", "organization"]) }
-        #expect(try await type("during", of: scene.ada) == ["true", "user"])
-        #expect(try await type("during", of: scene.eve) == ["false", "organization"])
+        for name in ["before", "after"] { #expect(try await type(name, of: fixture.ada) == ["false", "organization"]) }
+        #expect(try await type("during", of: fixture.ada) == ["true", "user"])
+        #expect(try await type("during", of: fixture.eve) == ["false", "organization"])
     }
 
     @Test func `concurrent requests for an upstream all succeed and one creates it`() async throws {
-        let scene = try await TwoTenantFixture()
-        let path = scene.admin + "/upstream"
+        let fixture = try await TwoTenantFixture()
+        let path = fixture.admin + "/upstream"
         let bodies = (1...8).map { #"{"base_url":"\#(Self.base)","headers":{"x":"\#($0)"}}"# }
         let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
-            for body in bodies { group.addTask { try await scene.operate(.PUT, path, body).status } }
+            for body in bodies { group.addTask { try await fixture.operate(.PUT, path, body).status } }
             return try await group.reduce(into: [Int]()) { $0.append($1) }
         }
         #expect(statuses.sorted() == [200, 200, 200, 200, 200, 200, 200, 201])
     }
 
     @Test func `a purge deletes the upstream`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let body = #"{"base_url":"\#(Self.base)","credential":{"bearer":"s3cret"}}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
-        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
-        #expect(try await scene.mentions(of: "s3cret").values.allSatisfy { $0 == 0 })
-        #expect(try await scene.mentions(of: scene.ada.organization.lowercased).values.allSatisfy { $0 == 0 })
-        expectProblem(try await scene.operate(.GET, scene.admin + "/upstream"), .notFound, errors: [])
-        expectProblem(try await scene.operate(.PUT, scene.admin + "/upstream", body), .notFound, errors: [])
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", body).status == 201)
+        #expect(try await fixture.operate(.DELETE, fixture.admin).status == 204)
+        #expect(try await fixture.mentions(of: "s3cret").values.allSatisfy { $0 == 0 })
+        #expect(try await fixture.mentions(of: fixture.ada.organization.lowercased).values.allSatisfy { $0 == 0 })
+        expectProblem(try await fixture.operate(.GET, fixture.admin + "/upstream"), .notFound, errors: [])
+        expectProblem(try await fixture.operate(.PUT, fixture.admin + "/upstream", body), .notFound, errors: [])
     }
 }

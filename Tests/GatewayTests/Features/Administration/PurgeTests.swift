@@ -11,10 +11,10 @@ import Testing
 /// `DELETE /admin/organizations/{id}`
 @Suite struct PurgeTests {
     @Test func `a purge deletes all rows of the tenant and none of the others`() async throws {
-        let scene = try await TwoTenantFixture()
-        let eves = try await scene.eve.push([scene.eve.create(), scene.eve.create("note")])
-        let others = try await Self.rows(scene, of: scene.eve)
-        for worker in [scene.ada, scene.bob] {
+        let fixture = try await TwoTenantFixture()
+        let eves = try await fixture.eve.push([fixture.eve.create(), fixture.eve.create("note")])
+        let others = try await Self.rows(fixture, of: fixture.eve)
+        for worker in [fixture.ada, fixture.bob] {
             var bad = worker.create()
             bad["priority"] = "-1"
             let pushed = try await worker.push([worker.create("task"), worker.create("note"), bad])
@@ -22,100 +22,104 @@ import Testing
             _ = try await worker.push([worker.change("delete", server: server)])
         }
         let upstream = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"x"}}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
-        #expect(try await Self.rows(scene, of: scene.ada).values.reduce(0, +) > 15)
-        let feed = try #require(try await scene.ada.get("/v1/changes").next)
-        let mapping = try #require(try await scene.ada.get("/v1/id-mappings").next)
-        let (_, event) = try await scene.ada.listen()
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", upstream).status == 201)
+        #expect(try await Self.rows(fixture, of: fixture.ada).values.reduce(0, +) > 15)
+        let feed = try #require(try await fixture.ada.get("/v1/changes").next)
+        let mapping = try #require(try await fixture.ada.get("/v1/id-mappings").next)
+        let (_, event) = try await fixture.ada.listen()
 
-        let reply = try await scene.operate(.DELETE, scene.admin)
+        let reply = try await fixture.operate(.DELETE, fixture.admin)
         #expect(reply.status == 204)
         #expect(reply.body.isEmpty)
-        for id in [scene.ada.organization, scene.ada.user, scene.bob.user, scene.ada.device].map(\.lowercased) {
-            #expect(try await scene.mentions(of: id).filter { $0.value > 0 } == [:])
+        for id in [fixture.ada.organization, fixture.ada.user, fixture.bob.user, fixture.ada.device].map(\.lowercased) {
+            #expect(try await fixture.mentions(of: id).filter { $0.value > 0 } == [:])
         }
-        #expect(try await Self.rows(scene, of: scene.eve) == others)
-        #expect(try await scene.eve.get("/v1/changes").changes.count == 2)
+        #expect(try await Self.rows(fixture, of: fixture.eve) == others)
+        #expect(try await fixture.eve.get("/v1/changes").changes.count == 2)
         #expect(eves.statuses == ["succeeded", "succeeded"])
 
-        expectProblem(try await scene.operate(.GET, scene.admin), .notFound, errors: [])
-        expectProblem(try await scene.operate(.DELETE, scene.admin), .notFound, errors: [])
-        for answer in [try await scene.ada.get("/v1/changes"), try await scene.ada.push([scene.ada.create()])] {
+        expectProblem(try await fixture.operate(.GET, fixture.admin), .notFound, errors: [])
+        expectProblem(try await fixture.operate(.DELETE, fixture.admin), .notFound, errors: [])
+        for answer in [try await fixture.ada.get("/v1/changes"), try await fixture.ada.push([fixture.ada.create()])] {
             expectProblem(answer, .organizationUnknown, errors: [])
         }
 
         // a new organization with the same id is independent
-        #expect(try await scene.operate(.PUT, scene.admin, #"{"name":"Again"}"#).status == 201)
-        #expect(try await scene.ada.get("/v1/changes").text.hasPrefix(#"{"changes":[]"#))
-        #expect(try await scene.ada.get("/v1/mutations").mutations.isEmpty)
-        let expired = try await scene.ada.get("/v1/changes?since=\(feed)")
+        #expect(try await fixture.operate(.PUT, fixture.admin, #"{"name":"Again"}"#).status == 201)
+        #expect(try await fixture.ada.get("/v1/changes").text.hasPrefix(#"{"changes":[]"#))
+        #expect(try await fixture.ada.get("/v1/mutations").mutations.isEmpty)
+        let expired = try await fixture.ada.get("/v1/changes?since=\(feed)")
         expectProblem(expired, .cursorExpired)
         #expect(expired.json?["snapshot"]?.string == "/v1/changes")
-        expectProblem(try await scene.ada.get("/v1/id-mappings?since=\(mapping)"), .cursorExpired)
+        expectProblem(try await fixture.ada.get("/v1/id-mappings?since=\(mapping)"), .cursorExpired)
         let events = try await send(
             .GET,
-            scene.gateway.address + "/v1/events",
-            token: scene.ada.token,
+            fixture.gateway.address + "/v1/events",
+            token: fixture.ada.token,
             headers: [("Last-Event-ID", event)]
         )
         expectProblem(events, .cursorExpired)
-        let device = try await SyncWorker(scene.gateway, organization: scene.ada.organization, user: scene.ada.user)
+        let device = try await SyncWorker(
+            fixture.gateway,
+            organization: fixture.ada.organization,
+            user: fixture.ada.user
+        )
         #expect(try await device.push([device.create()]).json?["accepted_sequence"]?.int64 == 1)
     }
 
     @Test func `concurrent pushes finish with either result and leave nothing`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         var phones: [SyncWorker] = []
-        for _ in 0..<6 { phones.append(try await SyncWorker(scene.gateway, organization: scene.ada.organization)) }
+        for _ in 0..<6 { phones.append(try await SyncWorker(fixture.gateway, organization: fixture.ada.organization)) }
         let replies = try await withThrowingTaskGroup(of: Reply.self) { [phones] group in
             for worker in phones {
                 for _ in 0..<5 { group.addTask { try await worker.push([worker.create(), worker.create()]) } }
             }
-            group.addTask { try await scene.operate(.DELETE, scene.admin) }
+            group.addTask { try await fixture.operate(.DELETE, fixture.admin) }
             return try await group.reduce(into: [Reply]()) { $0.append($1) }
         }
         #expect(replies.filter { $0.status == 204 }.count == 1)
         for reply in replies where reply.status != 204 && reply.status != 200 {
             expectProblem(reply, .organizationUnknown, errors: [])
         }
-        #expect(try await scene.mentions(of: scene.ada.organization.lowercased).filter { $0.value > 0 } == [:])
+        #expect(try await fixture.mentions(of: fixture.ada.organization.lowercased).filter { $0.value > 0 } == [:])
     }
 
     @Test func `a suspended organization can be purged`() async throws {
-        let scene = try await TwoTenantFixture()
-        _ = try await scene.ada.push([scene.ada.create()])
-        _ = try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#)
-        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
-        #expect(try await scene.mentions(of: scene.ada.organization.lowercased).filter { $0.value > 0 } == [:])
+        let fixture = try await TwoTenantFixture()
+        _ = try await fixture.ada.push([fixture.ada.create()])
+        _ = try await fixture.operate(.PUT, fixture.admin, #"{"status":"suspended"}"#)
+        #expect(try await fixture.operate(.DELETE, fixture.admin).status == 204)
+        #expect(try await fixture.mentions(of: fixture.ada.organization.lowercased).filter { $0.value > 0 } == [:])
     }
 
     // MARK: - Every table
 
     /// The test reads the list of tables from the database, so new tables are covered automatically.
     @Test func `a purge covers every table and leaves the other tenant's rows unchanged`() async throws {
-        let scene = try await TwoTenantFixture(#"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#)
-        _ = try await scene.operate(
+        let fixture = try await TwoTenantFixture(#"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#)
+        _ = try await fixture.operate(
             .PUT,
-            "/admin/organizations/\(scene.eve.organization.lowercased)",
+            "/admin/organizations/\(fixture.eve.organization.lowercased)",
             #"{"settings":{"requests_per_second":1000,"mutations_per_day_per_user":1000}}"#
         )
-        for worker in [scene.ada, scene.bob, scene.eve] {
+        for worker in [fixture.ada, fixture.bob, fixture.eve] {
             var bad = worker.create()
             bad["priority"] = "-1"
             _ = try await worker.push([worker.create("task"), worker.create("note"), bad])
             let path = "/admin/organizations/\(worker.organization.lowercased)/upstream"
-            _ = try await scene.operate(.PUT, path, #"{"base_url":"http://127.0.0.1:1"}"#)
+            _ = try await fixture.operate(.PUT, path, #"{"base_url":"http://127.0.0.1:1"}"#)
         }
-        for organization in [scene.ada.organization, scene.eve.organization] {
+        for organization in [fixture.ada.organization, fixture.eve.organization] {
             let path = "/admin/organizations/\(organization.lowercased)/webhooks"
-            let made = try await scene.operate(.POST, path, #"{"url":"https://hooks.example/"}"#)
+            let made = try await fixture.operate(.POST, path, #"{"url":"https://hooks.example/"}"#)
             let id = try #require(made.json?["id"]?.string)
-            #expect(try await scene.operate(.POST, "\(path)/\(id)/test").status == 202)
+            #expect(try await fixture.operate(.POST, "\(path)/\(id)/test").status == 202)
         }
-        for (worker, role) in [(scene.ada, "somebody"), (scene.eve, "somebody_else")] {
-            try await scene.execute("INSERT INTO readers VALUES ('\(worker.organization)', '\(role)', now())")
-            try await scene.execute("INSERT INTO retention_places VALUES ('\(worker.organization)')")
-            try await scene.execute(
+        for (worker, role) in [(fixture.ada, "somebody"), (fixture.eve, "somebody_else")] {
+            try await fixture.execute("INSERT INTO readers VALUES ('\(worker.organization)', '\(role)', now())")
+            try await fixture.execute("INSERT INTO retention_places VALUES ('\(worker.organization)')")
+            try await fixture.execute(
                 """
                 INSERT INTO organization_keys (organization_id, number, master_key, wrapped_key, created_at)
                 VALUES ('\(worker.organization)', 1, 'of-a-test 00000000', decode(repeat('00', 60), 'hex'), now());
@@ -124,7 +128,7 @@ import Testing
                     decode(repeat('00', 60), 'hex'), now())
                 """
             )
-            try await scene.execute(
+            try await fixture.execute(
                 """
                 INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
                 VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'a'),
@@ -147,9 +151,9 @@ import Testing
                 """
             )
         }
-        for worker in [scene.ada, scene.eve] {
+        for worker in [fixture.ada, fixture.eve] {
             let id = worker.organization
-            try await scene.execute(
+            try await fixture.execute(
                 """
                 INSERT INTO service_tokens (organization_id, id, source, secret_hash, created_at)
                 VALUES ('\(id)', gen_random_uuid(), 'crm', decode(repeat('00', 32), 'hex'), now());
@@ -169,56 +173,62 @@ import Testing
                 """
             )
         }
-        let tables = try await Self.tables(scene)
+        let tables = try await Self.tables(fixture)
         #expect(tables.count >= 14)
-        let purged = try await Self.checksums(scene, of: scene.ada)
-        let kept = try await Self.checksums(scene, of: scene.eve)
+        let purged = try await Self.checksums(fixture, of: fixture.ada)
+        let kept = try await Self.checksums(fixture, of: fixture.eve)
         for table in tables.keys {
             #expect(purged[table]?.hasPrefix("0 ") == false, "\(table) has no row to be purged: give it one here")
             #expect(kept[table]?.hasPrefix("0 ") == false, "\(table) has no row to be kept: give it one here")
         }
-        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
-        for (table, rows) in try await Self.checksums(scene, of: scene.ada) { #expect(rows == "0 -", "\(table)") }
-        #expect(try await Self.checksums(scene, of: scene.eve) == kept)
+        #expect(try await fixture.operate(.DELETE, fixture.admin).status == 204)
+        for (table, rows) in try await Self.checksums(fixture, of: fixture.ada) { #expect(rows == "0 -", "\(table)") }
+        #expect(try await Self.checksums(fixture, of: fixture.eve) == kept)
     }
 
     /// Interrupted between any two statements: the next attempt purges the rest.
     @Test(.onOneServer("has a trigger on a table")) func `an interrupted purge continues`() async throws {
         for table in ["mutations", "id_mappings", "entities", "devices", "feeds", "organizations"] {
-            let scene = try await TwoTenantFixture()
-            _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
-            _ = try await scene.eve.push([scene.eve.create()])
-            let kept = try await Self.checksums(scene, of: scene.eve)
+            let fixture = try await TwoTenantFixture()
+            _ = try await fixture.ada.push([fixture.ada.create(), fixture.ada.create()])
+            _ = try await fixture.eve.push([fixture.eve.create()])
+            let kept = try await Self.checksums(fixture, of: fixture.eve)
             // the database fails at this table, for this organization's rows
-            try await scene.execute(
+            try await fixture.execute(
                 """
                 CREATE FUNCTION cut_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                     RAISE EXCEPTION 'cut off' USING ERRCODE = 'admin_shutdown'; END $$;
                 CREATE TRIGGER cut_off BEFORE DELETE ON \(table) FOR EACH ROW EXECUTE FUNCTION cut_off();
                 """
             )
-            #expect(try await scene.operate(.DELETE, scene.admin).status >= 500, "\(table)")
+            #expect(try await fixture.operate(.DELETE, fixture.admin).status >= 500, "\(table)")
             // it is closed from the first step
-            expectProblem(try await scene.ada.push([scene.ada.create()]), .organizationUnknown, errors: [])
-            expectProblem(try await scene.operate(.PUT, scene.admin, #"{"status":"active"}"#), .notFound, errors: [])
-            #expect(try await scene.eve.get("/v1/changes").status == 200)
-            try await scene.execute("DROP TRIGGER cut_off ON \(table)")
-            #expect(try await scene.operate(.DELETE, scene.admin).status == 204, "\(table)")
-            for (table, rows) in try await Self.checksums(scene, of: scene.ada) { #expect(rows == "0 -", "\(table)") }
-            #expect(try await Self.checksums(scene, of: scene.eve) == kept)
+            expectProblem(try await fixture.ada.push([fixture.ada.create()]), .organizationUnknown, errors: [])
+            expectProblem(
+                try await fixture.operate(.PUT, fixture.admin, #"{"status":"active"}"#),
+                .notFound,
+                errors: []
+            )
+            #expect(try await fixture.eve.get("/v1/changes").status == 200)
+            try await fixture.execute("DROP TRIGGER cut_off ON \(table)")
+            #expect(try await fixture.operate(.DELETE, fixture.admin).status == 204, "\(table)")
+            for (table, rows) in try await Self.checksums(fixture, of: fixture.ada) {
+                #expect(rows == "0 -", "\(table)")
+            }
+            #expect(try await Self.checksums(fixture, of: fixture.eve) == kept)
         }
     }
 
     @Test func `a purge ends event streams and waiting requests`() async throws {
-        let scene = try await TwoTenantFixture {
+        let fixture = try await TwoTenantFixture {
             $0.keepAlive = .milliseconds(50)
             $0.checkInterval = .milliseconds(50)
         }
-        let (ada, _) = try await scene.ada.listen()
-        let (eve, _) = try await scene.eve.listen()
-        async let waiting = scene.bob.get("/v1/changes?wait=60")
-        try await scene.reaches("sluice_http_requests_in_flight 1")
-        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
+        let (ada, _) = try await fixture.ada.listen()
+        let (eve, _) = try await fixture.eve.listen()
+        async let waiting = fixture.bob.get("/v1/changes?wait=60")
+        try await fixture.reaches("sluice_http_requests_in_flight 1")
+        #expect(try await fixture.operate(.DELETE, fixture.admin).status == 204)
         #expect(try await ada.next() == nil)
         expectProblem(try await waiting, .organizationUnknown, errors: [])
         #expect(try await eve.nextFrame()?.comment == "keep-alive")
@@ -226,14 +236,14 @@ import Testing
 
     /// Lanes run, two gateways accept pushes, and the organization is purged in the middle.
     @Test func `a purge during pushes and lanes of two gateways leaves no rows`() async throws {
-        let scene = try await TwoTenantFixture(#"{"mutations_per_day_per_user":100000}"#, forwards: true)
-        let other = try await LiveGateway.start(on: scene.gateway.database, forwards: true)
+        let fixture = try await TwoTenantFixture(#"{"mutations_per_day_per_user":100000}"#, forwards: true)
+        let other = try await LiveGateway.start(on: fixture.gateway.database, forwards: true)
         let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", upstream).status == 201)
         var workers: [SyncWorker] = []
         for number in 0..<8 {
-            let gateway = number.isMultiple(of: 2) ? scene.gateway : other
-            workers.append(try await SyncWorker(gateway, organization: scene.ada.organization))
+            let gateway = number.isMultiple(of: 2) ? fixture.gateway : other
+            workers.append(try await SyncWorker(gateway, organization: fixture.ada.organization))
         }
         let replies = try await withThrowingTaskGroup(of: Reply.self) { [workers] group in
             for worker in workers {
@@ -247,17 +257,17 @@ import Testing
                     return last
                 }
             }
-            group.addTask { try await scene.operate(.DELETE, scene.admin) }
+            group.addTask { try await fixture.operate(.DELETE, fixture.admin) }
             return try await group.reduce(into: [Reply]()) { $0.append($1) }
         }
         #expect(replies.contains { $0.status == 204 })
-        for (table, rows) in try await Self.checksums(scene, of: scene.ada) { #expect(rows == "0 -", "\(table)") }
+        for (table, rows) in try await Self.checksums(fixture, of: fixture.ada) { #expect(rows == "0 -", "\(table)") }
         withExtendedLifetime(other) {}
     }
 
     /// Every table with rows of organizations, and the column of the organization.
-    private static func tables(_ scene: TwoTenantFixture) async throws -> [String: String] {
-        let connection = try await scene.gateway.database.connect()
+    private static func tables(_ fixture: TwoTenantFixture) async throws -> [String: String] {
+        let connection = try await fixture.gateway.database.connect()
         defer { connection.close() }
         let statement = Statement(
             "tables_of_organizations",
@@ -277,10 +287,10 @@ import Testing
 
     /// Row counts and checksums of an organization's rows in each table. Quota usage is excluded, because it changes
     /// with every request.
-    private static func checksums(_ scene: TwoTenantFixture, of worker: SyncWorker) async throws -> [String: String] {
-        let connection = try await scene.gateway.database.connect()
+    private static func checksums(_ fixture: TwoTenantFixture, of worker: SyncWorker) async throws -> [String: String] {
+        let connection = try await fixture.gateway.database.connect()
         defer { connection.close() }
-        let parts = try await tables(scene).map { table, column in
+        let parts = try await tables(fixture).map { table, column in
             let row = table == "request_quotas" ? "x.organization_id::text" : "x::text"
             return """
                 SELECT '\(table)', count(*) || ' ' || coalesce(md5(string_agg(t, '' ORDER BY t)), '-')
@@ -293,7 +303,7 @@ import Testing
         )
     }
 
-    private static func rows(_ scene: TwoTenantFixture, of worker: SyncWorker) async throws -> [String: Int] {
-        try await scene.mentions(of: worker.organization.lowercased)
+    private static func rows(_ fixture: TwoTenantFixture, of worker: SyncWorker) async throws -> [String: Int] {
+        try await fixture.mentions(of: worker.organization.lowercased)
     }
 }

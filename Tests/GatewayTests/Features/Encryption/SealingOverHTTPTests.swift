@@ -18,68 +18,69 @@ import Testing
 
     /// Two tenants. The first has a key; a second gateway on the same database does not.
     @Test func `a gateway without the key reports that and returns no wrong data`() async throws {
-        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
+        let fixture = try await TwoTenantFixture(masterKeys: TestKeys.first)
         let upstream =
             #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"geheimnis"},"headers":{"x-k":"geheimnis"}}"#
-        let draft = scene.ada.create("task", #"{"title":"geheimnis"}"#)
-        #expect(try await scene.ada.push([draft]).statuses == ["succeeded"])
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
-        #expect(try await scene.gateway.database.mentions(of: "geheimnis") == [:])
+        let draft = fixture.ada.create("task", #"{"title":"geheimnis"}"#)
+        #expect(try await fixture.ada.push([draft]).statuses == ["succeeded"])
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", upstream).status == 201)
+        #expect(try await fixture.gateway.database.mentions(of: "geheimnis") == [:])
         #expect(
-            try await scene.operate(.GET, scene.admin + "/upstream").json?.value(at: "/credential/bearer")?.bool == true
+            try await fixture.operate(.GET, fixture.admin + "/upstream").json?.value(at: "/credential/bearer")?.bool
+                == true
         )
-        #expect(try await scene.bob.get("/v1/changes").changes.first?["document"]?["title"]?.string == "geheimnis")
-        let list = try await scene.operate(.GET, scene.admin + "/mutations")
+        #expect(try await fixture.bob.get("/v1/changes").changes.first?["document"]?["title"]?.string == "geheimnis")
+        let list = try await fixture.operate(.GET, fixture.admin + "/mutations")
         #expect(list.text.contains("geheimnis"))
-        #expect(try await scene.operate(.GET, "/readyz").status == 200)
+        #expect(try await fixture.operate(.GET, "/readyz").status == 200)
 
-        let blind = try await LiveGateway.start(on: scene.gateway.database, masterKeys: Self.without)
-        let before = try await scene.tables()
+        let blind = try await LiveGateway.start(on: fixture.gateway.database, masterKeys: Self.without)
+        let before = try await fixture.tables()
         for (method, path, body) in [
             (HTTPMethod.GET, "/v1/changes", nil), (.GET, "/v1/mutations/\(draft.id)", nil),
             (.GET, "/v1/mutations", nil),
-            (.GET, "/v1/events", nil), (.POST, "/v1/mutations", scene.ada.envelope([scene.ada.create()])),
-            (.POST, "/v1/mutations/preview", scene.ada.envelope([scene.ada.create()])),
+            (.GET, "/v1/events", nil), (.POST, "/v1/mutations", fixture.ada.envelope([fixture.ada.create()])),
+            (.POST, "/v1/mutations/preview", fixture.ada.envelope([fixture.ada.create()])),
             (.POST, "/v1/mutations/\(draft.id)/retry", "{}"),
         ] {
             let body = body.map { Array($0.utf8) }
-            let reply = try await send(method, blind.address + path, token: scene.ada.token, body: body)
+            let reply = try await send(method, blind.address + path, token: fixture.ada.token, body: body)
             #expect(reply.status == 503, "\(path): \(reply.text)")
             #expect(reply.json?["code"]?.string == "store_unavailable", "\(path): \(reply.text)")
             #expect(!reply.text.contains("sluice-sealed") && !reply.text.contains("geheimnis"))
         }
         for path in ["/upstream", "/mutations"] {
-            let reply = try await send(.GET, blind.operations + scene.admin + path, token: LiveGateway.operatorToken)
+            let reply = try await send(.GET, blind.operations + fixture.admin + path, token: LiveGateway.operatorToken)
             #expect(reply.status == 503, "\(path): \(reply.text)")
         }
         let ready = try await send(.GET, blind.operations + "/readyz")
         #expect(ready.status == 503)
         #expect(ready.text.contains("which is not configured") && ready.text.contains("first:"), "\(ready.text)")
-        #expect(try await scene.tables() == before)
-        #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
+        #expect(try await fixture.tables() == before)
+        #expect(try await fixture.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
     @Test func `commands without the key report that`() async throws {
-        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
-        #expect(try await scene.ada.push([scene.ada.create("task", "{}")]).statuses == ["succeeded"])
+        let fixture = try await TwoTenantFixture(masterKeys: TestKeys.first)
+        #expect(try await fixture.ada.push([fixture.ada.create("task", "{}")]).statuses == ["succeeded"])
         let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
         defer { try? FileManager.default.removeItem(atPath: file) }
         func run(_ arguments: [String], _ keys: String?) async throws -> Program.Result {
-            var environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+            var environment = ["SLUICE_DATABASE_URL": fixture.gateway.database.uri]
             if let keys {
                 try (keys + "\n").write(toFile: file, atomically: true, encoding: .utf8)
                 environment["SLUICE_MASTER_KEY_FILE"] = file
             }
             return try await Program.run(arguments, environment: environment)
         }
-        let organization = scene.ada.organization.lowercased
+        let organization = fixture.ada.organization.lowercased
         let lines = file + ".ndjson"
         try #"{"entity_type":"contact","id":"1","occurred_at":"2026-11-20T07:00:00Z","document":{}}"#
             .write(toFile: lines, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(atPath: lines) }
         let commands = [
             ["export", "--organization", organization],
-            ["users", "export", scene.ada.user.lowercased, "--organization", organization],
+            ["users", "export", fixture.ada.user.lowercased, "--organization", organization],
         ]
         for keys in [nil, TestKeys.second, TestKeys.impostor] {
             var all = commands
@@ -119,9 +120,9 @@ import Testing
     }
 
     @Test func `a missing key of one organization does not affect others`() async throws {
-        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
-        #expect(try await scene.ada.push([scene.ada.create()]).statuses == ["succeeded"])
-        let other = try await LiveGateway.start(on: scene.gateway.database, masterKeys: TestKeys.second)
+        let fixture = try await TwoTenantFixture(masterKeys: TestKeys.first)
+        #expect(try await fixture.ada.push([fixture.ada.create()]).statuses == ["succeeded"])
+        let other = try await LiveGateway.start(on: fixture.gateway.database, masterKeys: TestKeys.second)
         let organization = UUID()
         _ = try await other.store.administration.put(
             organization,
@@ -133,7 +134,7 @@ import Testing
         #expect(ready.status == 200)
         let notices = ready.json?["notices"]?.elements?.compactMap(\.string) ?? []
         #expect(notices.count == 1 && notices[0].contains("first:"), "\(ready.text)")
-        let refused = try await send(.GET, other.address + "/v1/mutations", token: scene.ada.token)
+        let refused = try await send(.GET, other.address + "/v1/mutations", token: fixture.ada.token)
         #expect(refused.status == 503)
     }
 

@@ -72,7 +72,7 @@ final class ListServer: Sendable {
             case .endless(let fields):
                 write(200, fields, context)
                 context.flush()
-                Self.goOn(context.channel)
+                Self.proceed(context.channel)
             }
         }
 
@@ -81,10 +81,10 @@ final class ListServer: Sendable {
             context.write(wrapOutboundOut(.head(head)), promise: nil)
         }
 
-        private static func goOn(_ channel: any Channel) {
+        private static func proceed(_ channel: any Channel) {
             let part = HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(repeating: 0x20, count: 65_536)))
             channel.writeAndFlush(part).whenSuccess {
-                if channel.isActive { goOn(channel) }
+                if channel.isActive { proceed(channel) }
             }
         }
 

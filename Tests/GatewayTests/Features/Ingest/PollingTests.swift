@@ -23,20 +23,20 @@ import Testing
 
     private func admin(_ worker: SyncWorker) -> String { "/admin/organizations/\(worker.organization.lowercased)" }
 
-    private func setUpstream(_ scene: TwoTenantFixture, _ worker: SyncWorker, _ url: String) async throws {
-        let reply = try await scene.operate(.PUT, admin(worker) + "/upstream", #"{"base_url":"\#(url)"}"#)
+    private func setUpstream(_ fixture: TwoTenantFixture, _ worker: SyncWorker, _ url: String) async throws {
+        let reply = try await fixture.operate(.PUT, admin(worker) + "/upstream", #"{"base_url":"\#(url)"}"#)
         #expect(reply.status == 201, "\(reply.text)")
     }
 
     private func poll(
-        _ scene: TwoTenantFixture,
+        _ fixture: TwoTenantFixture,
         _ worker: SyncWorker,
         _ settings: String = changes,
         name: String = "crm"
     ) async throws {
         // visible to the organization, because entities visible to one user would require an owner in each item
         for type in ["contact", "note"] {
-            let reply = try await scene.operate(
+            let reply = try await fixture.operate(
                 .PUT,
                 admin(worker) + "/entity-types/\(type)",
                 #"{"visibility":"organization"}"#
@@ -44,17 +44,18 @@ import Testing
             #expect([200, 201].contains(reply.status), "\(reply.text)")
         }
         let body = #"{"kind": "poller", "settings": \#(settings)}"#
-        let reply = try await scene.operate(.PUT, admin(worker) + "/sources/\(name)", body)
+        let reply = try await fixture.operate(.PUT, admin(worker) + "/sources/\(name)", body)
         #expect(reply.status == 201, "\(reply.text)")
     }
 
-    private func row(_ scene: TwoTenantFixture, _ worker: SyncWorker, name: String = "crm") async throws -> JSONValue {
-        let reply = try await scene.operate(.GET, admin(worker) + "/sources/\(name)")
+    private func row(_ fixture: TwoTenantFixture, _ worker: SyncWorker, name: String = "crm") async throws -> JSONValue
+    {
+        let reply = try await fixture.operate(.GET, admin(worker) + "/sources/\(name)")
         return try #require(reply.json, "\(reply.text)")
     }
 
     private func waitFor(
-        _ scene: TwoTenantFixture,
+        _ fixture: TwoTenantFixture,
         _ worker: SyncWorker,
         _ what: String,
         name: String = "crm",
@@ -62,7 +63,7 @@ import Testing
     ) async throws {
         var last = ""
         try await waitUntil("\(what): \(last)", every: .milliseconds(20)) {
-            let row = try await row(scene, worker, name: name)
+            let row = try await row(fixture, worker, name: name)
             last = row.text
             return holds(row)
         }
@@ -72,21 +73,21 @@ import Testing
     ///
     /// - Parameter moment: of that success; nil: any.
     private func waitUntilPolled(
-        _ scene: TwoTenantFixture,
+        _ fixture: TwoTenantFixture,
         _ worker: SyncWorker,
         name: String = "crm",
         at moment: String? = nil
     ) async throws {
-        try await waitFor(scene, worker, "\(name) was polled", name: name) { row in
+        try await waitFor(fixture, worker, "\(name) was polled", name: name) { row in
             guard let success = row["last_success_at"]?.string, success == moment ?? success else { return false }
             return row["activity"]?.string == "waiting" && row["state"]?["pass"] == nil
         }
     }
 
     /// Triggers a poll of a source, and waits until it has finished.
-    private func run(_ scene: TwoTenantFixture, _ worker: SyncWorker) async throws {
-        scene.gateway.clock.advance(seconds: 30)
-        try await waitUntilPolled(scene, worker, at: scene.gateway.clock.now.rfc3339)
+    private func run(_ fixture: TwoTenantFixture, _ worker: SyncWorker) async throws {
+        fixture.gateway.clock.advance(seconds: 30)
+        try await waitUntilPolled(fixture, worker, at: fixture.gateway.clock.now.rfc3339)
     }
 
     private func colleague(_ method: HTTPMethod, _ url: String, _ body: String? = nil) async throws {
@@ -99,76 +100,77 @@ import Testing
     @Test func `phones receive colleagues' edits at an API without webhooks but not their own`()
         async throws
     {
-        let scene = try await TwoTenantFixture(forwards: true, polls: true)
+        let fixture = try await TwoTenantFixture(forwards: true, polls: true)
         let lines = Mutex<[String]>([])
         let api = try await DemoServer.start(
             report: { line in lines.withLock { $0.append(line) } },
-            now: { scene.gateway.clock.now }
+            now: { fixture.gateway.clock.now }
         )
-        try await setUpstream(scene, scene.ada, api.baseURL)
-        try await poll(scene, scene.ada)
-        try await waitUntilPolled(scene, scene.ada)
-        scene.gateway.clock.advance(seconds: 6)
+        try await setUpstream(fixture, fixture.ada, api.baseURL)
+        try await poll(fixture, fixture.ada)
+        try await waitUntilPolled(fixture, fixture.ada)
+        fixture.gateway.clock.advance(seconds: 6)
         let local = UUID()
-        let create = scene.ada.create("contact", local: local, #"{"name":"Kari"}"#).with(["endpoint": #""/contacts""#])
-        let pushed = try await scene.ada.push([create], prefer: "wait=60")
+        let create = fixture.ada.create("contact", local: local, #"{"name":"Kari"}"#).with(["endpoint": #""/contacts""#]
+        )
+        let pushed = try await fixture.ada.push([create], prefer: "wait=60")
         #expect(pushed.statuses == ["succeeded"], "\(pushed.text)")
-        let before = try await scene.ada.get("/v1/changes")
+        let before = try await fixture.ada.get("/v1/changes")
         #expect(before.changes.count == 1)
         // the phone's own edit is not returned
-        try await run(scene, scene.ada)
+        try await run(fixture, fixture.ada)
         let since = try #require(before.next)
-        #expect(try await scene.ada.get("/v1/changes?since=\(since)").changes.isEmpty)
-        try await scene.reaches(#"sluice_source_events_total{kind="poller",result="echo"} 1"#)
+        #expect(try await fixture.ada.get("/v1/changes?since=\(since)").changes.isEmpty)
+        try await fixture.reaches(#"sluice_source_events_total{kind="poller",result="echo"} 1"#)
 
         try await colleague(.PATCH, api.baseURL + "/contacts/1", #"{"city":"Bergen"}"#)
         for name in ["Per", "Ola", "Liv", "Siv"] {
             try await colleague(.POST, api.baseURL + "/contacts", #"{"name":"\#(name)"}"#)
         }
-        try await run(scene, scene.ada)
-        let news = try await scene.ada.get("/v1/changes?since=\(since)").changes
+        try await run(fixture, fixture.ada)
+        let news = try await fixture.ada.get("/v1/changes?since=\(since)").changes
         #expect(news.count == 5)
         let kari = news.first { $0["id"]?.int64 == 1 }
         #expect(kari?["document"]?["city"]?.string == "Bergen" && kari?["document"]?["name"]?.string == "Kari")
         #expect(lines.withLock { $0.contains { $0.contains("after=") } }, "it took several pages")
 
         try await colleague(.DELETE, api.baseURL + "/contacts/1")
-        let next = try #require(try await scene.ada.get("/v1/changes?since=\(since)").next)
-        try await run(scene, scene.ada)
-        let gone = try await scene.ada.get("/v1/changes?since=\(next)").changes
+        let next = try #require(try await fixture.ada.get("/v1/changes?since=\(since)").next)
+        try await run(fixture, fixture.ada)
+        let gone = try await fixture.ada.get("/v1/changes?since=\(next)").changes
         #expect(gone.count == 1 && gone[0]["deleted"]?.bool == true, "\(gone.map(\.text))")
-        #expect(try await row(scene, scene.ada)["last_error"]?.isNull == true)
+        #expect(try await row(fixture, fixture.ada)["last_error"]?.isNull == true)
     }
 
     @Test func `an unchanged list is not transferred again`() async throws {
-        let scene = try await TwoTenantFixture(polls: true)
+        let fixture = try await TwoTenantFixture(polls: true)
         let lines = Mutex<[String]>([])
         let api = try await DemoServer.start { line in lines.withLock { $0.append(line) } }
-        try await setUpstream(scene, scene.ada, api.baseURL)
+        try await setUpstream(fixture, fixture.ada, api.baseURL)
         try await colleague(.POST, api.baseURL + "/contacts", #"{"name":"Per"}"#)
         try await poll(
-            scene,
-            scene.ada,
+            fixture,
+            fixture.ada,
             #"{"path": "/contacts?view=changes", "mapping": {"rules": [\#(Self.rule)]}}"#
         )
-        try await waitUntilPolled(scene, scene.ada)
-        let state = try await row(scene, scene.ada)["state"]?.text
-        try await run(scene, scene.ada)
+        try await waitUntilPolled(fixture, fixture.ada)
+        let state = try await row(fixture, fixture.ada)["state"]?.text
+        try await run(fixture, fixture.ada)
         #expect(lines.withLock { $0.last } == "upstream: GET /contacts?view=changes → 304 (no changes)")
-        #expect(try await row(scene, scene.ada)["state"]?.text == state)
+        #expect(try await row(fixture, fixture.ada)["state"]?.text == state)
         try await colleague(.PATCH, api.baseURL + "/contacts/1", #"{"name":"Pål"}"#)
-        try await run(scene, scene.ada)
-        #expect(try await scene.ada.get("/v1/changes").changes.map { $0["document"]?["name"]?.string } == ["Pål"])
+        try await run(fixture, fixture.ada)
+        #expect(try await fixture.ada.get("/v1/changes").changes.map { $0["document"]?["name"]?.string } == ["Pål"])
     }
 
     /// A third-party server.
     @Test func `polls Kinto by its timestamps, including deletions`() async throws {
         let server = try await KintoServer.shared()
-        let scene = try await TwoTenantFixture(polls: true)
-        let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
+        let fixture = try await TwoTenantFixture(polls: true)
+        let login = Data("\(fixture.ada.user.lowercased):x".utf8).base64EncodedString()
         let url = server.baseURL + "/buckets/default/collections/notes"
         let upstream = #"{"base_url":"\#(url)","credential":{"header":"Authorization","value":"Basic \#(login)"}}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", upstream).status == 201)
         func edit(_ method: HTTPMethod, _ path: String, _ body: String?) async throws -> Reply {
             let reply = try await send(
                 method,
@@ -187,20 +189,20 @@ import Testing
              "mapping": {"rules": [{"entity_type": "note", "id": "/id", "version": "/last_modified", "document": "",
                "operation": {"at": "/deleted", "values": {"true": "delete"}, "otherwise": "upsert"}}]}}
             """
-        try await poll(scene, scene.ada, settings)
-        try await waitUntilPolled(scene, scene.ada)
-        #expect(try await scene.ada.get("/v1/changes").changes.map { $0["document"]?["title"]?.string } == ["a"])
+        try await poll(fixture, fixture.ada, settings)
+        try await waitUntilPolled(fixture, fixture.ada)
+        #expect(try await fixture.ada.get("/v1/changes").changes.map { $0["document"]?["title"]?.string } == ["a"])
         _ = try await edit(.PATCH, "/records/\(id)", #"{"data":{"title":"b"}}"#)
-        try await run(scene, scene.ada)
-        #expect(try await scene.ada.get("/v1/changes").changes.map { $0["document"]?["title"]?.string } == ["b"])
-        try await run(scene, scene.ada)
+        try await run(fixture, fixture.ada)
+        #expect(try await fixture.ada.get("/v1/changes").changes.map { $0["document"]?["title"]?.string } == ["b"])
+        try await run(fixture, fixture.ada)
         _ = try await edit(.DELETE, "/records/\(id)", nil)
-        try await run(scene, scene.ada)
-        #expect(try await scene.ada.get("/v1/changes").changes.map { $0["deleted"]?.bool } == [true])
+        try await run(fixture, fixture.ada)
+        #expect(try await fixture.ada.get("/v1/changes").changes.map { $0["deleted"]?.bool } == [true])
     }
 
     @Test func `polls each organization's own API with its own credential`() async throws {
-        let scene = try await TwoTenantFixture(polls: true)
+        let fixture = try await TwoTenantFixture(polls: true)
         func api(_ name: String) async throws -> ListServer {
             try await ListServer { head, _ in
                 guard head.headers["authorization"] == ["Bearer \(name)"] else { return .whole(401, [:], "{}") }
@@ -209,22 +211,22 @@ import Testing
             }
         }
         let (first, second) = (try await api("first"), try await api("second"))
-        for (worker, api, name) in [(scene.ada, first, "first"), (scene.eve, second, "second")] {
+        for (worker, api, name) in [(fixture.ada, first, "first"), (fixture.eve, second, "second")] {
             let body = #"{"base_url":"\#(api.baseURL)","credential":{"bearer":"\#(name)"}}"#
-            #expect(try await scene.operate(.PUT, admin(worker) + "/upstream", body).status == 201)
-            try await poll(scene, worker, #"{"path": "/list", "mapping": {"rules": [\#(Self.rule)]}}"#)
-            try await waitUntilPolled(scene, worker)
+            #expect(try await fixture.operate(.PUT, admin(worker) + "/upstream", body).status == 201)
+            try await poll(fixture, worker, #"{"path": "/list", "mapping": {"rules": [\#(Self.rule)]}}"#)
+            try await waitUntilPolled(fixture, worker)
             #expect(try await worker.get("/v1/changes").changes.map { $0["document"]?["of"]?.string } == [name])
         }
         #expect(
-            first.requests.allSatisfy { $0.headers["x-sluice-organization"] == [scene.ada.organization.lowercased] }
+            first.requests.allSatisfy { $0.headers["x-sluice-organization"] == [fixture.ada.organization.lowercased] }
         )
     }
 
     // MARK: - Hostile upstreams
 
     @Test func `a hostile upstream affects only its own source, whose error is reported`() async throws {
-        let scene = try await TwoTenantFixture(polls: true)
+        let fixture = try await TwoTenantFixture(polls: true)
         let elsewhere = try await ListServer { _, _ in .whole(200, [:], "[]") }
         let away = elsewhere.baseURL
         let json: HTTPHeaders = ["content-type": "application/json"]
@@ -245,12 +247,12 @@ import Testing
             default: return .whole(200, json, "[\(item)]")
             }
         }
-        try await setUpstream(scene, scene.ada, api.baseURL)
+        try await setUpstream(fixture, fixture.ada, api.baseURL)
         let mapping = #""mapping": {"rules": [\#(Self.rule)]}"#
         // an endless list, which is read in turns
         try await poll(
-            scene,
-            scene.ada,
+            fixture,
+            fixture.ada,
             #"{"path": "/pages", "paging": {"page": {"parameter": "p"}}, \#(mapping)}"#,
             name: "pages"
         )
@@ -266,23 +268,23 @@ import Testing
             ("same", #""paging": {"page": {"parameter": "p"}},"#, "the pages repeat"),
             ("html", "", "the response is not JSON but text/html"), ("later", "", "the upstream answered 429"),
         ] {
-            try await poll(scene, scene.ada, #"{"path": "/\#(name)", \#(paging) \#(mapping)}"#, name: name)
-            try await waitFor(scene, scene.ada, "\(name) fails", name: name) {
+            try await poll(fixture, fixture.ada, #"{"path": "/\#(name)", \#(paging) \#(mapping)}"#, name: name)
+            try await waitFor(fixture, fixture.ada, "\(name) fails", name: name) {
                 $0["last_error"]?.string?.hasPrefix(error) == true
             }
-            #expect(try await row(scene, scene.ada, name: name)["failure_count"]?.int64 ?? 0 >= 1)
+            #expect(try await row(fixture, fixture.ada, name: name)["failure_count"]?.int64 ?? 0 >= 1)
         }
-        let later = try await row(scene, scene.ada, name: "later")["next_run_at"]?.string
-        #expect(later == scene.gateway.clock.now.adding(seconds: 600).rfc3339)
+        let later = try await row(fixture, fixture.ada, name: "later")["next_run_at"]?.string
+        #expect(later == fixture.gateway.clock.now.adding(seconds: 600).rfc3339)
         #expect(elsewhere.requests.isEmpty)
-        try await poll(scene, scene.ada, #"{"path": "/good", \#(mapping)}"#, name: "good")
-        try await waitUntilPolled(scene, scene.ada, name: "good")
-        #expect(try await row(scene, scene.ada, name: "pages")["failure_count"]?.int64 == 0)
-        #expect(try await scene.operate(.GET, "/readyz").status == 200)
+        try await poll(fixture, fixture.ada, #"{"path": "/good", \#(mapping)}"#, name: "good")
+        try await waitUntilPolled(fixture, fixture.ada, name: "good")
+        #expect(try await row(fixture, fixture.ada, name: "pages")["failure_count"]?.int64 == 0)
+        #expect(try await fixture.operate(.GET, "/readyz").status == 200)
     }
 
     @Test func `rejects invalid settings by pointer`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         for (settings, errors) in [
             ("{}", ["/settings/path member_required", "/settings/mapping member_required"]),
             (
@@ -291,7 +293,7 @@ import Testing
             ),
         ] {
             let body = #"{"kind": "poller", "settings": \#(settings)}"#
-            let reply = try await scene.operate(.PUT, scene.admin + "/sources/crm", body)
+            let reply = try await fixture.operate(.PUT, fixture.admin + "/sources/crm", body)
             #expect(reply.status == 422 && reply.errors == errors, "\(reply.text)")
         }
     }

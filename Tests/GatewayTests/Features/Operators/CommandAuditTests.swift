@@ -6,24 +6,24 @@ import Testing
 
 /// The audit entries of commands, in addition to their output.
 @Suite(.timeLimit(.minutes(10))) struct CommandAuditTests {
-    private let scene: TwoTenantFixture
+    private let fixture: TwoTenantFixture
 
     init() async throws {
-        scene = try await TwoTenantFixture()
+        fixture = try await TwoTenantFixture()
     }
 
     private func run(_ arguments: [String]) async throws -> Program.Result {
-        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri, "SUDO_USER": "ida"]
+        let environment = ["SLUICE_DATABASE_URL": fixture.gateway.database.uri, "SUDO_USER": "ida"]
         return try await Program.run(arguments, environment: environment)
     }
 
     private func lastAct() async throws -> JSONValue {
-        try #require(try await scene.audit("?actor=cli:ida&limit=1").first)
+        try #require(try await fixture.audit("?actor=cli:ida&limit=1").first)
     }
 
     @Test func `a command that finds no object is audited as failed`() async throws {
-        let (id, unknown, ada) = (scene.ada.organization.lowercased, UUID().lowercased, scene.ada.user.lowercased)
-        _ = try await scene.ada.push([scene.ada.create()])
+        let (id, unknown, ada) = (fixture.ada.organization.lowercased, UUID().lowercased, fixture.ada.user.lowercased)
+        _ = try await fixture.ada.push([fixture.ada.create()])
         let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString + ".ndjson").path
         try "".write(toFile: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(atPath: file) }
@@ -52,11 +52,11 @@ import Testing
             #expect(act["action"]?.string == action, "\(command)")
             #expect(act["outcome"]?.text == #"{"status":"failed","code":"not_found"}"#, "\(command)")
         }
-        #expect(try await scene.audit("?actor=cli:ida").count == cases.count)
+        #expect(try await fixture.audit("?actor=cli:ida").count == cases.count)
     }
 
     @Test func `creating an existing organization is audited as failed`() async throws {
-        let id = scene.ada.organization.lowercased
+        let id = fixture.ada.organization.lowercased
         #expect(try await run(["organizations", "create", "Acme", "--id", id]).status == 1)
         #expect(try await lastAct()["outcome"]?.text == #"{"status":"failed","code":"conflict"}"#)
         #expect(try await run(["organizations", "create", "Acme"]).status == 0)
@@ -71,7 +71,7 @@ import Testing
         try #"{"entity_type":"contact","id":"1","document":{}}"#.appending("\n{}\n")
             .write(toFile: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(atPath: file) }
-        #expect(try await run(["import", "--organization", scene.ada.organization.lowercased, file]).status == 1)
+        #expect(try await run(["import", "--organization", fixture.ada.organization.lowercased, file]).status == 1)
         #expect(try await lastAct()["outcome"]?.text == #"{"status":"partial","left":1}"#)
         // a gateway is connected
         let restored = try await run(["after-restore", "--reason", "by mistake"])
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func `the audit entry names the provisioned user`() async throws {
-        let id = scene.ada.organization.lowercased
+        let id = fixture.ada.organization.lowercased
         let added = try await run(
             ["users", "add", "auth0|grace", "--organization", id, "--issuer", "https://north.example"]
         )

@@ -16,17 +16,17 @@ import Testing
 
     /// Ada has a failure, its dependent, and a conflict; Bob has a failure, and Eve of another tenant has two.
     struct Failure {
-        let scene: TwoTenantFixture
+        let fixture: TwoTenantFixture
         let failed, waiting, conflict, bobs: Draft
         let eves: [Draft]
         let server: String
 
         init(operates: Bool = false) async throws {
-            scene = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#, operates: operates) { configuration in
+            fixture = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#, operates: operates) { configuration in
                 let tokens = "\(LiveGateway.operatorToken) rita@read:\(reader)"
                 configuration.operatorTokens = OperatorTokens(parsing: tokens)
             }
-            let (ada, bob, eve) = (scene.ada, scene.bob, scene.eve)
+            let (ada, bob, eve) = (fixture.ada, fixture.bob, fixture.eve)
             let made = try await ada.push([ada.create()])
             server = try #require(made.results[0]["server_id"]?.string)
             _ = try await bob.push([bob.change(server: server)])
@@ -39,19 +39,19 @@ import Testing
             eves = [eve.change(server: UUID().lowercased), eve.change(server: UUID().lowercased)]
             self.failed = failed
             #expect(try await ada.push([failed, waiting, conflict]).statuses == ["failed", "blocked", "conflict"])
-            scene.gateway.clock.advance(seconds: 1)
+            fixture.gateway.clock.advance(seconds: 1)
             #expect(try await bob.push([bobs]).statuses == ["failed"])
-            scene.gateway.clock.advance(seconds: 1)
+            fixture.gateway.clock.advance(seconds: 1)
             #expect(try await eve.push(eves).statuses == ["failed", "failed"])
         }
 
         func look(_ path: String, by token: String = FailuresOverHTTPTests.reader) async throws -> Reply {
-            try await send(.GET, scene.gateway.operations + path, token: token)
+            try await send(.GET, fixture.gateway.operations + path, token: token)
         }
 
         /// The path of a mutation of Ada's.
         func path(_ draft: Draft) -> String {
-            "\(scene.admin)/users/\(scene.ada.user.lowercased)/mutations/\(draft.id)"
+            "\(fixture.admin)/users/\(fixture.ada.user.lowercased)/mutations/\(draft.id)"
         }
     }
 
@@ -59,13 +59,13 @@ import Testing
 
     @Test func `groups stuck mutations over all organizations`() async throws {
         let trouble = try await Failure()
-        let scene = trouble.scene
+        let fixture = trouble.fixture
         let all = try await trouble.look("/admin/failures")
         #expect(all.status == 200, "\(all.text)")
         #expect(all.json?["is_partial"]?.bool == false && all.next == nil)
         let found = Self.groups(all)
         #expect(found.compactMap { $0["count"]?.int64 }.sorted() == [1, 2, 2])
-        let mine = found.filter { $0["organization_id"]?.uuid == scene.ada.organization }
+        let mine = found.filter { $0["organization_id"]?.uuid == fixture.ada.organization }
         #expect(Set(mine.compactMap { $0["status"]?.string }) == ["failed", "conflict"])
         let failures = try #require(mine.first { $0["status"]?.string == "failed" })
         #expect(failures["entity_type"]?.string == "task" && failures["response_status"]?.int64 == 404)
@@ -76,7 +76,7 @@ import Testing
         #expect(conflict["error_code"]?.string == "conflict" && conflict["count"]?.int64 == 1)
 
         let filters: [(query: String, count: Int)] = [
-            ("organization_id=\(scene.ada.organization)", 2), ("organization_id=\(scene.eve.organization)", 1),
+            ("organization_id=\(fixture.ada.organization)", 2), ("organization_id=\(fixture.eve.organization)", 1),
             ("organization_id=\(UUID())", 0), ("status=conflict", 1), ("status=failed,conflict", 3),
             ("entity_type=task", 3), ("entity_type=note", 0), ("response_status=404", 2), ("response_status=none", 0),
             ("error_code=conflict", 1),
@@ -106,7 +106,7 @@ import Testing
 
     @Test func `lists stuck mutations newest first and without payloads`() async throws {
         let trouble = try await Failure()
-        let scene = trouble.scene
+        let fixture = trouble.fixture
         let all = try await trouble.look("/admin/mutations")
         let newest = Array(trouble.eves.map(\.id).sorted()) + [trouble.bobs.id]
         let ids = all.mutations.compactMap { $0["id"]?.string }
@@ -125,12 +125,12 @@ import Testing
             cursor = page.next
         } while cursor != nil && pages.count < 20
         #expect(pages == ids)
-        let organization = "organization_id=\(scene.ada.organization)"
+        let organization = "organization_id=\(fixture.ada.organization)"
         let group = organization + "&entity_type=task&error_code=conflict&response_status=409"
         let filters: [(query: String, ids: Set<String>)] = [
             (organization, [trouble.failed.id, trouble.conflict.id, trouble.bobs.id]),
-            (organization + "&user_id=\(scene.ada.user)", [trouble.failed.id, trouble.conflict.id]),
-            (organization + "&user_id=\(scene.eve.user)", []),
+            (organization + "&user_id=\(fixture.ada.user)", [trouble.failed.id, trouble.conflict.id]),
+            (organization + "&user_id=\(fixture.eve.user)", []),
             (organization + "&status=conflict", [trouble.conflict.id]),
             (group, [trouble.conflict.id]), ("status=conflict", [trouble.conflict.id]),
         ]
@@ -138,18 +138,18 @@ import Testing
             let reply = try await trouble.look("/admin/mutations?" + query)
             #expect(Set(reply.mutations.compactMap { $0["id"]?.string }) == expected, "\(query): \(reply.text)")
         }
-        for wrong in ["user_id=\(scene.ada.user)", "cursor=x", "status=sent", "limit=0"] {
+        for wrong in ["user_id=\(fixture.ada.user)", "cursor=x", "status=sent", "limit=0"] {
             expectProblem(try await trouble.look("/admin/mutations?" + wrong), .invalidRequest)
         }
         // settled mutations are not stuck any more
-        _ = try await scene.ada.post("/v1/mutations/\(trouble.conflict.id)/discard", "{}")
+        _ = try await fixture.ada.post("/v1/mutations/\(trouble.conflict.id)/discard", "{}")
         #expect(try await trouble.look("/admin/mutations?status=conflict").mutations.isEmpty)
         #expect(Self.groups(try await trouble.look("/admin/failures?status=conflict")).isEmpty)
     }
 
     @Test func `payloads in a mutation's details require authorization and are audited`() async throws {
         let trouble = try await Failure()
-        let scene = trouble.scene
+        let fixture = trouble.fixture
         let path = trouble.path(trouble.failed)
         let story = try await trouble.look(path)
         #expect(story.status == 200, "\(story.text)")
@@ -167,14 +167,14 @@ import Testing
         #expect(other.json?["history"]?.elements.map(Array.init)?.first?["id"]?.string == trouble.failed.id)
 
         expectProblem(try await trouble.look(path + "?payload=true"), .forbidden)
-        #expect(try await scene.lines("SELECT action FROM audit WHERE action = 'lookAtPayload'").isEmpty)
+        #expect(try await fixture.lines("SELECT action FROM audit WHERE action = 'lookAtPayload'").isEmpty)
         let whole = try await trouble.look(path + "?payload=true", by: LiveGateway.operatorToken)
         #expect(whole.json?["pushed"]?["payload"]?["title"]?.string == Self.secret)
         #expect(whole.json?["withheld"]?.elements?.isEmpty == true)
-        let noted = try await scene.lines(
+        let noted = try await fixture.lines(
             "SELECT concat_ws(' ', actor, user_id, target ->> 'mutation') FROM audit WHERE action = 'lookAtPayload'"
         )
-        #expect(noted == ["operator \(scene.ada.user.lowercased) \(trouble.failed.id)"])
+        #expect(noted == ["operator \(fixture.ada.user.lowercased) \(trouble.failed.id)"])
         let conflict = try await trouble.look(trouble.path(trouble.conflict))
         #expect(
             conflict.json?["entity"]?["version"]?.int64 == 2 && conflict.json?["entity"]?["document"]?.isNull == true
@@ -184,9 +184,9 @@ import Testing
         for wrong in [
             trouble.path(trouble.bobs),
             trouble.path(trouble.failed).replacing(
-                scene.ada.organization.lowercased,
-                with: scene.eve.organization.lowercased
-            ), "\(scene.admin)/users/\(scene.ada.user)/mutations/x",
+                fixture.ada.organization.lowercased,
+                with: fixture.eve.organization.lowercased
+            ), "\(fixture.admin)/users/\(fixture.ada.user)/mutations/x",
         ] {
             expectProblem(try await trouble.look(wrong), .notFound)
         }
@@ -195,48 +195,48 @@ import Testing
 
     /// A scene whose contacts go to an upstream, with an operator who may only read.
     private static func forwarding(to url: String) async throws -> TwoTenantFixture {
-        let scene = try await TwoTenantFixture(forwards: true) {
+        let fixture = try await TwoTenantFixture(forwards: true) {
             $0.operatorTokens = OperatorTokens(parsing: "\(LiveGateway.operatorToken) rita@read:\(reader)")
         }
         let base = #"{"base_url":"\#(url)"}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", base).status == 201)
-        let type = try await scene.operate(.PUT, scene.admin + "/entity-types/contact", #"{"upstream":true}"#)
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", base).status == 201)
+        let type = try await fixture.operate(.PUT, fixture.admin + "/entity-types/contact", #"{"upstream":true}"#)
         #expect(type.status < 300, "\(type.text)")
-        return scene
+        return fixture
     }
 
     /// Endpoints, queries, member names and entity tags are also content of users and upstreams; ids are not.
     @Test func `shows a sent request without its content`() async throws {
         let upstream = try await DemoServer.start()
-        let scene = try await Self.forwarding(to: upstream.baseURL)
-        let (ada, contact) = (scene.ada, UUID())
+        let fixture = try await Self.forwarding(to: upstream.baseURL)
+        let (ada, contact) = (fixture.ada, UUID())
         let first = ada.create("contact", local: contact, #"{"name":"Kari"}"#)
             .with(["endpoint": #""/contacts?of=hushed-query""#])
         let second = ada.create("contact", #"{"name":"Ola","hushed-name":\#(contact.quoted)}"#)
             .with(["endpoint": #""/contacts?of=hushed-query""#])
         #expect(try await ada.push([first, second], prefer: "wait=30").statuses == ["succeeded", "succeeded"])
-        try await scene.execute(
+        try await fixture.execute(
             """
             UPDATE mutations SET etag = 'hushed-tag' WHERE id = '\(second.id)';
             UPDATE entities SET etag = 'hushed-tag';
             """
         )
-        let path = "\(scene.admin)/users/\(ada.user.lowercased)/mutations/\(second.id)"
-        let story = try await send(.GET, scene.gateway.operations + path, token: Self.reader)
+        let path = "\(fixture.admin)/users/\(ada.user.lowercased)/mutations/\(second.id)"
+        let story = try await send(.GET, fixture.gateway.operations + path, token: Self.reader)
         let json = try #require(story.json)
         #expect(story.status == 200 && !story.text.contains("hushed"), "\(story.text)")
-        let withheld = json["withheld"]?.elements?.compactMap(\.string) ?? []
+        let redacted = json["withheld"]?.elements?.compactMap(\.string) ?? []
         for place in [
             "mutation.endpoint", "mutation.etag", "pushed.endpoint", "sent.url", "sent.url_path", "sent.headers",
             "sent.body", "sent.rewritten", "entity.etag", "entity.document",
         ] {
             #expect(json.value(at: "/" + place.replacing(".", with: "/"))?.isNull == true, "\(place)")
-            #expect(withheld.contains(place), "\(place)")
+            #expect(redacted.contains(place), "\(place)")
         }
         #expect(json["sent"]?["method"]?.string == "POST" && json["sent"]?["idempotency_key"]?.uuid != nil)
         #expect(json["entity"]?["id"]?.isNull == false && json["mutation"]?["server_id"]?.isNull == false)
 
-        let whole = try await scene.operate(.GET, path + "?payload=true").json
+        let whole = try await fixture.operate(.GET, path + "?payload=true").json
         #expect(whole?["withheld"]?.elements?.isEmpty == true)
         #expect(whole?["mutation"]?["endpoint"]?.string == "/contacts?of=hushed-query")
         #expect(whole?["sent"]?["url_path"]?.string == "/contacts?of=hushed-query")
@@ -255,8 +255,8 @@ import Testing
                 ? .whole(301, ["location": head.uri + "/"], "")
                 : .whole(201, ["content-type": "application/json"], #"{"id":\#(number)}"#)
         }
-        let scene = try await Self.forwarding(to: upstream.baseURL)
-        let (ada, bob, clock) = (scene.ada, scene.bob, scene.gateway.clock)
+        let fixture = try await Self.forwarding(to: upstream.baseURL)
+        let (ada, bob, clock) = (fixture.ada, fixture.bob, fixture.gateway.clock)
         let wrong = ada.create("contact").with(["endpoint": #""/people/hushed@example.org""#])
         _ = try await ada.push([wrong])
         try await waitUntil("it is held") {
@@ -271,46 +271,46 @@ import Testing
         #expect(failed.json?["status"]?.string == "failed", "\(failed.text)")
         #expect(failed.json?["error"]?["detail"]?.string?.contains("hushed") == true, "its user may see it")
 
-        let user = "\(scene.admin)/users/\(ada.user.lowercased)"
+        let user = "\(fixture.admin)/users/\(ada.user.lowercased)"
         let path = "\(user)/mutations/\(wrong.id)"
         for look in ["/admin/failures", "/admin/mutations", path, "\(user)/explain?mutation=\(wrong.id)"] {
-            let reply = try await send(.GET, scene.gateway.operations + look, token: Self.reader)
+            let reply = try await send(.GET, fixture.gateway.operations + look, token: Self.reader)
             #expect(reply.status == 200 && !reply.text.contains("hushed"), "\(reply.text)")
             #expect(reply.text.contains("the upstream answered 301 (Location withheld)"), "\(reply.text)")
         }
         let draft = #"{"kind":"retry","filter":{"status":"failed"}}"#
-        let preview = try await scene.operate(.POST, scene.admin + "/operations/preview", draft)
+        let preview = try await fixture.operate(.POST, fixture.admin + "/operations/preview", draft)
         #expect(preview.json?["sample"]?.elements?.count == 1 && !preview.text.contains("hushed"), "\(preview.text)")
-        let whole = try await scene.operate(.GET, path + "?payload=true")
+        let whole = try await fixture.operate(.GET, path + "?payload=true")
         #expect(whole.json?.value(at: "/mutation/error/detail")?.string?.contains("hushed") == true)
     }
 
     @Test func `an operator can settle one mutation like its user`() async throws {
         let trouble = try await Failure()
-        let scene = trouble.scene
+        let fixture = trouble.fixture
         let path = trouble.path(trouble.failed)
         for move in ["retry", "discard", "resolve"] {
             let body = move == "resolve" ? #"{"strategy":"server_wins"}"# : "{}"
-            let url = scene.gateway.operations + path + "/" + move
+            let url = fixture.gateway.operations + path + "/" + move
             expectProblem(try await send(.POST, url, token: Self.reader, body: Array(body.utf8)), .forbidden)
-            let foreign = path.replacing(scene.ada.organization.lowercased, with: scene.eve.organization.lowercased)
-            expectProblem(try await scene.operate(.POST, foreign + "/" + move, body), .notFound)
+            let foreign = path.replacing(fixture.ada.organization.lowercased, with: fixture.eve.organization.lowercased)
+            expectProblem(try await fixture.operate(.POST, foreign + "/" + move, body), .notFound)
         }
         let before = try await trouble.look(path).text
-        let valid = try await scene.operate(.POST, path + "/retry?validate=true", #"{"payload":{"title":"z"}}"#)
+        let valid = try await fixture.operate(.POST, path + "/retry?validate=true", #"{"payload":{"title":"z"}}"#)
         #expect(valid.text == #"{"valid":true}"#, "\(valid.text)")
-        let invalid = try await scene.operate(.POST, path + "/retry?validate=true", #"{"endpoint":"x"}"#)
+        let invalid = try await fixture.operate(.POST, path + "/retry?validate=true", #"{"endpoint":"x"}"#)
         #expect(invalid.status >= 400 && invalid.errors.count == 1, "\(invalid.text)")
         #expect(try await trouble.look(path).text == before)
-        let trials = try await scene.lines(
+        let trials = try await fixture.lines(
             "SELECT outcome::text FROM audit WHERE action = 'retryMutationOfUser' AND outcome ->> 'validated' = 'true'"
         )
         #expect(trials.count == 2 && trials.allSatisfy { !$0.contains("\"z\"") }, "\(trials)")
-        let retried = try await scene.operate(.POST, path + "/retry", #"{"payload":{"title":"z"}}"#)
+        let retried = try await fixture.operate(.POST, path + "/retry", #"{"payload":{"title":"z"}}"#)
         #expect(retried.json?["status"]?.string == "pending" && retried.json?["revision"]?.int64 == 2)
-        let again = try await scene.operate(.POST, path + "/retry?validate=true", "{}")
+        let again = try await fixture.operate(.POST, path + "/retry?validate=true", "{}")
         expectProblem(again, .statusTransitionMustBeValid)
-        let resolved = try await scene.operate(
+        let resolved = try await fixture.operate(
             .POST,
             trouble.path(trouble.conflict) + "/resolve",
             #"{"strategy":"server_wins"}"#
@@ -318,13 +318,13 @@ import Testing
         #expect(
             resolved.json?["status"]?.string == "discarded" && resolved.json?["resolution"]?.string == "server_wins"
         )
-        let discarded = try await scene.operate(.POST, path + "/discard", #"{"dependents":"discard"}"#)
+        let discarded = try await fixture.operate(.POST, path + "/discard", #"{"dependents":"discard"}"#)
         #expect(discarded.json?["discarded"]?.elements?.count == 2)
-        let acts = try await scene.lines(
+        let acts = try await fixture.lines(
             "SELECT DISTINCT action FROM audit WHERE action LIKE '%OfUser' AND outcome ->> 'status' = '200' ORDER BY 1"
         )
         #expect(acts == ["discardMutationOfUser", "resolveConflictOfUser", "retryMutationOfUser"])
-        let real = try await scene.lines(
+        let real = try await fixture.lines(
             """
             SELECT outcome::text FROM audit WHERE action = 'retryMutationOfUser' AND outcome ->> 'status' = '200' \
             AND outcome -> 'validated' IS NULL
@@ -335,8 +335,8 @@ import Testing
 
     @Test func `shows a lane in order and explains a user`() async throws {
         let trouble = try await Failure()
-        let scene = trouble.scene
-        let user = "\(scene.admin)/users/\(scene.ada.user.lowercased)"
+        let fixture = trouble.fixture
+        let user = "\(fixture.admin)/users/\(fixture.ada.user.lowercased)"
         let lane = try await trouble.look(user + "/lane")
         #expect(
             lane.mutations.compactMap { $0["id"]?.string } == [
@@ -364,17 +364,17 @@ import Testing
         #expect(try await codes(user + "/explain?device=\(UUID())").contains("device_unknown"))
         func provision(_ way: String) async throws {
             let settings = #"{"settings":{"provisioning":"\#(way)"}}"#
-            #expect(try await scene.operate(.PUT, scene.admin, settings).status == 200)
+            #expect(try await fixture.operate(.PUT, fixture.admin, settings).status == 200)
         }
         try await provision("explicit")
-        #expect(try await scene.operate(.PUT, user, "{}").status < 300)
+        #expect(try await fixture.operate(.PUT, user, "{}").status < 300)
         #expect(try await !codes(user + "/explain").contains("user_not_let_in"))
-        #expect(try await scene.operate(.DELETE, user).status == 204)
+        #expect(try await fixture.operate(.DELETE, user).status == 204)
         #expect(try await codes(user + "/explain").first == "user_not_let_in")
         try await provision("on_first_push")
-        let stranger = try await codes("\(scene.admin)/users/\(scene.eve.user.lowercased)/explain")
+        let stranger = try await codes("\(fixture.admin)/users/\(fixture.eve.user.lowercased)/explain")
         #expect(stranger == ["user_unknown"], "another tenant's user is unknown here")
-        scene.gateway.clock.advance(seconds: 200_000)
+        fixture.gateway.clock.advance(seconds: 200_000)
         #expect(try await codes(user + "/explain").contains("device_silent"))
         expectProblem(try await trouble.look("/admin/organizations/\(UUID())/users/\(UUID())/explain"), .notFound)
     }

@@ -21,7 +21,7 @@ import Testing
 
     /// New routes are included automatically. The contract's description of scopes lists their requirements.
     @Test func `every route requires its scope`() async throws {
-        let scene = try await TwoTenantFixture.withOperators { $0.maximumStream = .milliseconds(50) }
+        let fixture = try await TwoTenantFixture.withOperators { $0.maximumStream = .milliseconds(50) }
         let contract = try Contract()
         let calls = contract.operations(below: "/admin/")
         #expect(calls.count > 40)
@@ -36,7 +36,7 @@ import Testing
             for (token, scope) in [
                 (Operators.reader, OperatorScope.read), (Operators.settler, .settle), (Operators.admin, .admin),
             ] {
-                let reply = try await scene.call(method, path, as: token, method == .GET ? nil : "{}")
+                let reply = try await fixture.call(method, path, as: token, method == .GET ? nil : "{}")
                 guard scope < needed else {
                     #expect(reply.status != 403, "\(scope) \(name): \(reply.text)")
                     continue
@@ -47,8 +47,8 @@ import Testing
             }
         }
         // rejected calls left no trace, the others did
-        #expect(try await scene.audit("?actor=rita&limit=1000").isEmpty)
-        let tried = try await Set(scene.audit("?actor=sam&limit=1000").compactMap { $0["action"]?.string })
+        #expect(try await fixture.audit("?actor=rita&limit=1000").isEmpty)
+        let tried = try await Set(fixture.audit("?actor=sam&limit=1000").compactMap { $0["action"]?.string })
         #expect(tried.isSuperset(of: Self.settling.union(Self.payloads)))
     }
 
@@ -57,13 +57,13 @@ import Testing
         let page = try Repository.text("docs/api.md")
         let scopes = try #require(page.components(separatedBy: "| scope | is good for |").last)
             .components(separatedBy: "The console signs in")[0]
-        let scene = try await TwoTenantFixture.withOperators { $0.maximumStream = .milliseconds(50) }
+        let fixture = try await TwoTenantFixture.withOperators { $0.maximumStream = .milliseconds(50) }
         let contract = try Contract()
         for (method, template, name) in contract.operations(below: "/admin/") where method == .GET {
             let path = template.replacing(/\{[a-z_]+\}/, with: "\(UUID().lowercased)")
             var isRefused = false
             for query in ["", "?payload=true"] {
-                guard try await scene.call(method, path + query, as: Operators.reader).status == 403 else { continue }
+                guard try await fixture.call(method, path + query, as: Operators.reader).status == 403 else { continue }
                 defer { isRefused = true }
                 // rejected without a query, so it is listed without it
                 if isRefused { continue }
@@ -81,14 +81,14 @@ import Testing
 
     @Test func `audited actions are named as in the contract`() async throws {
         let contract = try Contract()
-        let scene = try await TwoTenantFixture.withOperators()
+        let fixture = try await TwoTenantFixture.withOperators()
         var tried: Set<String> = []
         for (method, template, name) in contract.operations(below: "/admin/") where method != .GET {
             let path = template.replacing(/\{[a-z_]+\}/, with: "\(UUID().lowercased)")
-            _ = try await scene.call(method, path, as: Operators.admin, "{}")
+            _ = try await fixture.call(method, path, as: Operators.admin, "{}")
             tried.insert(name)
         }
-        let noted = try await Set(scene.audit("?actor=anna&limit=1000").compactMap { $0["action"]?.string })
+        let noted = try await Set(fixture.audit("?actor=anna&limit=1000").compactMap { $0["action"]?.string })
         #expect(noted == tried)
     }
 }

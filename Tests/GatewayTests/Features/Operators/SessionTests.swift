@@ -11,15 +11,15 @@ import Testing
 /// `/console/session`, `/admin/me`, and the permissions of a cookie.
 @Suite struct SessionTests {
     @Test func `a cookie has the permissions of its token`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
+        let fixture = try await TwoTenantFixture.withOperators()
         for (token, name, scope) in [
             (Operators.reader, "rita", "read"), (Operators.settler, "sam", "settle"),
             (Operators.admin, "anna", "admin"), (LiveGateway.operatorToken, "operator", "admin"),
         ] {
-            let cookie = try await scene.signIn(token)
+            let cookie = try await fixture.signIn(token)
             for reply in [
-                try await scene.call(.GET, "/admin/me", as: nil, nil, [("Cookie", cookie)]),
-                try await scene.call(.GET, "/admin/me", as: token),
+                try await fixture.call(.GET, "/admin/me", as: nil, nil, [("Cookie", cookie)]),
+                try await fixture.call(.GET, "/admin/me", as: token),
             ] {
                 #expect(reply.status == 200, "\(reply.text)")
                 #expect(reply.json?.names == ["name", "scope", "version", "gateway_id", "sealed"])
@@ -30,32 +30,32 @@ import Testing
     }
 
     @Test func `the cookie is inaccessible to scripts and other sites`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
+        let fixture = try await TwoTenantFixture.withOperators()
         let body = #"{"token":"\#(Operators.reader)"}"#
-        let plain = try await scene.call(.POST, "/console/session", as: nil, body)
+        let plain = try await fixture.call(.POST, "/console/session", as: nil, body)
         let field = try #require(plain.header("set-cookie").first)
         #expect(plain.status == 204 && plain.header("cache-control") == ["no-store"])
         #expect(field.hasPrefix("sluice_session=v1."))
         #expect(field.hasSuffix("; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200") && !field.contains("Secure"))
         #expect(!field.contains(Operators.reader))
-        let secure = try await scene.call(.POST, "/console/session", as: nil, body, [("X-Forwarded-Proto", "https")])
+        let secure = try await fixture.call(.POST, "/console/session", as: nil, body, [("X-Forwarded-Proto", "https")])
         #expect(secure.header("set-cookie").first?.hasPrefix("__Host-sluice_session=v1.") == true)
         #expect(secure.header("set-cookie").first?.contains("; Secure; ") == true)
-        let out = try await scene.call(.DELETE, "/console/session", as: nil, nil, [("Sec-Fetch-Site", "same-origin")])
+        let out = try await fixture.call(.DELETE, "/console/session", as: nil, nil, [("Sec-Fetch-Site", "same-origin")])
         #expect(
             out.status == 204
                 && out.header("set-cookie") == [
                     "sluice_session=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
                 ]
         )
-        #expect(try await scene.call(.GET, "/console/session").status == 405)
+        #expect(try await fixture.call(.GET, "/console/session").status == 405)
     }
 
     @Test func `a cookie expires and cannot be forged`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
-        let cookie = try await scene.signIn(Operators.admin)
+        let fixture = try await TwoTenantFixture.withOperators()
+        let cookie = try await fixture.signIn(Operators.admin)
         func look(_ cookie: String) async throws -> Reply {
-            try await scene.call(.GET, "/admin/me", as: nil, nil, [("Cookie", "a=b; \(cookie)")])
+            try await fixture.call(.GET, "/admin/me", as: nil, nil, [("Cookie", "a=b; \(cookie)")])
         }
         #expect(try await look(cookie).status == 200)
         let value = cookie.dropFirst("sluice_session=".count)
@@ -70,28 +70,28 @@ import Testing
             #expect(reply.status == 401, "\(wrong): \(reply.text)")
         }
         // the proof of this operator with the name of another
-        let other = try await scene.signIn(Operators.reader).dropFirst("sluice_session=".count).split(separator: ".")
+        let other = try await fixture.signIn(Operators.reader).dropFirst("sluice_session=".count).split(separator: ".")
         #expect(try await look("sluice_session=v1.\(parts[1]).\(parts[2]).\(other[3])").status == 401)
-        scene.gateway.clock.advance(seconds: 43_199)
+        fixture.gateway.clock.advance(seconds: 43_199)
         #expect(try await look(cookie).status == 200)
-        scene.gateway.clock.advance(seconds: 2)
+        fixture.gateway.clock.advance(seconds: 2)
         #expect(try await look(cookie).status == 401)
     }
 
     @Test func `signing out invalidates every copy of the cookie at all gateways`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
-        let twin = try await LiveGateway.start(on: scene.gateway.database, configure: Operators.configure)
-        let (ended, kept) = (try await scene.signIn(Operators.admin), try await scene.signIn(Operators.reader))
+        let fixture = try await TwoTenantFixture.withOperators()
+        let twin = try await LiveGateway.start(on: fixture.gateway.database, configure: Operators.configure)
+        let (ended, kept) = (try await fixture.signIn(Operators.admin), try await fixture.signIn(Operators.reader))
         func statuses(_ cookie: String) async throws -> [Int] {
-            let own = try await scene.call(.GET, "/admin/me", as: nil, nil, [("Cookie", cookie)])
+            let own = try await fixture.call(.GET, "/admin/me", as: nil, nil, [("Cookie", cookie)])
             let other = try await send(.GET, twin.operations + "/admin/me", headers: [("Cookie", cookie)])
             return [own.status, other.status]
         }
         #expect(try await statuses(ended) == [200, 200])
         #expect(try await statuses(kept) == [200, 200])
         let fields = [("Cookie", ended), ("Sec-Fetch-Site", "same-origin")]
-        #expect(try await scene.call(.DELETE, "/console/session", as: nil, nil, fields).status == 204)
-        #expect(try await scene.call(.DELETE, "/console/session", as: nil, nil, fields).status == 204)
+        #expect(try await fixture.call(.DELETE, "/console/session", as: nil, nil, fields).status == 204)
+        #expect(try await fixture.call(.DELETE, "/console/session", as: nil, nil, fields).status == 204)
         // the other gateway has just read the list of ended sessions
         twin.clock.advance(seconds: 5)
         #expect(try await statuses(ended) == [401, 401])
@@ -100,10 +100,10 @@ import Testing
 
     /// Replicas accept each other's cookies. A replica without the token in its settings does not.
     @Test func `a cookie is valid at every gateway that has the token`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
-        let cookie = try await scene.signIn(Operators.admin)
-        let twin = try await LiveGateway.start(on: scene.gateway.database, configure: Operators.configure)
-        let other = try await LiveGateway.start(on: scene.gateway.database)
+        let fixture = try await TwoTenantFixture.withOperators()
+        let cookie = try await fixture.signIn(Operators.admin)
+        let twin = try await LiveGateway.start(on: fixture.gateway.database, configure: Operators.configure)
+        let other = try await LiveGateway.start(on: fixture.gateway.database)
         for (gateway, status) in [(twin, 200), (other, 401)] {
             let reply = try await send(.GET, gateway.operations + "/admin/me", headers: [("Cookie", cookie)])
             #expect(reply.status == status, "\(reply.text)")
@@ -111,9 +111,9 @@ import Testing
     }
 
     @Test func `pages of other origins cannot use the cookie`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
-        let cookie = ("Cookie", try await scene.signIn(Operators.admin))
-        let host = String(scene.gateway.operations.dropFirst("http://".count))
+        let fixture = try await TwoTenantFixture.withOperators()
+        let cookie = ("Cookie", try await fixture.signIn(Operators.admin))
+        let host = String(fixture.gateway.operations.dropFirst("http://".count))
         let change = #"{"name":"By the console"}"#
         let refused: [[(String, String)]] = [
             [], [("Sec-Fetch-Site", "none")], [("Sec-Fetch-Site", "same-site")], [("Sec-Fetch-Site", "cross-site")],
@@ -122,25 +122,25 @@ import Testing
         ]
         for headers in refused {
             expectProblem(
-                try await scene.call(.PUT, scene.admin, as: nil, change, [cookie] + headers),
+                try await fixture.call(.PUT, fixture.admin, as: nil, change, [cookie] + headers),
                 .forbidden,
                 errors: []
             )
         }
-        #expect(try await scene.operate(.GET, scene.admin).json?["name"]?.string != "By the console")
-        #expect(try await scene.audit("?actor=anna").isEmpty)
+        #expect(try await fixture.operate(.GET, fixture.admin).json?["name"]?.string != "By the console")
+        #expect(try await fixture.audit("?actor=anna").isEmpty)
         for headers in [[("Sec-Fetch-Site", "same-origin")], [("Origin", "http://\(host)")]] {
-            #expect(try await scene.call(.PUT, scene.admin, as: nil, change, [cookie] + headers).status == 200)
+            #expect(try await fixture.call(.PUT, fixture.admin, as: nil, change, [cookie] + headers).status == 200)
         }
         for (site, status) in [("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)] {
-            let reply = try await scene.call(.GET, scene.admin, as: nil, nil, [cookie, ("Sec-Fetch-Site", site)])
+            let reply = try await fixture.call(.GET, fixture.admin, as: nil, nil, [cookie, ("Sec-Fetch-Site", site)])
             #expect(reply.status == status)
         }
         // a token in the header does not depend on the request's origin
         let programs = [("Sec-Fetch-Site", "cross-site")]
-        #expect(try await scene.call(.PUT, scene.admin, as: Operators.admin, change, programs).status == 200)
+        #expect(try await fixture.call(.PUT, fixture.admin, as: Operators.admin, change, programs).status == 200)
         let signIn = #"{"token":"\#(Operators.admin)"}"#
-        let elsewhere = try await scene.call(
+        let elsewhere = try await fixture.call(
             .POST,
             "/console/session",
             as: nil,
@@ -151,9 +151,9 @@ import Testing
     }
 
     @Test func `limits the rate of sign-in attempts with wrong tokens`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
+        let fixture = try await TwoTenantFixture.withOperators()
         func attempt(_ token: String) async throws -> Reply {
-            try await scene.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#)
+            try await fixture.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#)
         }
         for number in 0..<10 {
             expectProblem(try await attempt("not-the-token-\(number)-0123"), .unauthorized, errors: [])
@@ -164,16 +164,16 @@ import Testing
             #expect(reply.header("retry-after") == ["60"])
         }
         // a token in the header is not affected
-        #expect(try await scene.call(.GET, "/admin/me", as: Operators.admin).status == 200)
-        scene.gateway.clock.advance(seconds: 60)
+        #expect(try await fixture.call(.GET, "/admin/me", as: Operators.admin).status == 200)
+        fixture.gateway.clock.advance(seconds: 60)
         #expect(try await attempt(Operators.admin).status == 204)
     }
 
     /// If a valid token were counted, a guesser could lock its operator out.
     @Test func `valid tokens do not count as guesses`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
+        let fixture = try await TwoTenantFixture.withOperators()
         func attempt(_ token: String) async throws -> Int {
-            try await scene.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#).status
+            try await fixture.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#).status
         }
         for _ in 0..<9 { #expect(try await attempt("not-the-token-at-all") == 401) }
         for _ in 0..<12 { #expect(try await attempt(Operators.admin) == 204) }
@@ -182,8 +182,8 @@ import Testing
     }
 
     @Test func `concurrent guesses do not get additional attempts`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
-        let port = try #require(URL(string: scene.gateway.operations)?.port)
+        let fixture = try await TwoTenantFixture.withOperators()
+        let port = try #require(URL(string: fixture.gateway.operations)?.port)
         let body = #"{"token":"not-the-token-at-all"}"#
         let head =
             "POST /console/session HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
@@ -211,20 +211,20 @@ import Testing
     }
 
     @Test func `rejects invalid sign-in requests`() async throws {
-        let scene = try await TwoTenantFixture.withOperators()
+        let fixture = try await TwoTenantFixture.withOperators()
         for (body, pointer) in [
             ("{}", "/token member_required"), (#"{"token":7}"#, "/token member_type"),
             (#"{"token":"x","more":1}"#, "/more member_unknown"),
         ] {
             expectProblem(
-                try await scene.call(.POST, "/console/session", as: nil, body),
+                try await fixture.call(.POST, "/console/session", as: nil, body),
                 .validationFailed,
                 errors: [pointer]
             )
         }
         let form = [("Content-Type", "application/x-www-form-urlencoded")]
-        let posted = try await scene.call(.POST, "/console/session", as: nil, "token=x", form)
+        let posted = try await fixture.call(.POST, "/console/session", as: nil, "token=x", form)
         expectProblem(posted, .unsupportedMediaType, errors: [])
-        expectProblem(try await scene.call(.POST, "/console/session?next=/", as: nil, "{}"), .invalidRequest)
+        expectProblem(try await fixture.call(.POST, "/console/session?next=/", as: nil, "{}"), .invalidRequest)
     }
 }

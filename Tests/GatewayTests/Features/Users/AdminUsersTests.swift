@@ -211,9 +211,9 @@ import Tokens
     }
 
     @Test func `names the errors of a subject and provisions no user`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let long = String(repeating: "é", count: 128)
-        try await scene.whileNothingChanges {
+        try await fixture.whileNothingChanges {
             for (body, errors) in [
                 ("{}", ["/issuer member_required"]), (#"{"issuer":"i"}"#, ["/subject member_required"]),
                 (#"{"issuer":"i","subject":""}"#, ["/subject member_range"]),
@@ -223,12 +223,12 @@ import Tokens
                 (#"{"issuer":null,"subject":"a"}"#, ["/issuer member_range"]),
                 (#"{"issuer":"i","subject":"a","id":"x"}"#, ["/id member_unknown"]),
             ] {
-                let reply = try await scene.operate(.POST, scene.admin + "/users", body)
+                let reply = try await fixture.operate(.POST, fixture.admin + "/users", body)
                 expectProblem(reply, .validationFailed, errors: errors)
             }
             let body = #"{"issuer":"i","subject":"a"}"#
             for path in [Self.path(UUID()), "/admin/organizations/x/users"] {
-                expectProblem(try await scene.operate(.POST, path, body), .notFound, errors: [])
+                expectProblem(try await fixture.operate(.POST, path, body), .notFound, errors: [])
             }
         }
     }
@@ -265,9 +265,9 @@ import Tokens
     }
 
     @Test func `the command lists and provisions users`() async throws {
-        let scene = try await TwoTenantFixture(#"{"provisioning":"explicit"}"#)
-        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
-        let organization = scene.ada.organization.uuidString
+        let fixture = try await TwoTenantFixture(#"{"provisioning":"explicit"}"#)
+        let environment = ["SLUICE_DATABASE_URL": fixture.gateway.database.uri]
+        let organization = fixture.ada.organization.uuidString
         func run(_ words: String...) async throws -> (status: Int32, output: String, complaint: String) {
             let result = try await Program.run(["users"] + words, environment: environment)
             return (result.status, result.output, result.complaint)
@@ -283,7 +283,7 @@ import Tokens
         #expect(added.status == 0, "\(added)")
         let id = added.output.trimmingCharacters(in: .newlines)
         #expect(UUID(uuidString: id)?.isVersion8 == true, "\(added)")
-        _ = try await scene.operate(.PUT, scene.admin + "/users/\(scene.bob.user.lowercased)")
+        _ = try await fixture.operate(.PUT, fixture.admin + "/users/\(fixture.bob.user.lowercased)")
         let listed = try await run("list", "--organization", organization)
         let lines = listed.output.split(separator: "\n")
         #expect(lines.count == 2)
@@ -306,13 +306,13 @@ import Tokens
     }
 
     @Test func `commands interpret a UUID like tokens of its issuer and merge by subject`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let issuer = "https://acme.example"
         var environment = [
-            "SLUICE_DATABASE_URL": scene.gateway.database.uri, "SLUICE_JWT_ISSUER": issuer,
+            "SLUICE_DATABASE_URL": fixture.gateway.database.uri, "SLUICE_JWT_ISSUER": issuer,
             "SLUICE_JWT_SECRET": "a secret of the tests, at least 32 bytes long", "SLUICE_JWT_USER_IDS": "uuid",
         ]
-        let organization = scene.ada.organization.uuidString
+        let organization = fixture.ada.organization.uuidString
         let user = UUID().lowercased
         func run(_ words: String...) async throws -> Program.Result {
             try await Program.run(["users"] + words + ["--organization", organization], environment: environment)
@@ -349,14 +349,14 @@ import Tokens
     }
 
     @Test func `no text of the database controls the terminal`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         let name = "A\u{1b}[2J\u{9b}31m\u{202e}\nok       fake\u{7f}"
-        try await scene.execute("UPDATE organizations SET name = E'A\\x1b[2J\\u009b31m\\u202e\\nok       fake\\x7f'")
-        #expect(try await scene.lines("SELECT name FROM organizations LIMIT 1") == [name])
-        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        try await fixture.execute("UPDATE organizations SET name = E'A\\x1b[2J\\u009b31m\\u202e\\nok       fake\\x7f'")
+        #expect(try await fixture.lines("SELECT name FROM organizations LIMIT 1") == [name])
+        let environment = ["SLUICE_DATABASE_URL": fixture.gateway.database.uri]
         for words in [
-            ["list"], ["list", "--json"], ["purge", scene.ada.organization.uuidString],
-            ["purge", scene.ada.organization.uuidString, "--json"],
+            ["list"], ["list", "--json"], ["purge", fixture.ada.organization.uuidString],
+            ["purge", fixture.ada.organization.uuidString, "--json"],
         ] {
             let result = try await Program.run(["organizations"] + words, environment: environment)
             let shown = (result.output + result.complaint).unicodeScalars

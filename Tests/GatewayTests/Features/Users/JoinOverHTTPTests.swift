@@ -9,24 +9,24 @@ import Testing
 
 /// `POST /admin/organizations/{id}/users/{user}/join`, and its effects on both users' phones.
 @Suite struct JoinOverHTTPTests {
-    private static func scene(_ settings: String = "{}") async throws -> TwoTenantFixture {
-        try await TwoTenantFixture(settings) { $0.joinPatience = .zero }
+    private static func fixture(_ settings: String = "{}") async throws -> TwoTenantFixture {
+        try await TwoTenantFixture(settings) { $0.joinTimeout = .zero }
     }
 
-    private func join(_ scene: TwoTenantFixture, _ user: UUID, into target: UUID) async throws -> Reply {
-        try await scene.operate(
+    private func join(_ fixture: TwoTenantFixture, _ user: UUID, into target: UUID) async throws -> Reply {
+        try await fixture.operate(
             .POST,
-            scene.admin + "/users/\(user.lowercased)/join",
+            fixture.admin + "/users/\(user.lowercased)/join",
             #"{"into":"\#(target.lowercased)"}"#
         )
     }
 
     @Test func `a merged user acts as the target user`() async throws {
-        let scene = try await Self.scene()
-        let (ada, bob) = (scene.ada, scene.bob)
-        _ = try await scene.operate(
+        let fixture = try await Self.fixture()
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        _ = try await fixture.operate(
             .PUT,
-            scene.admin + "/entity-types/diary",
+            fixture.admin + "/entity-types/diary",
             #"{"visibility":"user","upstream":false}"#
         )
         let mine = ada.create("diary")
@@ -35,7 +35,7 @@ import Testing
         #expect(try await bob.push([bob.create("diary")]).status == 200)
         #expect(try await bob.get("/v1/changes").json?["changes"]?.elements.map { Array($0).count } == 1)
 
-        let asked = try await join(scene, ada.user, into: bob.user)
+        let asked = try await join(fixture, ada.user, into: bob.user)
         #expect(asked.status == 202)
         #expect(
             asked.json?.names
@@ -48,11 +48,11 @@ import Testing
             #expect(reply.headers.first(name: "Retry-After") == "2")
             expectProblem(try await phone.get("/v1/mutations/" + mine.id), .overloaded, errors: [])
         }
-        scene.gateway.clock.advance(seconds: 9)
-        let done = try await join(scene, ada.user, into: bob.user)
+        fixture.gateway.clock.advance(seconds: 9)
+        let done = try await join(fixture, ada.user, into: bob.user)
         #expect(done.status == 200 && done.json?["state"]?.string == "done")
         #expect(done.json?["started_at"]?.text == asked.json?["started_at"]?.text)
-        #expect(try await join(scene, ada.user, into: bob.user).text == done.text)
+        #expect(try await join(fixture, ada.user, into: bob.user).text == done.text)
 
         // the same mutation, by the same device, is answered as before
         let again = try await ada.push([mine])
@@ -62,70 +62,70 @@ import Testing
             #expect(try await phone.get("/v1/changes").json?["changes"]?.elements.map { Array($0).count } == 2)
             #expect(try await phone.get("/v1/mutations/" + mine.id).json?["user_id"]?.string == bob.user.lowercased)
         }
-        #expect(try await scene.metrics().contains("sluice_users_joined_total 1"))
+        #expect(try await fixture.metrics().contains("sluice_users_joined_total 1"))
     }
 
     /// A waiting request's later response no longer belongs to its user. A cursor could skip the other user's changes.
     @Test func `waiting requests end when their user is closed for a merge`() async throws {
-        let scene = try await TwoTenantFixture { configuration in
-            configuration.joinPatience = .zero
+        let fixture = try await TwoTenantFixture { configuration in
+            configuration.joinTimeout = .zero
             configuration.checkInterval = .milliseconds(50)
         }
-        let (ada, bob) = (scene.ada, scene.bob)
+        let (ada, bob) = (fixture.ada, fixture.bob)
         for phone in [ada, bob] { _ = try await phone.push([phone.create()]) }
         let next = try #require(try await ada.get("/v1/changes").json?["next"]?.string)
         async let waiting = ada.get("/v1/changes?wait=50&since=\(next)")
         async let others = bob.get("/v1/changes?wait=50&since=\(next)")
-        #expect(try await join(scene, ada.user, into: bob.user).status == 202)
+        #expect(try await join(fixture, ada.user, into: bob.user).status == 202)
         for reply in [try await waiting, try await others] { expectProblem(reply, .overloaded, errors: []) }
     }
 
     @Test func `a rejected merge names the violated rule`() async throws {
-        let scene = try await Self.scene()
-        let (ada, bob, eve) = (scene.ada, scene.bob, scene.eve)
+        let fixture = try await Self.fixture()
+        let (ada, bob, eve) = (fixture.ada, fixture.bob, fixture.eve)
         for phone in [ada, bob, eve] { _ = try await phone.push([phone.create()]) }
-        let never = try await join(scene, ada.user, into: UUID())
-        let strangers = try await join(scene, ada.user, into: eve.user)
+        let never = try await join(fixture, ada.user, into: UUID())
+        let strangers = try await join(fixture, ada.user, into: eve.user)
         expectProblem(never, .validationFailed, errors: ["/into join_unknown_user"])
         #expect(strangers.json?["detail"]?.text == never.json?["detail"]?.text, "like an unknown user")
         #expect(strangers.status == never.status)
         expectProblem(
-            try await join(scene, ada.user, into: ada.user),
+            try await join(fixture, ada.user, into: ada.user),
             .validationFailed,
             errors: ["/into join_same_user"]
         )
-        expectProblem(try await join(scene, eve.user, into: ada.user), .notFound, errors: [])
-        expectProblem(try await join(scene, UUID(), into: ada.user), .notFound, errors: [])
-        let path = scene.admin + "/users/\(ada.user.lowercased)/join"
+        expectProblem(try await join(fixture, eve.user, into: ada.user), .notFound, errors: [])
+        expectProblem(try await join(fixture, UUID(), into: ada.user), .notFound, errors: [])
+        let path = fixture.admin + "/users/\(ada.user.lowercased)/join"
         for (body, error) in [
             ("{}", "/into member_required"), (#"{"into":1}"#, "/into uuid_format"),
             (#"{"into":"x"}"#, "/into uuid_format"), (#"{"onto":"x"}"#, "/onto member_unknown"),
         ] {
-            expectProblem(try await scene.operate(.POST, path, body), .validationFailed, errors: [error])
+            expectProblem(try await fixture.operate(.POST, path, body), .validationFailed, errors: [error])
         }
         #expect(try await ada.push([ada.create()]).status == 200)
     }
 
     @Test func `a merged user provisioned again is provisioned as the target user`() async throws {
-        let scene = try await Self.scene(#"{"provisioning":"explicit"}"#)
-        let (ada, bob) = (scene.ada, scene.bob)
+        let fixture = try await Self.fixture(#"{"provisioning":"explicit"}"#)
+        let (ada, bob) = (fixture.ada, fixture.bob)
         for phone in [ada, bob] {
-            #expect(try await scene.operate(.PUT, scene.admin + "/users/\(phone.user.lowercased)").status == 201)
+            #expect(try await fixture.operate(.PUT, fixture.admin + "/users/\(phone.user.lowercased)").status == 201)
             #expect(try await phone.push([phone.create()]).status == 200)
         }
-        #expect(try await join(scene, ada.user, into: bob.user).status == 202)
-        scene.gateway.clock.advance(seconds: 9)
-        #expect(try await join(scene, ada.user, into: bob.user).status == 200)
+        #expect(try await join(fixture, ada.user, into: bob.user).status == 202)
+        fixture.gateway.clock.advance(seconds: 9)
+        #expect(try await join(fixture, ada.user, into: bob.user).status == 200)
         #expect(try await ada.push([ada.create()]).status == 200)
-        #expect(try await scene.operate(.DELETE, scene.admin + "/users/\(bob.user.lowercased)").status == 204)
+        #expect(try await fixture.operate(.DELETE, fixture.admin + "/users/\(bob.user.lowercased)").status == 204)
         for phone in [ada, bob] { expectProblem(try await phone.push([phone.create()]), .userUnknown, errors: []) }
     }
 
     @Test func `the command merges users`() async throws {
-        let scene = try await Self.scene()
-        let (ada, bob) = (scene.ada, scene.bob)
+        let fixture = try await Self.fixture()
+        let (ada, bob) = (fixture.ada, fixture.bob)
         for phone in [ada, bob] { _ = try await phone.push([phone.create()]) }
-        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        let environment = ["SLUICE_DATABASE_URL": fixture.gateway.database.uri]
         let arguments = [
             "users", "join", ada.user.uuidString, "--into", bob.user.uuidString, "--organization",
             ada.organization.uuidString,

@@ -9,25 +9,26 @@ import Testing
 
 /// `DELETE /admin/organizations/{id}/users/{user}?erase=true`, and its effects on phones.
 @Suite struct UserErasureTests {
-    private static func scene(_ settings: String = "{}") async throws -> TwoTenantFixture {
-        try await TwoTenantFixture(settings) { $0.joinPatience = .zero }
+    private static func fixture(_ settings: String = "{}") async throws -> TwoTenantFixture {
+        try await TwoTenantFixture(settings) { $0.joinTimeout = .zero }
     }
 
-    private func erase(_ scene: TwoTenantFixture, _ user: UUID, _ query: String = "?erase=true") async throws -> Reply {
-        try await scene.operate(.DELETE, scene.admin + "/users/\(user.lowercased)\(query)")
+    private func erase(_ fixture: TwoTenantFixture, _ user: UUID, _ query: String = "?erase=true") async throws -> Reply
+    {
+        try await fixture.operate(.DELETE, fixture.admin + "/users/\(user.lowercased)\(query)")
     }
 
     @Test func `an erased user is deleted permanently`() async throws {
-        let scene = try await Self.scene()
-        let (ada, bob, eve) = (scene.ada, scene.bob, scene.eve)
+        let fixture = try await Self.fixture()
+        let (ada, bob, eve) = (fixture.ada, fixture.bob, fixture.eve)
         let mine = ada.create("task", #"{"title":"Geheimnis"}"#)
         for reply in [
             try await ada.push([mine]), try await bob.push([bob.create()]), try await eve.push([eve.create()]),
         ] { #expect(reply.status == 200) }
         let cursor = try #require(try await bob.get("/v1/changes").next)
-        let untouched = try await scene.rows(mentioning: eve.organization.lowercased)
+        let untouched = try await fixture.rows(mentioning: eve.organization.lowercased)
 
-        let asked = try await erase(scene, ada.user)
+        let asked = try await erase(fixture, ada.user)
         #expect(asked.status == 202)
         #expect(asked.json?.names == ["user", "state", "started_at", "finished_at", "attempts", "last_error"])
         #expect(asked.json?["state"]?.string == "closing" && asked.json?["finished_at"]?.isNull == true)
@@ -40,103 +41,104 @@ import Testing
             expectProblem(reply, .userErased, errors: [])
             #expect(reply.json?["detail"]?.string?.contains("Delete the local data and sign out") == true)
         }
-        scene.gateway.clock.advance(seconds: 9)
-        let done = try await erase(scene, ada.user)
+        fixture.gateway.clock.advance(seconds: 9)
+        let done = try await erase(fixture, ada.user)
         #expect(done.status == 200 && done.json?["state"]?.string == "done")
         #expect(done.json?["user"]?.string == ada.user.lowercased)
-        #expect(try await erase(scene, ada.user).text == done.text)
+        #expect(try await erase(fixture, ada.user).text == done.text)
         for text in [ada.user.lowercased, ada.device.lowercased, mine.id, "Geheimnis"] {
-            #expect(try await scene.mentions(of: text).filter { $0.value > 0 } == [:], "\(text)")
+            #expect(try await fixture.mentions(of: text).filter { $0.value > 0 } == [:], "\(text)")
         }
         expectProblem(try await ada.push([mine]), .userErased, errors: [])
         expectProblem(try await ada.get("/v1/changes"), .userErased, errors: [])
         let changes = try await bob.get("/v1/changes?since=\(cursor)")
         #expect(changes.json?.value(at: "/changes/0/deleted")?.bool == true)
-        #expect(try await scene.rows(mentioning: eve.organization.lowercased) == untouched)
-        #expect(try await scene.metrics().contains("sluice_users_erased_total 1"))
+        #expect(try await fixture.rows(mentioning: eve.organization.lowercased) == untouched)
+        #expect(try await fixture.metrics().contains("sluice_users_erased_total 1"))
 
         // an operator gets the same response
-        let user = scene.admin + "/users/\(ada.user.lowercased)"
-        expectProblem(try await scene.operate(.PUT, user), .userErased, errors: [])
-        expectProblem(try await scene.operate(.DELETE, user), .notFound, errors: [])
-        expectProblem(try await scene.operate(.GET, user + "/export"), .notFound, errors: [])
+        let user = fixture.admin + "/users/\(ada.user.lowercased)"
+        expectProblem(try await fixture.operate(.PUT, user), .userErased, errors: [])
+        expectProblem(try await fixture.operate(.DELETE, user), .notFound, errors: [])
+        expectProblem(try await fixture.operate(.GET, user + "/export"), .notFound, errors: [])
         let into = #"{"into":"\#(bob.user)"}"#
-        expectProblem(try await scene.operate(.POST, user + "/join", into), .notFound, errors: [])
+        expectProblem(try await fixture.operate(.POST, user + "/join", into), .notFound, errors: [])
         // a purge leaves no hash of any user
-        #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
+        #expect(try await fixture.operate(.DELETE, fixture.admin).status == 204)
         for table in ["user_erasures", "erased_names", "erased_subjects", "erasure_salts"] {
-            #expect(try await scene.lines("SELECT count(*)::text FROM \(table)") == ["0"], "\(table)")
+            #expect(try await fixture.lines("SELECT count(*)::text FROM \(table)") == ["0"], "\(table)")
         }
     }
 
     @Test func `a waiting request is answered with the erasure`() async throws {
-        let scene = try await Self.scene()
-        let ada = scene.ada
+        let fixture = try await Self.fixture()
+        let ada = fixture.ada
         _ = try await ada.push([ada.create()])
         let cursor = try #require(try await ada.get("/v1/changes").next)
         async let waiting = ada.get("/v1/changes?since=\(cursor)&wait=60")
-        try await scene.reaches("sluice_http_waits 1")
-        #expect(try await erase(scene, ada.user).status == 202)
+        try await fixture.reaches("sluice_http_waits 1")
+        #expect(try await erase(fixture, ada.user).status == 202)
         expectProblem(try await waiting, .userErased, errors: [])
-        scene.gateway.clock.advance(seconds: 9)
-        #expect(try await erase(scene, ada.user).status == 200)
+        fixture.gateway.clock.advance(seconds: 9)
+        #expect(try await erase(fixture, ada.user).status == 200)
     }
 
     @Test func `without erase a user only loses access`() async throws {
-        let scene = try await Self.scene(#"{"provisioning":"explicit"}"#)
-        let ada = scene.ada
-        let user = scene.admin + "/users/\(ada.user.lowercased)"
+        let fixture = try await Self.fixture(#"{"provisioning":"explicit"}"#)
+        let ada = fixture.ada
+        let user = fixture.admin + "/users/\(ada.user.lowercased)"
         for query in ["", "?erase=false", "?erase="] {
-            #expect(try await scene.operate(.PUT, user).status < 300)
+            #expect(try await fixture.operate(.PUT, user).status < 300)
             #expect(try await ada.push([ada.create()]).status == 200)
-            #expect(try await erase(scene, ada.user, query).status == 204)
+            #expect(try await erase(fixture, ada.user, query).status == 204)
             expectProblem(try await ada.push([ada.create()]), .userUnknown, errors: [])
             // the user's mutations remain, and so does their owner
-            let found = try await scene.operate(.GET, user)
+            let found = try await fixture.operate(.GET, user)
             #expect(found.status == 200 && found.json?["registered"]?.bool == false, "\(found)")
-            let listed = try await scene.operate(.GET, scene.admin + "/users").json?["users"]?.elements
+            let listed = try await fixture.operate(.GET, fixture.admin + "/users").json?["users"]?.elements
             #expect(listed?.contains { $0["id"]?.string == ada.user.lowercased } == true)
         }
-        expectProblem(try await erase(scene, ada.user, "?erase=yes"), .invalidRequest)
-        expectProblem(try await erase(scene, ada.user, "?erased=true"), .invalidRequest)
-        #expect(try await scene.lines("SELECT count(*)::text FROM mutations") == ["3"])
-        expectProblem(try await erase(scene, scene.eve.user), .notFound, errors: [])
-        expectProblem(try await erase(scene, UUID()), .notFound, errors: [])
+        expectProblem(try await erase(fixture, ada.user, "?erase=yes"), .invalidRequest)
+        expectProblem(try await erase(fixture, ada.user, "?erased=true"), .invalidRequest)
+        #expect(try await fixture.lines("SELECT count(*)::text FROM mutations") == ["3"])
+        expectProblem(try await erase(fixture, fixture.eve.user), .notFound, errors: [])
+        expectProblem(try await erase(fixture, UUID()), .notFound, errors: [])
     }
 
     @Test func `the entity type and the upstream define what an erasure does`() async throws {
-        let scene = try await Self.scene()
-        let type = scene.admin + "/entity-types/task"
-        let made = try await scene.operate(.PUT, type, #"{"on_erase":"blank_owner"}"#)
+        let fixture = try await Self.fixture()
+        let type = fixture.admin + "/entity-types/task"
+        let made = try await fixture.operate(.PUT, type, #"{"on_erase":"blank_owner"}"#)
         #expect(made.status == 201 && made.json?["on_erase"]?.string == "blank_owner")
-        #expect(try await scene.operate(.PUT, type, "{}").json?["on_erase"]?.string == "blank_owner")
+        #expect(try await fixture.operate(.PUT, type, "{}").json?["on_erase"]?.string == "blank_owner")
         expectProblem(
-            try await scene.operate(.PUT, type, #"{"on_erase":"keep"}"#),
+            try await fixture.operate(.PUT, type, #"{"on_erase":"keep"}"#),
             .validationFailed,
             errors: ["/on_erase member_range"]
         )
-        let upstream = scene.admin + "/upstream"
+        let upstream = fixture.admin + "/upstream"
         let base = #""base_url":"http://127.0.0.1:1""#
-        let set = try await scene.operate(.PUT, upstream, "{\(base),\"erase_endpoint\":\"/people/{user}\"}")
+        let set = try await fixture.operate(.PUT, upstream, "{\(base),\"erase_endpoint\":\"/people/{user}\"}")
         #expect(set.status == 201 && set.json?["erase_endpoint"]?.string == "/people/{user}")
         for wrong in ["people/{user}", "/people", "/a b/{user}", "/../{user}", "/{user}#x", "/é/{user}"] {
             expectProblem(
-                try await scene.operate(.PUT, upstream, #"{"erase_endpoint":"\#(wrong)"}"#),
+                try await fixture.operate(.PUT, upstream, #"{"erase_endpoint":"\#(wrong)"}"#),
                 .validationFailed,
                 errors: ["/erase_endpoint member_range"]
             )
         }
-        #expect(try await scene.operate(.PUT, upstream, "{}").json?["erase_endpoint"]?.string == "/people/{user}")
+        #expect(try await fixture.operate(.PUT, upstream, "{}").json?["erase_endpoint"]?.string == "/people/{user}")
         #expect(
-            try await scene.operate(.PUT, upstream, #"{"erase_endpoint":null}"#).json?["erase_endpoint"]?.isNull == true
+            try await fixture.operate(.PUT, upstream, #"{"erase_endpoint":null}"#).json?["erase_endpoint"]?.isNull
+                == true
         )
     }
 
     @Test func `the command erases users`() async throws {
-        let scene = try await Self.scene()
-        let ada = scene.ada
+        let fixture = try await Self.fixture()
+        let ada = fixture.ada
         _ = try await ada.push([ada.create()])
-        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        let environment = ["SLUICE_DATABASE_URL": fixture.gateway.database.uri]
         let arguments = ["users", "erase", ada.user.uuidString, "--organization", ada.organization.uuidString]
         let unsure = try await Program.run(arguments, environment: environment)
         #expect(unsure.status == 1 && unsure.complaint.contains("--yes"))

@@ -13,8 +13,8 @@ import Testing
 
 /// `GET /admin/organizations/{id}/users/{user}/export`
 @Suite struct UserExportTests {
-    private func export(_ scene: TwoTenantFixture, _ worker: SyncWorker) async throws -> Reply {
-        try await scene.operate(
+    private func export(_ fixture: TwoTenantFixture, _ worker: SyncWorker) async throws -> Reply {
+        try await fixture.operate(
             .GET,
             "/admin/organizations/\(worker.organization.lowercased)/users/\(worker.user.lowercased)/export"
         )
@@ -27,8 +27,8 @@ import Testing
     @Test(arguments: [nil, TestKeys.first]) func `an export contains all data of a user and none of others`(
         masterKeys: String?
     ) async throws {
-        let scene = try await TwoTenantFixture(masterKeys: masterKeys)
-        for worker in [scene.ada, scene.bob, scene.eve] {
+        let fixture = try await TwoTenantFixture(masterKeys: masterKeys)
+        for worker in [fixture.ada, fixture.bob, fixture.eve] {
             var bad = worker.create()
             bad["priority"] = "-1"
             let word = "secret of \(worker.user.lowercased)"
@@ -38,7 +38,7 @@ import Testing
             let server = try #require(pushed.results[1]["server_id"]?.string)
             _ = try await worker.push([worker.change("delete", "note", server: server)])
         }
-        let reply = try await export(scene, scene.ada)
+        let reply = try await export(fixture, fixture.ada)
         #expect(reply.status == 200)
         #expect(reply.headers.first(name: "Content-Type") == "application/x-ndjson")
         #expect(reply.headers.first(name: "Cache-Control") == "no-store")
@@ -51,60 +51,66 @@ import Testing
             ]
         )
         #expect(found.last?["lines"]?.int64 == 11)
-        #expect(found[0]["user"]?.string == scene.ada.user.lowercased)
+        #expect(found[0]["user"]?.string == fixture.ada.user.lowercased)
         let mutation = try #require(found.first { $0["kind"]?.stringEquals("mutation") == true })
-        #expect(mutation.value(at: "/payload/title")?.string == "secret of \(scene.ada.user.lowercased)")
+        #expect(mutation.value(at: "/payload/title")?.string == "secret of \(fixture.ada.user.lowercased)")
         #expect(mutation.value(at: "/payload/digits")?.text == "1.10", "numbers to the digit")
         let documents = found.filter { $0["kind"]?.stringEquals("entity") == true }
         #expect(documents.contains { $0.value(at: "/document/digits")?.text == "1.10" })
         #expect(found.contains { $0["kind"]?.stringEquals("rejection") == true && $0["error"]?.kind == .object })
-        for other in [scene.bob, scene.eve] {
+        for other in [fixture.bob, fixture.eve] {
             #expect(!reply.text.contains(other.user.lowercased) && !reply.text.contains(other.device.lowercased))
         }
     }
 
     @Test func `an export contains the webhook messages about its user only`() async throws {
-        let scene = try await TwoTenantFixture()
-        let hook = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
+        let fixture = try await TwoTenantFixture()
+        let hook = try await fixture.operate(
+            .POST,
+            fixture.admin + "/webhooks",
+            #"{"url":"https://hooks.example/told"}"#
+        )
         try #require(hook.status == 201, "\(hook.text)")
-        for worker in [scene.ada, scene.bob] {
+        for worker in [fixture.ada, fixture.bob] {
             let made = try await worker.push([worker.create()])
             let server = try #require(made.results.first?["server_id"]?.string)
-            let tablet = try await SyncWorker(scene.gateway, organization: worker.organization, user: worker.user)
+            let tablet = try await SyncWorker(fixture.gateway, organization: worker.organization, user: worker.user)
             #expect(try await tablet.push([tablet.change(server: server)]).statuses == ["succeeded"])
             #expect(try await worker.push([worker.change(server: server, base: 1)]).statuses == ["conflict"])
         }
-        let messages = try lines(try await export(scene, scene.ada)).filter { $0["kind"]?.string == "message" }
+        let messages = try lines(try await export(fixture, fixture.ada)).filter { $0["kind"]?.string == "message" }
         #expect(messages.compactMap { $0["event"]?.string }.sorted() == ["lane.halted", "mutation.conflict"])
         for message in messages {
-            #expect(message.value(at: "/data/user_id")?.string == scene.ada.user.lowercased)
+            #expect(message.value(at: "/data/user_id")?.string == fixture.ada.user.lowercased)
             #expect(message["endpoint_id"]?.string == hook.json?["id"]?.string)
         }
     }
 
     @Test func `an export contains webhook messages about users merged into its user`() async throws {
-        let scene = try await TwoTenantFixture { $0.joinPatience = .zero }
-        _ = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
-        let (ada, bob) = (scene.ada, scene.bob)
+        let fixture = try await TwoTenantFixture { $0.joinTimeout = .zero }
+        _ = try await fixture.operate(.POST, fixture.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
+        let (ada, bob) = (fixture.ada, fixture.bob)
         let server = try #require(try await ada.push([ada.create()]).results.first?["server_id"]?.string)
         #expect(try await bob.push([bob.change(server: server)]).statuses == ["succeeded"])
         #expect(try await ada.push([ada.change(server: server, base: 1)]).statuses == ["conflict"])
-        let (path, body) = (scene.admin + "/users/\(ada.user.lowercased)/join", #"{"into":"\#(bob.user.lowercased)"}"#)
-        #expect(try await scene.operate(.POST, path, body).status == 202)
-        scene.gateway.clock.advance(seconds: 9)
-        #expect(try await scene.operate(.POST, path, body).json?["state"]?.string == "done")
-        let messages = try lines(try await export(scene, bob)).filter { $0["kind"]?.string == "message" }
+        let (path, body) = (
+            fixture.admin + "/users/\(ada.user.lowercased)/join", #"{"into":"\#(bob.user.lowercased)"}"#
+        )
+        #expect(try await fixture.operate(.POST, path, body).status == 202)
+        fixture.gateway.clock.advance(seconds: 9)
+        #expect(try await fixture.operate(.POST, path, body).json?["state"]?.string == "done")
+        let messages = try lines(try await export(fixture, bob)).filter { $0["kind"]?.string == "message" }
         #expect(messages.compactMap { $0["event"]?.string }.sorted() == ["lane.halted", "mutation.conflict"])
         #expect(messages.allSatisfy { $0.value(at: "/data/user_id")?.string == ada.user.lowercased })
     }
 
     /// Ids were exported as text and times in PostgreSQL's format.
     @Test func `ids and times have the formats of the API`() async throws {
-        let scene = try await TwoTenantFixture()
-        let pushed = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
+        let fixture = try await TwoTenantFixture()
+        let pushed = try await fixture.ada.push([fixture.ada.create(), fixture.ada.create("note")])
         #expect(pushed.status == 200)
-        let (user, organization) = (scene.ada.user, scene.ada.organization)
-        _ = try await scene.lines(
+        let (user, organization) = (fixture.ada.user, fixture.ada.organization)
+        _ = try await fixture.lines(
             """
             WITH m AS (
                 UPDATE mutations SET server_id = '18446744073709551616', server_id_is_integer = true, local_number = 7
@@ -118,12 +124,12 @@ import Testing
             l AS (
                 INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id,
                     server_id_is_integer)
-                VALUES ('\(organization)', '\(user)', '\(scene.ada.device)', 'folder', 1, '42', true),
-                    ('\(organization)', '\(user)', '\(scene.ada.device)', 'folder', 2, '43', false) RETURNING 1)
+                VALUES ('\(organization)', '\(user)', '\(fixture.ada.device)', 'folder', 1, '42', true),
+                    ('\(organization)', '\(user)', '\(fixture.ada.device)', 'folder', 2, '43', false) RETURNING 1)
             SELECT 1::text FROM m, i, e, l
             """
         )
-        let found = try lines(try await export(scene, scene.ada))
+        let found = try lines(try await export(fixture, fixture.ada))
         func line(_ kind: String, _ type: String) -> JSONValue? {
             found.first { $0["kind"]?.string == kind && $0["entity_type"]?.string == type }
         }
@@ -136,7 +142,7 @@ import Testing
         #expect(line("entity", "task")?["created_at"]?.string == "2026-11-20T07:00:00.272Z")
         let numbers = found.filter { $0["kind"]?.string == "local_id" }.compactMap { $0["server_id"]?.text }
         #expect(numbers == ["42", #""43""#])
-        let accepted = try await scene.ada.get("/v1/mutations/\(mutation["id"]?.string ?? "-")")
+        let accepted = try await fixture.ada.get("/v1/mutations/\(mutation["id"]?.string ?? "-")")
         for member in ["created_at", "accepted_at", "synced_at"] as [StaticString] {
             #expect(mutation[member]?.text == accepted.json?[member]?.text, "\(member)")
         }
@@ -146,14 +152,14 @@ import Testing
     }
 
     @Test func `pages follow each other without a gap`() async throws {
-        let scene = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture()
         var keys: Set<String> = []
         for _ in 0..<4 {
-            let drafts = (0..<30).map { _ in scene.ada.create() }
+            let drafts = (0..<30).map { _ in fixture.ada.create() }
             keys.formUnion(drafts.map(\.id))
-            _ = try await scene.ada.push(drafts)
+            _ = try await fixture.ada.push(drafts)
         }
-        let found = try lines(try await export(scene, scene.ada))
+        let found = try lines(try await export(fixture, fixture.ada))
         let mutations = found.filter { $0["kind"]?.stringEquals("mutation") == true }
         #expect(mutations.count == 120)
         #expect(Set(mutations.compactMap { $0["id"]?.string }) == keys)
@@ -163,8 +169,8 @@ import Testing
 
     /// The test reads the list of columns from the database. A new column must be exported, or listed here.
     @Test func `exports every column of a user's rows`() async throws {
-        let scene = try await TwoTenantFixture()
-        let columns = try await scene.lines(
+        let fixture = try await TwoTenantFixture()
+        let columns = try await fixture.lines(
             """
             SELECT c.relname || '.' || a.attname
             FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -205,36 +211,36 @@ import Testing
     ]
 
     @Test func `answers 404 to an export of an unknown user`() async throws {
-        let scene = try await TwoTenantFixture()
-        _ = try await scene.ada.push([scene.ada.create()])
-        _ = try await scene.eve.push([scene.eve.create()])
-        let path = scene.admin + "/users/"
-        expectProblem(try await scene.operate(.GET, path + "\(UUID().lowercased)/export"), .notFound, errors: [])
-        let eves = path + "\(scene.eve.user.lowercased)/export"
-        expectProblem(try await scene.operate(.GET, eves), .notFound, errors: [])
-        let stranger = "/admin/organizations/\(UUID().lowercased)/users/\(scene.ada.user.lowercased)/export"
-        expectProblem(try await scene.operate(.GET, stranger), .notFound, errors: [])
+        let fixture = try await TwoTenantFixture()
+        _ = try await fixture.ada.push([fixture.ada.create()])
+        _ = try await fixture.eve.push([fixture.eve.create()])
+        let path = fixture.admin + "/users/"
+        expectProblem(try await fixture.operate(.GET, path + "\(UUID().lowercased)/export"), .notFound, errors: [])
+        let eves = path + "\(fixture.eve.user.lowercased)/export"
+        expectProblem(try await fixture.operate(.GET, eves), .notFound, errors: [])
+        let stranger = "/admin/organizations/\(UUID().lowercased)/users/\(fixture.ada.user.lowercased)/export"
+        expectProblem(try await fixture.operate(.GET, stranger), .notFound, errors: [])
         let html = [("Accept", "text/html")]
-        let ada = path + "\(scene.ada.user.lowercased)/export"
-        expectProblem(try await scene.operate(.GET, ada, headers: html), .notAcceptable, errors: [])
+        let ada = path + "\(fixture.ada.user.lowercased)/export"
+        expectProblem(try await fixture.operate(.GET, ada, headers: html), .notAcceptable, errors: [])
     }
 
     @Test func `the command exports the same lines`() async throws {
-        let scene = try await TwoTenantFixture(masterKeys: TestKeys.first)
-        _ = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
+        let fixture = try await TwoTenantFixture(masterKeys: TestKeys.first)
+        _ = try await fixture.ada.push([fixture.ada.create(), fixture.ada.create("note")])
         let file = FileManager.default.temporaryDirectory.appending(path: "master-keys-\(UUID().uuidString)")
         try Data(TestKeys.first.utf8).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }
         let environment = [
-            "SLUICE_DATABASE_URL": scene.gateway.database.uri, "SLUICE_MASTER_KEY_FILE": file.path,
+            "SLUICE_DATABASE_URL": fixture.gateway.database.uri, "SLUICE_MASTER_KEY_FILE": file.path,
         ]
-        let place = ["--organization", scene.ada.organization.uuidString]
+        let place = ["--organization", fixture.ada.organization.uuidString]
         let result = try await Program.run(
-            ["users", "export", scene.ada.user.uuidString] + place,
+            ["users", "export", fixture.ada.user.uuidString] + place,
             environment: environment
         )
         #expect(result.status == 0, "\(result.complaint)")
-        let reply = try await export(scene, scene.ada)
+        let reply = try await export(fixture, fixture.ada)
         #expect(result.output.split(separator: "\n").dropFirst() == reply.text.split(separator: "\n").dropFirst())
         let unknown = try await Program.run(["users", "export", UUID().uuidString] + place, environment: environment)
         #expect(unknown.status == 1 && unknown.complaint.contains("has no user") && unknown.output.isEmpty)

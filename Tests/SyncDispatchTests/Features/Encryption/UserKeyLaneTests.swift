@@ -18,36 +18,36 @@ import Testing
     @Test func `seals answers with the key of the lane's user`() async throws {
         let upstream = FakeUpstream { _, _ in .status(201, #"{"id":1,"title":"geheimnis"}"#) }
         let gateway = try await Gateway(masterKeys: TestKeys.first)
-        let stage = try await DispatcherHarness(settings: Self.settings, gateway: gateway, upstream: upstream)
-        let create = stage.create(payload: #"{"title":"geheimnis"}"#)
-        try await stage.phone.push([create])
-        let created = try await stage.mutation(create.id, is: .succeeded)
+        let harness = try await DispatcherHarness(settings: Self.settings, gateway: gateway, upstream: upstream)
+        let create = harness.create(payload: #"{"title":"geheimnis"}"#)
+        try await harness.phone.push([create])
+        let created = try await harness.mutation(create.id, is: .succeeded)
         #expect(created.value(at: "/response/body/title")?.string == "geheimnis")
         #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
-        let beginning = SealedText.beginning(number: 1, user: stage.phone.user, isJSON: false)
+        let beginning = SealedText.beginning(number: 1, user: harness.phone.user, isJSON: false)
         #expect(try await gateway.database.mentions(of: beginning).keys.contains("mutations"))
     }
 
     /// As after a restore: the rows exist, and the key does not.
     @Test func `a head whose key was destroyed fails and the lane continues`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
-        let stage = try await DispatcherHarness(settings: Self.settings, gateway: gateway, isRunning: false)
-        let (lost, next) = (stage.create(), stage.create(payload: #"{"title":"next"}"#))
-        try await stage.phone.push([lost])
+        let harness = try await DispatcherHarness(settings: Self.settings, gateway: gateway, isRunning: false)
+        let (lost, next) = (harness.create(), harness.create(payload: #"{"title":"next"}"#))
+        try await harness.phone.push([lost])
         let connection = try await gateway.database.connect()
         try await connection.execute(script: "DELETE FROM user_keys")
         await connection.closeAndWait()
         let fresh = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
-        let phone = stage.phone.signedIn(as: stage.phone.user, through: fresh)
+        let phone = harness.phone.signedIn(as: harness.phone.user, through: fresh)
         try await phone.push([next])
-        let (dispatcher, group) = DispatcherHarness.dispatcher(fresh, stage.upstream, pollInterval: 0.05)
+        let (dispatcher, group) = DispatcherHarness.dispatcher(fresh, harness.upstream, pollInterval: 0.05)
         _ = dispatcher
         let service = Task { try? await group.run() }
         defer { service.cancel() }
-        try await stage.mutation(next.id, is: .succeeded)
+        try await harness.mutation(next.id, is: .succeeded)
         let found = try await fresh.store.mutations.mutation(
             lost.id,
-            organization: stage.organization,
+            organization: harness.organization,
             user: phone.user,
             wait: .zero
         )
@@ -55,6 +55,6 @@ import Testing
         #expect(failed.status == "failed" && failed["attempt_count"]?.int64 == 0)
         #expect(failed["last_error"]?.string?.contains("cannot be decrypted (payload)") == true)
         #expect(failed["unreadable"]?.text == #"["payload"]"#)
-        #expect(stage.upstream.effects.count == 1)
+        #expect(harness.upstream.effects.count == 1)
     }
 }

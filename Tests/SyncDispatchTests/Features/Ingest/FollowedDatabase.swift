@@ -66,7 +66,7 @@ final class FollowedDatabase: Sendable {
     func run(_ sql: String) async throws { try await connection.execute(script: sql) }
 
     /// On a new connection, as after a restart of the server.
-    func runAnew(_ sql: String) async throws {
+    func rerun(_ sql: String) async throws {
         let connection = try await Connection.open(Self.configuration(cluster.uri(database: name)))
         try await connection.execute(script: sql)
         await connection.closeAndWait()
@@ -87,7 +87,7 @@ final class FollowedDatabase: Sendable {
         }
     }
 
-    var door: ReplicationConnector {
+    var connector: ReplicationConnector {
         ReplicationConnector { _ in Self.configuration(self.cluster.uri(database: self.name)) }
     }
 
@@ -188,15 +188,15 @@ final class Follower: Sendable {
 
     func work(
         through other: Gateway? = nil,
-        door: ReplicationConnector? = nil,
+        connector: ReplicationConnector? = nil,
         _ configure: (inout ReplicationWorker.Configuration) -> Void = { _ in }
     ) -> Running {
-        Self.work(other ?? gateway, door ?? database.door, configure)
+        Self.work(other ?? gateway, connector ?? database.connector, configure)
     }
 
     static func work(
         _ gateway: Gateway,
-        _ door: ReplicationConnector,
+        _ connector: ReplicationConnector,
         _ configure: (inout ReplicationWorker.Configuration) -> Void = { _ in }
     ) -> Running {
         let clock = gateway.clock
@@ -209,7 +209,12 @@ final class Follower: Sendable {
         configure(&configuration)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let worker = ReplicationWorker(store: gateway.store, door: door, configuration: configuration, logger: logger)
+        let worker = ReplicationWorker(
+            store: gateway.store,
+            connector: connector,
+            configuration: configuration,
+            logger: logger
+        )
         let group = ServiceGroup(services: [worker], logger: logger)
         return Running(worker: worker, group: group, task: Task { try? await group.run() })
     }

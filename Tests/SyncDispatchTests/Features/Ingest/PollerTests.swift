@@ -209,7 +209,7 @@ import Testing
         )
         let key = try await source(gateway, organization)
         let items = (1...9).map { Self.item($0) }.joined(separator: ",")
-        let running = poller(gateway, Lists("[\(items)]")) { ($0.patience, $0.retryPause) = (2, 0.01) }
+        let running = poller(gateway, Lists("[\(items)]")) { ($0.timeout, $0.retryPause) = (2, 0.01) }
         try await waitFor(gateway, key, "has a warning") { $0.lastError != nil }
         #expect(try await entities(gateway, organization).count == 8)
         await running.end()
@@ -228,7 +228,7 @@ import Testing
                 """
         )
         let key = try await source(gateway, organization)
-        let running = poller(gateway, Lists("[\(Self.item(1))]")) { ($0.patience, $0.retryPause) = (2, 0.01) }
+        let running = poller(gateway, Lists("[\(Self.item(1))]")) { ($0.timeout, $0.retryPause) = (2, 0.01) }
         try await waitFor(gateway, key, "has failed") { $0.failureCount == 1 }
         let row = try await row(gateway, key)
         #expect(row.lastError?.contains("the items of a page could not be committed") == true, "\(row.lastError ?? "")")
@@ -281,7 +281,7 @@ import Testing
         #expect(try await row(gateway, key).nextRunAt == clock.now.adding(seconds: 5_000))
         #expect(try await row(gateway, key).lastError == "the upstream answered 429")
         // an operator's run takes precedence
-        _ = try await gateway.store.sourceAdministration.run(key, from: .goingOn)
+        _ = try await gateway.store.sourceAdministration.run(key, from: .continuing)
         try await waitUntil("it is requested") { lists.requests.count == 2 }
         await running.end()
     }
@@ -316,7 +316,7 @@ import Testing
         }
         let running = poller(gateway, lists) {
             $0.places = 1
-            $0.placesOfOrganization = 1
+            $0.maxConcurrentPerOrganization = 1
             $0.pages = 3
         }
         try await waitUntil("it has begun") { lists.requests.count > 3 }
@@ -438,7 +438,7 @@ import Testing
         let clock = gateway.clock
         var configuration = Poller.Configuration(now: { clock.now })
         configuration.places = 5
-        configuration.placesOfOrganization = 2
+        configuration.maxConcurrentPerOrganization = 2
         let poller = Poller(
             store: gateway.store,
             upstream: Lists("[]"),
@@ -465,7 +465,7 @@ import Testing
             if request.organization != answered.value { await gate.pass() }
             return .list("[\(Self.item(1))]")
         }
-        let running = poller(gateway, lists) { ($0.places, $0.placesOfOrganization) = (2, 1) }
+        let running = poller(gateway, lists) { ($0.places, $0.maxConcurrentPerOrganization) = (2, 1) }
         for _ in 0..<4 { _ = try await source(gateway, try await organization(gateway)) }
         try await waitUntil("four requests hang") { lists.requests.count == 4 }
         try await waitUntil("they occupy no places") { running.poller.loop.places.awaiting == 4 }
@@ -483,18 +483,18 @@ import Testing
         async throws
     {
         let gateway = try await Gateway()
-        let stage = try await DispatcherHarness(gateway: gateway)
+        let harness = try await DispatcherHarness(gateway: gateway)
         let lists = Lists { _, _ in .none("connection refused") }
         let running = poller(gateway, lists)
         var keys: [SourceKey] = []
-        for number in 0..<8 { keys.append(try await source(gateway, stage.organization, "s\(number)")) }
+        for number in 0..<8 { keys.append(try await source(gateway, harness.organization, "s\(number)")) }
         for key in keys { try await waitFor(gateway, key, "failed") { $0.failureCount == 1 } }
-        #expect(stage.dispatcher.current.openCircuits == 0)
-        let create = stage.create()
-        try await stage.phone.push([create])
-        try await stage.mutation(create.id, is: .succeeded)
+        #expect(harness.dispatcher.current.openCircuits == 0)
+        let create = harness.create()
+        try await harness.phone.push([create])
+        try await harness.mutation(create.id, is: .succeeded)
         await running.end()
-        await stage.shutDown()
+        await harness.shutDown()
     }
 
     // MARK: - Polling

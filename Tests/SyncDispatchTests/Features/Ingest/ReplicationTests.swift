@@ -199,7 +199,7 @@ import Testing
             try await waitUntil("the failure is reported") { try await follower.row.failureCount > 0 }
             #expect(try await follower.row.lastError != nil)
             try await database.cluster.start()
-            try await database.runAnew("UPDATE contact SET name = '\(name)'")
+            try await database.rerun("UPDATE contact SET name = '\(name)'")
             try await waitUntil("phones have it", every: .milliseconds(20)) {
                 // the pause follows the test clock
                 gateway.clock.advance(seconds: 5)
@@ -254,7 +254,7 @@ import Testing
         let gateway = try await Gateway()
         let (one, two) = (try await FollowedDatabase(), try await FollowedDatabase())
         let followers = [try await Follower(gateway, one), try await Follower(gateway, two)]
-        let door = ReplicationConnector { uri in
+        let connector = ReplicationConnector { uri in
             FollowedDatabase.configuration(
                 (uri.host == "one.example.org" ? one : two).cluster.uri(
                     database: (uri.host == "one.example.org" ? one : two).name
@@ -265,7 +265,7 @@ import Testing
             try await follower.put(follower.database.settings(), host: "\(host).example.org")
             _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
         }
-        let worker = Follower.work(gateway, door)
+        let worker = Follower.work(gateway, connector)
         try await one.run("INSERT INTO contact (id, name) VALUES (1, 'one')")
         try await two.run("INSERT INTO contact (id, name) VALUES (1, 'two')")
         try await followers[0].waitFor(["1": #"{"id":1,"name":"one",\#(Self.nulls)}"#])
@@ -275,14 +275,19 @@ import Testing
 
     @Test func `organizations take turns for the places`() async throws {
         let gateway = try await Gateway()
-        let door = ReplicationConnector { _ throws(SourceFailure) in throw SourceFailure("nowhere") }
+        let connector = ReplicationConnector { _ throws(SourceFailure) in throw SourceFailure("nowhere") }
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         var configuration = ReplicationWorker.Configuration(now: { gateway.clock.now })
         configuration.places = 3
-        configuration.placesOfOrganization = 2
+        configuration.maxConcurrentPerOrganization = 2
         configuration.turn = 0
-        let worker = ReplicationWorker(store: gateway.store, door: door, configuration: configuration, logger: logger)
+        let worker = ReplicationWorker(
+            store: gateway.store,
+            connector: connector,
+            configuration: configuration,
+            logger: logger
+        )
         let (large, small) = (UUID(), UUID())
         let many = (0..<5).map { SourceKey(organization: large, name: "s\($0)") }
         let chosen = worker.loop.places.take(many + [SourceKey(organization: small, name: "s")]).taken
@@ -295,14 +300,19 @@ import Testing
 
     @Test func `an organization beyond its share releases places immediately`() async throws {
         let gateway = try await Gateway()
-        let door = ReplicationConnector { _ throws(SourceFailure) in throw SourceFailure("nowhere") }
+        let connector = ReplicationConnector { _ throws(SourceFailure) in throw SourceFailure("nowhere") }
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         var configuration = ReplicationWorker.Configuration(now: { gateway.clock.now })
-        (configuration.places, configuration.placesOfOrganization) = (4, 4)
+        (configuration.places, configuration.maxConcurrentPerOrganization) = (4, 4)
         // a turn that does not end
         (configuration.turn, configuration.settling) = (3_600, 0)
-        let worker = ReplicationWorker(store: gateway.store, door: door, configuration: configuration, logger: logger)
+        let worker = ReplicationWorker(
+            store: gateway.store,
+            connector: connector,
+            configuration: configuration,
+            logger: logger
+        )
         let large = UUID()
         let many = (0..<4).map { SourceKey(organization: large, name: "s\($0)") }
         #expect(worker.loop.places.take(many).taken.count == 4)
@@ -368,7 +378,9 @@ import Testing
         let database = try await FollowedDatabase("CREATE TABLE contact (id int8, name text)", makesSlot: false)
         let follower = try await Follower(gateway, database)
         let running = follower.work()
-        func again() async throws { _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn) }
+        func again() async throws {
+            _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
+        }
         try await follower.waitForError(#"CREATE PUBLICATION "sluice" FOR TABLE "public"."contact""#)
         try await database.run("CREATE PUBLICATION sluice")
         try await again()
@@ -577,8 +589,8 @@ import Testing
         let gateway = try await Gateway()
         let cluster = try await TestCluster.dedicated()
         let follower = try await Follower(gateway, try await FollowedDatabase())
-        let door = ReplicationConnector { _ in FollowedDatabase.configuration(cluster.uri()) }
-        let running = follower.work(door: door)
+        let connector = ReplicationConnector { _ in FollowedDatabase.configuration(cluster.uri()) }
+        let running = follower.work(connector: connector)
         try await follower.waitForError("ALTER SYSTEM SET wal_level = logical")
         await running.stop()
         await cluster.close()
@@ -593,10 +605,10 @@ import Testing
             with: "user=\(database.name)"
         )
         let follower = try await Follower(gateway, database)
-        let running = follower.work(door: ReplicationConnector { _ in FollowedDatabase.configuration(uri) })
+        let running = follower.work(connector: ReplicationConnector { _ in FollowedDatabase.configuration(uri) })
         try await follower.waitForError("REPLICATION")
         try await database.run("ALTER ROLE \"\(database.name)\" REPLICATION")
-        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
+        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
         await running.stop()
@@ -637,18 +649,18 @@ import Testing
 
     @Test func `connects only to databases that the operator allows`() async throws {
         let uri = try DatabaseURI("postgresql://u:p@db.example.org/d?sslmode=require")
-        func door(_ addresses: String...) -> ReplicationConnector {
+        func connector(_ addresses: String...) -> ReplicationConnector {
             ReplicationConnector(policy: AddressPolicy(), authorities: "/cas") { _ in
                 addresses.compactMap { IPAddress($0) }
             }
         }
-        let good = try await door("10.0.0.1", "93.184.216.34").configuration(uri)
+        let good = try await connector("10.0.0.1", "93.184.216.34").configuration(uri)
         #expect(good.uri.contains("hostaddr='93.184.216.34'"))
         for addresses in [[], ["127.0.0.1"], ["10.0.0.1", "169.254.169.254"], ["::1"]] {
-            let door = ReplicationConnector(policy: AddressPolicy(), authorities: "/cas") { _ in
+            let connector = ReplicationConnector(policy: AddressPolicy(), authorities: "/cas") { _ in
                 addresses.compactMap { IPAddress($0) }
             }
-            await #expect(throws: SourceFailure.self) { try await door.configuration(uri) }
+            await #expect(throws: SourceFailure.self) { try await connector.configuration(uri) }
         }
     }
 

@@ -101,12 +101,12 @@ import Testing
         #expect(try await follower.entities.count == 12)
         // a run without a success does not change this
         let failures = try await follower.row.failureCount
-        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
+        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         #expect(try await follower.row.failureCount >= failures)
         try await waitUntil("it fails again") { try await follower.row.failureCount > failures }
         try await connection.execute(script: "DROP TRIGGER refuse ON entities")
         connection.close()
-        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
+        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         try await waitUntil("all are applied") { try await follower.entities.count == 20 }
         try await waitUntil("it runs") { try await follower.row.failureCount == 0 }
         #expect(try await follower.row.lastError == nil)
@@ -377,7 +377,7 @@ import Testing
             try await database.run("ALTER PUBLICATION sluice SET (publish = '\(kinds)')")
         }
         try await publish("insert, update, delete")
-        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
+        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": Self.contact(1, "a")])
         try await waitUntil("the warning is shown") {
@@ -403,7 +403,7 @@ import Testing
         let running = follower.work()
         try await follower.waitForError("publish_via_partition_root = true")
         try await database.run("ALTER PUBLICATION sluice SET (publish_via_partition_root = true)")
-        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
+        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         try await database.run("INSERT INTO contact VALUES (1, 'a')")
         try await follower.waitFor(["1": Self.named(1, "a")])
         try await follower.put(
@@ -468,7 +468,7 @@ import Testing
     func `a publication that is changed under a running source stops it until it is run from null`(
         change: String,
         correction: String,
-        words: String
+        userMessage: String
     ) async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
@@ -487,7 +487,7 @@ import Testing
             try await Self.waitUntilFree(database)
             running = follower.work()
         }
-        try await follower.waitForError(words)
+        try await follower.waitForError(userMessage)
         let error = try #require(try await follower.row.lastError)
         #expect(error.contains("sluice import") && error.contains("sluice sources run --from-beginning"))
         if correction != "back", !correction.isEmpty { try await database.run(correction) }
@@ -495,7 +495,7 @@ import Testing
         // correcting the publication is not enough
         for _ in 0..<2 {
             let failures = try await follower.row.failureCount
-            _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
+            _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
             try await waitUntil("it is tried again") { try await follower.row.failureCount > failures }
         }
         #expect(try await follower.row.lastError?.contains("was changed while this source followed it") == true)
@@ -550,7 +550,7 @@ import Testing
 
     @Test(arguments: hiddenChanges, [true, false])
     func `a table that changes and changes back between two checks stops the source`(
-        change: (tables: String, name: String, script: String, words: String),
+        change: (tables: String, name: String, script: String, userMessage: String),
         isRunning: Bool
     ) async throws {
         let gateway = try await Gateway()
@@ -567,10 +567,10 @@ import Testing
         }
         try await database.run(change.script)
         if !isRunning { running = follower.work() }
-        try await follower.waitForError(change.words)
-        #expect(try await follower.state?.gap?.contains(change.words) == true)
+        try await follower.waitForError(change.userMessage)
+        #expect(try await follower.state?.gap?.contains(change.userMessage) == true)
         let found = try #require(try await gateway.store.sources.followed(limit: 1).first)
-        let inspector = SourceInspector(door: database.door, now: { gateway.clock.now })
+        let inspector = SourceInspector(connector: database.connector, now: { gateway.clock.now })
         await #expect(throws: SourceFailure.self) { try await inspector.inspect(found) }
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
         try await database.run("INSERT INTO \(change.name) VALUES (2, 'b')")
@@ -586,7 +586,7 @@ import Testing
         try await database.run("INSERT INTO contact VALUES (1, 'a'); INSERT INTO contact_1 VALUES (11, 'x')")
         try await follower.waitFor(["1": Self.named(1, "a")])
         try await waitUntil("its scope is stored") { try await follower.state?.scope != nil }
-        for (change, words) in [
+        for (change, userMessage) in [
             (
                 "ALTER TABLE contact ALTER name TYPE text USING upper(name)",
                 "public.contact was rewritten by ALTER TABLE"
@@ -601,8 +601,8 @@ import Testing
             ("DROP TABLE contact_1", "1 partition(s) of table public.contact were detached or dropped"),
         ] {
             try await database.run(change)
-            try await waitUntil("'\(words)' is reported") {
-                try await follower.state?.lastRewrite?.contains(words) == true
+            try await waitUntil("'\(userMessage)' is reported") {
+                try await follower.state?.lastRewrite?.contains(userMessage) == true
             }
         }
         let last = try await follower.state?.lastRewrite

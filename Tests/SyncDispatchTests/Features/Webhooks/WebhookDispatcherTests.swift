@@ -49,11 +49,11 @@ import Testing
         }
     }
 
-    private func courier(
+    private func dispatcher(
         _ gateway: Gateway,
         _ receiver: Receiver,
         _ configure: (inout WebhookDispatcher.Configuration) -> Void = { _ in }
-    ) -> (courier: WebhookDispatcher, group: ServiceGroup, run: Task<Void, Never>) {
+    ) -> (dispatcher: WebhookDispatcher, group: ServiceGroup, run: Task<Void, Never>) {
         let clock = gateway.clock
         var configuration = WebhookDispatcher.Configuration(now: { clock.now })
         configuration.pollInterval = 0.02
@@ -61,14 +61,14 @@ import Testing
         configure(&configuration)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let courier = WebhookDispatcher(
+        let dispatcher = WebhookDispatcher(
             store: gateway.store.webhooks,
             post: receiver.post,
             configuration: configuration,
             logger: logger
         )
-        let group = ServiceGroup(services: [courier], logger: logger)
-        return (courier, group, Task { try? await group.run() })
+        let group = ServiceGroup(services: [dispatcher], logger: logger)
+        return (dispatcher, group, Task { try? await group.run() })
     }
 
     private func endpoint(_ gateway: Gateway, _ organization: Organization) async throws -> WebhookKey {
@@ -97,14 +97,14 @@ import Testing
             if endpoint.organization != answered.value { await gate.pass() }
             return .status(200, retryAt: nil)
         }
-        let running = courier(gateway, receiver) { ($0.places, $0.placesOfOrganization) = (2, 1) }
+        let running = dispatcher(gateway, receiver) { ($0.places, $0.maxConcurrentPerOrganization) = (2, 1) }
         for _ in 0..<4 {
             let phone = try await phone(gateway)
             _ = try await endpoint(gateway, phone.organization)
             try await fail(phone)
         }
         try await waitUntil("four requests hang") { receiver.deliveries.count == 4 }
-        try await waitUntil("they occupy no places") { running.courier.loop.places.awaiting == 4 }
+        try await waitUntil("they occupy no places") { running.dispatcher.loop.places.awaiting == 4 }
         let other = try await phone(gateway)
         answered.value = other.organization.id
         let endpoint = try await endpoint(gateway, other.organization)
@@ -113,7 +113,7 @@ import Testing
             let rows = try await rows(gateway, endpoint)
             return rows.count == 1 && rows.allSatisfy { $0.settledAt != nil }
         }
-        #expect(running.courier.loop.places.count >= 4)
+        #expect(running.dispatcher.loop.places.count >= 4)
         gate.open()
         await running.group.triggerGracefulShutdown()
         await running.run.value
@@ -136,7 +136,7 @@ import Testing
             await gate.pass()
             return .status(200, retryAt: nil)
         }
-        let running = courier(gateway, receiver) { $0.lookInterval = 0 }
+        let running = dispatcher(gateway, receiver) { $0.recheckInterval = 0 }
         try await waitUntil("four are in flight") { receiver.deliveries.count == 4 }
         gateway.clock.advance(seconds: 1)
         let (webhooks, organization) = (gateway.store.webhookAdministration, phone.organization.id)
@@ -166,7 +166,7 @@ import Testing
                 try await rows(gateway, endpoint).allSatisfy { $0.settledAt != nil }
             }
         } else {
-            try await waitUntil("no worker holds it") { running.courier.loop.places.count == 0 }
+            try await waitUntil("no worker holds it") { running.dispatcher.loop.places.count == 0 }
             #expect(receiver.deliveries.count == 4)
         }
         await running.group.triggerGracefulShutdown()
@@ -183,7 +183,7 @@ import Testing
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
         let receiver = Receiver()
-        let running = courier(gateway, receiver)
+        let running = dispatcher(gateway, receiver)
         try await fail(phone, 40)
         try await waitUntil("all are delivered") {
             try await rows(gateway, endpoint).filter { $0.status == .delivered }.count == 40
@@ -199,7 +199,7 @@ import Testing
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
         let receiver = Receiver { _, _, number in .status(number < 4 ? 500 : 204, retryAt: nil) }
-        let running = courier(gateway, receiver)
+        let running = dispatcher(gateway, receiver)
         try await fail(phone)
         for (attempt, pause) in [(1, 5.5), (2, 316), (3, 1_891)] {
             try await waitUntil("attempt \(attempt) is written") {
@@ -222,7 +222,7 @@ import Testing
         let receiver = Receiver { _, _, _ in
             isDown.load(ordering: .sequentiallyConsistent) ? .none("connecting timed out") : .status(200, retryAt: nil)
         }
-        let running = courier(gateway, receiver)
+        let running = dispatcher(gateway, receiver)
         let administration = gateway.store.webhookAdministration
         try await fail(phone, 30)
         try await waitUntil("it is paused") { try await administration.endpoint(endpoint)?.pausedUntil != nil }
@@ -255,7 +255,7 @@ import Testing
             if number <= 4 { await gate.pass() }
             return .status(500, retryAt: nil)
         }
-        let running = courier(gateway, receiver)
+        let running = dispatcher(gateway, receiver)
         try await fail(phone, 12)
         try await waitUntil("four are under way") { receiver.deliveries.count == 4 }
         gate.open()
@@ -278,7 +278,7 @@ import Testing
         let receiver = Receiver()
         let entries = (0..<20).map { _ in phone.entry("update", server: #""\#(UUID().lowercased)""#) }
         try await phone.push(entries)
-        let running = courier(gateway, receiver)
+        let running = dispatcher(gateway, receiver)
         try await waitUntil("all are delivered") { receiver.deliveries.count == 20 }
         let told = try receiver.deliveries.sorted { $0.sequence < $1.sequence }.map {
             try JSONTree(parsing: $0.data).root["mutation_id"]?.string
@@ -296,7 +296,7 @@ import Testing
         let receiver = Receiver { _, _, _ in
             .status(isDown.load(ordering: .sequentiallyConsistent) ? 500 : 200, retryAt: nil)
         }
-        let running = courier(gateway, receiver)
+        let running = dispatcher(gateway, receiver)
         let administration = gateway.store.webhookAdministration
         try await fail(phone, 30)
         try await waitUntil("it is paused") { try await administration.endpoint(endpoint)?.pausedUntil != nil }
@@ -324,17 +324,17 @@ import Testing
             if hangs.contains(endpoint) { await gate.pass() }
             return .status(200, retryAt: nil)
         }
-        let running = courier(gateway, receiver) {
+        let running = dispatcher(gateway, receiver) {
             $0.places = 4
-            $0.placesOfOrganization = 2
+            $0.maxConcurrentPerOrganization = 2
         }
         try await fail(slow, 10)
-        try await waitUntil("two requests hang") { running.courier.loop.places.count == 2 }
+        try await waitUntil("two requests hang") { running.dispatcher.loop.places.count == 2 }
         try await fail(other, 3)
         try await waitUntil("the other's are delivered") {
             try await rows(gateway, good).filter { $0.status == .delivered }.count == 3
         }
-        #expect(running.courier.loop.places.count <= 3)
+        #expect(running.dispatcher.loop.places.count <= 3)
         gate.open()
         for endpoint in hanging {
             try await waitUntil("all are delivered") {
@@ -353,7 +353,7 @@ import Testing
             await gate.pass()
             return .status(200, retryAt: nil)
         }
-        let running = courier(gateway, receiver) { $0.grace = 600 }
+        let running = dispatcher(gateway, receiver) { $0.grace = 600 }
         try await fail(phone)
         try await waitUntil("it is sent") { !receiver.deliveries.isEmpty }
         await running.group.triggerGracefulShutdown()
@@ -368,7 +368,7 @@ import Testing
         let phone = try await phone(gateway)
         let endpoint = try await endpoint(gateway, phone.organization)
         let receiver = Receiver()
-        let running = courier(gateway, receiver) { $0.grace = 600 }
+        let running = dispatcher(gateway, receiver) { $0.grace = 600 }
         try await fail(phone)
         try await waitUntil("the message is delivered") {
             try await rows(gateway, endpoint).first?.status == .delivered
@@ -392,7 +392,7 @@ import Testing
             try? await Task.sleep(for: .seconds(600))
             return Task.isCancelled ? .none("cancelled") : .status(200, retryAt: nil)
         }
-        let running = courier(gateway, receiver) { $0.grace = 0.05 }
+        let running = dispatcher(gateway, receiver) { $0.grace = 0.05 }
         try await fail(phone)
         try await waitUntil("it is sent") { !receiver.deliveries.isEmpty }
         await running.group.triggerGracefulShutdown()
@@ -407,9 +407,9 @@ import Testing
         let organization = try await gateway.organization()
         try await DispatcherHarness.setUpstream(organization.id, gateway, 4, "/id")
         let endpoint = try await endpoint(gateway, organization)
-        let running = courier(gateway, Receiver())
+        let running = dispatcher(gateway, Receiver())
         for isDown in [false, true, true, false, false] {
-            running.courier.note(upstream: organization.id, isDown: isDown, reason: isDown ? "unreachable" : nil)
+            running.dispatcher.record(upstream: organization.id, isDown: isDown, reason: isDown ? "unreachable" : nil)
         }
         try await waitUntil("both are recorded") { try await rows(gateway, endpoint).count == 2 }
         #expect(Set(try await rows(gateway, endpoint).map(\.event)) == [.upstreamDown, .upstreamUp])
@@ -421,8 +421,8 @@ import Testing
         let clock = gateway.clock
         var configuration = WebhookDispatcher.Configuration(now: { clock.now })
         configuration.places = 5
-        configuration.placesOfOrganization = 2
-        let courier = WebhookDispatcher(
+        configuration.maxConcurrentPerOrganization = 2
+        let dispatcher = WebhookDispatcher(
             store: gateway.store.webhooks,
             post: Receiver().post,
             configuration: configuration,
@@ -431,13 +431,13 @@ import Testing
         let (large, small) = (UUID(), UUID())
         let many = (0..<10).map { _ in WebhookKey(organization: large, id: UUID()) }
         let few = [WebhookKey(organization: small, id: UUID())]
-        let chosen = courier.loop.places.take(many + few).taken
+        let chosen = dispatcher.loop.places.take(many + few).taken
         #expect(chosen.count == 3 && chosen.filter { $0.organization == large }.count == 2)
         #expect(
-            courier.loop.places.take(many + few).taken.isEmpty,
+            dispatcher.loop.places.take(many + few).taken.isEmpty,
             "an organization at its share, and running deliveries, get no more"
         )
         let others = (0..<5).map { _ in WebhookKey(organization: UUID(), id: UUID()) }
-        #expect(courier.loop.places.take(others).taken.count == 2, "all places are taken")
+        #expect(dispatcher.loop.places.take(others).taken.count == 2, "all places are taken")
     }
 }

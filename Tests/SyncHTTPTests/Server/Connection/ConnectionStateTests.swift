@@ -154,7 +154,7 @@ struct ConnectionStateTests {
         state.readHead(closes: false, at: start)
         state.readEnd()
         #expect(!state.takesParts)
-        #expect(state.requestsInHand == 1)
+        #expect(state.openRequests == 1)
         let announces = state.writeHead()
         #expect(announces)
         #expect(state.writeEnd(at: start) == .close)

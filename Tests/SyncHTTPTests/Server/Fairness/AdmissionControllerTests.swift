@@ -33,7 +33,7 @@ struct AdmissionControllerTests {
         /// It leaves as soon as it is inside.
         func dismiss() { leaving.finish() }
 
-        func leave() async throws {
+        func release() async throws {
             dismiss()
             try await stay.value
         }
@@ -50,7 +50,7 @@ struct AdmissionControllerTests {
     private let quiet = LaneKey(organization: UUID(), user: UUID())
 
     private func gate(_ limit: Int = 100) -> AdmissionController {
-        AdmissionController(.decoding, limit: limit, patience: .seconds(5), now: { [clock] in clock.now })
+        AdmissionController(.decoding, limit: limit, timeout: .seconds(5), now: { [clock] in clock.now })
     }
 
     private func waitUntil(_ gate: AdmissionController, waits count: Int) async {
@@ -67,10 +67,10 @@ struct AdmissionControllerTests {
         let guest = Guest(gate, 20, of: quiet)
         #expect(await guest.enters())
         #expect(gate.waiting == 18)
-        try await guest.leave()
+        try await guest.release()
         // the order of admission is not defined, so no guest may wait inside for another one's departure
         for guest in crowd { guest.dismiss() }
-        for guest in crowd { try await guest.leave() }
+        for guest in crowd { try await guest.release() }
         #expect(gate.waiting == 0)
         #expect(gate.held == 0)
     }
@@ -82,8 +82,8 @@ struct AdmissionControllerTests {
         #expect(await large.enters())
         let next = Guest(gate, 1_000, of: quiet)
         #expect(await next.enters())
-        try await large.leave()
-        try await next.leave()
+        try await large.release()
+        try await next.release()
     }
 
     @Test
@@ -96,13 +96,13 @@ struct AdmissionControllerTests {
         clock.advance(by: .seconds(5) + .milliseconds(1))
         let young = Guest(gate, 2, of: noisy)
         await waitUntil(gate, waits: 1)
-        let problem = await #expect(throws: Problem.self) { try await late.leave() }
+        let problem = await #expect(throws: Problem.self) { try await late.release() }
         #expect(problem?.code == .overloaded)
         #expect(problem?.retryAfter == 1)
         clock.advance(by: .seconds(6))
         gate.expire()
-        await #expect(throws: Problem.self) { try await young.leave() }
-        try await first.leave()
+        await #expect(throws: Problem.self) { try await young.release() }
+        try await first.release()
         #expect(gate.held == 0)
     }
 
@@ -121,20 +121,20 @@ struct AdmissionControllerTests {
         let gate = gate(8_000_000)
         let pages = self.gate(4)
         let hold = ResponseMemoryLease(gate, pages: pages)
-        try hold.belongs(to: noisy)
-        try await hold.enter()
-        try await hold.enter()
+        try hold.assign(to: noisy)
+        try await hold.acquire()
+        try await hold.acquire()
         #expect(gate.held == 2_000_000, "a quarter")
         #expect(pages.held == 1)
-        #expect(hold.settle(at: 3_000_000))
+        #expect(hold.resize(to: 3_000_000))
         #expect(gate.held == 3_000_000)
         #expect(pages.held == 0, "it is read")
-        hold.leave()
-        hold.leave()
+        hold.release()
+        hold.release()
         #expect(gate.held == 0)
         let small = ResponseMemoryLease(gate, pages: self.gate(4))
-        try small.belongs(to: noisy)
-        #expect(!small.settle(at: 1_000))
+        try small.assign(to: noisy)
+        #expect(!small.resize(to: 1_000))
         #expect(gate.held == 0)
     }
 
@@ -142,25 +142,25 @@ struct AdmissionControllerTests {
     func `a response reserves more room up to the user's share when its size becomes known`() async throws {
         let gate = gate(8_000_000)
         let hold = ResponseMemoryLease(gate, pages: self.gate(4))
-        try hold.belongs(to: noisy)
-        #expect(hold.offers(ResponseMemoryLease.small))
+        try hold.assign(to: noisy)
+        #expect(hold.tryAcquire(ResponseMemoryLease.small))
         #expect(gate.held == 0, "small responses are not counted")
         try await hold.extend(to: 500_000)
-        #expect(hold.offers(400_000))
+        #expect(hold.tryAcquire(400_000))
         #expect(gate.held == 500_000)
-        #expect(hold.offers(1_500_000))
+        #expect(hold.tryAcquire(1_500_000))
         #expect(gate.held == 1_500_000)
         // a quarter is the user's share, half of it the organization's
         let other = ResponseMemoryLease(gate, pages: self.gate(4))
-        try other.belongs(to: noisy)
-        #expect(other.offers(500_000))
-        #expect(!other.offers(600_000))
+        try other.assign(to: noisy)
+        #expect(other.tryAcquire(500_000))
+        #expect(!other.tryAcquire(600_000))
         let waiting = Task { try await other.extend(to: 600_000) }
         await waitUntil(gate, waits: 1)
-        hold.leave()
+        hold.release()
         try await waiting.value
         #expect(gate.held == 600_000)
-        other.leave()
+        other.release()
         #expect(gate.held == 0)
     }
 
@@ -168,11 +168,11 @@ struct AdmissionControllerTests {
     func `unread responses limit their own organization but not others`() async throws {
         let gate = gate(8_000_000)
         let unread = ResponseMemoryLease(gate, pages: self.gate(4))
-        try unread.belongs(to: noisy)
-        #expect(unread.settle(at: 5_000_000))
-        #expect(throws: Problem.self) { try ResponseMemoryLease(gate, pages: self.gate(4)).belongs(to: noisy) }
-        try ResponseMemoryLease(gate, pages: self.gate(4)).belongs(to: quiet)
-        unread.leave()
-        try ResponseMemoryLease(gate, pages: self.gate(4)).belongs(to: noisy)
+        try unread.assign(to: noisy)
+        #expect(unread.resize(to: 5_000_000))
+        #expect(throws: Problem.self) { try ResponseMemoryLease(gate, pages: self.gate(4)).assign(to: noisy) }
+        try ResponseMemoryLease(gate, pages: self.gate(4)).assign(to: quiet)
+        unread.release()
+        try ResponseMemoryLease(gate, pages: self.gate(4)).assign(to: noisy)
     }
 }

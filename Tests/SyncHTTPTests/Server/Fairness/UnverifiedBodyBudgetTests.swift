@@ -161,7 +161,7 @@ import Testing
 
     @Test func `a body must arrive at a minimum rate and within its time`() {
         var limits = Self.limits()
-        (limits.grace, limits.rate, limits.patience) = (.seconds(3), 1_000, .seconds(10))
+        (limits.grace, limits.rate, limits.timeout) = (.seconds(3), 1_000, .seconds(10))
         var room = UnverifiedBodyBudget(limits)
         let (slow, fast) = (room.begin(origin(), now: start), room.begin(origin(), now: start))
         _ = room.take(2_000, for: slow)

@@ -42,12 +42,13 @@ import Testing
         )
     }
 
-    private static func waits(_ hold: LaneBlocker?, _ status: MutationStatus = .pending) -> (inout UserSnapshot) -> Void
+    private static func waits(_ blocker: LaneBlocker?, _ status: MutationStatus = .pending) -> (inout UserSnapshot) ->
+        Void
     {
         { snapshot in
             snapshot.backlog.counts.add(3, of: status)
             snapshot.backlog.head = mutation(status, attempts: 2)
-            snapshot.backlog.hold = hold
+            snapshot.backlog.blocker = blocker
         }
     }
 
@@ -95,13 +96,13 @@ import Testing
         (LaneBlocker(.noUpstream), .noUpstream, .problem),
         (LaneBlocker(.blocked, mutationIDs: [Sample.id]), .blocked, .problem),
     ])
-    func `reports the lane's hold and a remedy`(hold: LaneBlocker, code: Finding.Code, severity: Finding.Severity)
+    func `reports the lane's blocker and a remedy`(blocker: LaneBlocker, code: Finding.Code, severity: Finding.Severity)
         throws
     {
-        let finding = try Self.finding(code, Self.waits(hold))
-        #expect(finding.severity == severity && finding.until == hold.until)
+        let finding = try Self.finding(code, Self.waits(blocker))
+        #expect(finding.severity == severity && finding.until == blocker.until)
         #expect(finding.mutation == Sample.id && finding.action?.isEmpty == false)
-        if let until = hold.until { #expect(finding.sentence.contains(until.rfc3339)) }
+        if let until = blocker.until { #expect(finding.sentence.contains(until.rfc3339)) }
     }
 
     @Test func `a lane that runs or is due is no problem`() throws {
@@ -139,7 +140,7 @@ import Testing
         #expect(failed.sentence.hasPrefix("2 failed mutations wait for a person; "))
         let halted: (inout UserSnapshot) -> Void = { snapshot in
             both(&snapshot)
-            snapshot.backlog.hold = LaneBlocker(.failure, mutationIDs: [Sample.id])
+            snapshot.backlog.blocker = LaneBlocker(.failure, mutationIDs: [Sample.id])
         }
         #expect(Self.codes(halted) == [.laneHalted], "it is not reported twice")
     }

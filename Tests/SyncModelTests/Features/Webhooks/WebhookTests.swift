@@ -59,7 +59,7 @@ import WebhooksFeature
         let gone = outcome(.status(410, retryAt: nil))
         #expect(gone.status == .dead && gone.lastStatus == 410)
         var health = WebhookHealth()
-        health.note(.status(410, retryAt: nil), now: Self.start, jitter: 0)
+        health.record(.status(410, retryAt: nil), now: Self.start, jitter: 0)
         #expect(health.isGone && health.rests(at: Self.start))
     }
 
@@ -74,19 +74,19 @@ import WebhooksFeature
         #expect(next(503, after: 86_400) == 3_600)
         #expect(next(500, after: 60) == 5, "only for an overload response")
         var health = WebhookHealth()
-        health.note(.status(429, retryAt: Self.start.adding(seconds: 60)), now: Self.start, jitter: 0)
+        health.record(.status(429, retryAt: Self.start.adding(seconds: 60)), now: Self.start, jitter: 0)
         #expect(health.rests(at: Self.start.adding(seconds: 59)) && !health.rests(at: Self.start.adding(seconds: 60)))
     }
 
     @Test func `consecutive failures pause the endpoint, longer each time, and a success ends the pause`() {
         var (health, now) = (WebhookHealth(), Self.start)
         for count in 1...4 {
-            health.note(.none("x"), now: now, jitter: 0)
+            health.record(.none("x"), now: now, jitter: 0)
             #expect(!health.isOpen && !health.rests(at: now) && health.failureCount == Int32(count))
         }
         var pauses: [Double] = []
         for _ in 0..<12 {
-            health.note(.none("x"), now: now, jitter: 0)
+            health.record(.none("x"), now: now, jitter: 0)
             let until = health.pausedUntil ?? now
             #expect(health.isOpen && health.rests(at: now) && !health.rests(at: until))
             pauses.append(Double(until.microseconds - now.microseconds) / 1e6)
@@ -94,7 +94,7 @@ import WebhooksFeature
         }
         #expect(pauses == [5, 10, 20, 40, 80, 160, 320, 600, 600, 600, 600, 600])
         #expect(health.failingSince == Self.start && health.lastError == "x")
-        health.note(.status(200, retryAt: nil), now: now, jitter: 0)
+        health.record(.status(200, retryAt: nil), now: now, jitter: 0)
         #expect(health == WebhookHealth())
     }
 

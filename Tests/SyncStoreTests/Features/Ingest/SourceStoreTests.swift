@@ -108,8 +108,8 @@ import Testing
         let row = try #require(try await gateway.store.sourceAdministration.source(key))
         #expect(row.failureCount == 3 && row.failingSince == began)
         #expect(row.lastError.map { $0.utf8.count <= 1_000 && !$0.contains("\u{1}") && $0.hasSuffix("…") } == true)
-        let census = try await gateway.store.sources.census()
-        #expect(census[.webhook]?.failing == 1 && census[.webhook]?.ok == 0)
+        let stats = try await gateway.store.sources.stats()
+        #expect(stats[.webhook]?.failing == 1 && stats[.webhook]?.ok == 0)
         let claim = try #require(try await gateway.store.sources.claim(key, .webhook))
         _ = try await gateway.store.sources.finish(claim, .released(nextRunAt: gateway.clock.now))
         #expect(try await gateway.store.sourceAdministration.source(key)?.failureCount == 3)
@@ -118,7 +118,7 @@ import Testing
         _ = try await gateway.store.sources.finish(again, success)
         let mended = try #require(try await gateway.store.sourceAdministration.source(key))
         #expect(mended.failureCount == 0 && mended.failingSince == nil && mended.lastError == nil)
-        #expect(try await gateway.store.sources.census()[.webhook]?.ok == 1)
+        #expect(try await gateway.store.sources.stats()[.webhook]?.ok == 1)
     }
 
     @Test func `neither a run nor other settings reset failures`() async throws {
@@ -141,14 +141,14 @@ import Testing
         // and neither does a stored state
         let next = try #require(try await gateway.store.sources.claim(key, .postgres))
         #expect(try await gateway.store.sources.isHeld(next))
-        #expect(try await gateway.store.sources.note(next, state: Array("{}".utf8)) != nil)
+        #expect(try await gateway.store.sources.record(next, state: Array("{}".utf8)) != nil)
         #expect(try await administration.source(key)?.failureCount == 1)
         #expect(try await gateway.store.sources.progress(next, state: Array("{}".utf8), hasEvents: false) != nil)
         #expect(try await administration.source(key)?.failureCount == 0)
         // an operator's change ends the hold immediately
         _ = try await administration.put(key, SourceUpdate(settings: update.settings, isEnabled: false))
         #expect(try await !gateway.store.sources.isHeld(next))
-        #expect(try await gateway.store.sources.note(next, state: Array("{}".utf8)) == nil)
+        #expect(try await gateway.store.sources.record(next, state: Array("{}".utf8)) == nil)
     }
 
     @Test func `skips suspended organizations, and each poll resumes after the last one`() async throws {
@@ -284,7 +284,7 @@ import Testing
     // MARK: - Statements
 
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `the statements look up rows by index`(isGrown: Bool) async throws {
+    func `the statements find up rows by index`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect()

@@ -49,7 +49,7 @@ import Testing
             (edge(.newest, .someGroups), "\(newestOfOne), 10000", 500),
             (page(.newest, .someGroupsOfAll), "\(newest), 10000, \(conflicts), 21", 1_500),
             (edge(.newest, .someGroupsOfAll), "\(newest), 10000", 500),
-            (NowStatements.troubled, "101", 1_500),
+            (NowStatements.failing, "101", 1_500),
             (FailureCounts.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 2_500),
         ]
         let stories: [(Statement, String, Int)] = [

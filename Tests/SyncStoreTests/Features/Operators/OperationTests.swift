@@ -402,7 +402,7 @@ import Testing
         let service = OperationService(
             store: gateway.store,
             retentionDays: 365,
-            lookInterval: 0.05,
+            pollInterval: 0.05,
             turn: .zero,
             logger: logger
         )

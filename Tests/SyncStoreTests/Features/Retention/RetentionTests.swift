@@ -554,7 +554,7 @@ import Testing
 
     /// A step reads only old rows, for any size of the tables at planning time.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `steps look up by index and prune partitions`(isAnalyzed: Bool) async throws {
+    func `steps find up by index and prune partitions`(isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         for _ in 0..<6 {

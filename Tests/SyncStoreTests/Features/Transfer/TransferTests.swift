@@ -342,7 +342,7 @@ import Testing
     // MARK: - Plans
 
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `exports and look-ups use indexes for tables of any size`(
+    func `exports and find-ups use indexes for tables of any size`(
         isLarge: Bool
     ) async throws {
         let one = try await Phone.forwarding()

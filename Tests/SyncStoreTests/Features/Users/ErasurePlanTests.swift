@@ -52,11 +52,11 @@ import Testing
         for statement in rows.withLane { calls.append((statement, lane)) }
         for statement in rows.last { calls.append((statement, "\(organization), \(users)")) }
         for (table, key) in zip(rows.walks, ["''", "'\(UUID.least)'"]) {
-            calls.append((table.walk.look, "\(organization), \(users), \(key), \(key), 50"))
+            calls.append((table.scan.find, "\(organization), \(users), \(key), \(key), 50"))
             calls.append((table.delete, "\(organization), ARRAY[\(key)]::text[], ARRAY[\(key)]::text[], \(users)"))
         }
         for table in Gateway.tables {
-            guard case .walk(_, let statement, _) = table.export else { continue }
+            guard case .scan(_, let statement, _) = table.export else { continue }
             let key = "ARRAY['\(UUID.least)']::text[]"
             calls.append((statement, "\(organization), \(key), \(key), \(users)"))
         }

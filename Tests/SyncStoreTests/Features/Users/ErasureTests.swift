@@ -158,7 +158,7 @@ import Testing
             #expect(try await one.rowCount(table) == 0, "\(table)")
         }
         let store = gateway.store
-        #expect(store.catalog.atHand(organization.id, one.user) == nil)
+        #expect(store.catalog.cached(organization.id, one.user) == nil)
         let again = await #expect(throws: Problem.self) {
             try await store.administration.putUser(one.user, in: organization.id)
         }
@@ -202,17 +202,17 @@ import Testing
         for phone in [one, other] { try await phone.push([phone.create()]) }
         let catalog = gateway.store.catalog
         _ = try await catalog.owner(of: other.user, in: organization.id)
-        #expect(catalog.atHand(organization.id, other.user) != nil, "no user is erased, so no look-up is needed")
+        #expect(catalog.cached(organization.id, other.user) != nil, "no user is erased, so no look-up is needed")
         try await one.erase()
         _ = try await catalog.owner(of: other.user, in: organization.id)
-        #expect(catalog.atHand(organization.id, other.user) != nil)
+        #expect(catalog.cached(organization.id, other.user) != nil)
         gateway.clock.advance(seconds: 200)
         _ = try await catalog.organization(organization.id)
-        #expect(catalog.atHand(organization.id, other.user) != nil)
+        #expect(catalog.cached(organization.id, other.user) != nil)
         gateway.clock.advance(seconds: 200)
         _ = try await catalog.organization(organization.id)
-        #expect(catalog.atHand(organization.id, other.user) == nil)
-        #expect(catalog.atHand(organization.id, one.user) == nil)
+        #expect(catalog.cached(organization.id, other.user) == nil)
+        #expect(catalog.cached(organization.id, one.user) == nil)
     }
 
     // MARK: - Other users
@@ -506,8 +506,8 @@ import Testing
         erasing.upstream = upstream
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let service = ErasureService(erasing: erasing, lookInterval: 0.05, logger: logger)
-        let look = Task { await service.look() }
+        let service = ErasureService(erasing: erasing, pollInterval: 0.05, logger: logger)
+        let find = Task { await service.find() }
         try await waitUntil("the other organization's erasure is done, and all rows are gone") {
             let states = try await gateway.rows(
                 "SELECT state FROM user_erasures ORDER BY organization_id = '\(other.organization.id)', started_at"
@@ -516,7 +516,7 @@ import Testing
         }
         #expect(upstream.organizations.count { $0 == one.organization.id } == 1, "one request at a time")
         continuation.finish()
-        await look.value
+        await find.value
     }
 
     /// Deletes webhook messages that name the user, and parked events that name the user as a document's owner. Only

@@ -324,7 +324,7 @@ import Testing
                 try await store.catalog.owner(of: phone.user, in: organization)
             }
             #expect(problem?.code == .overloaded && problem?.retryAfter == 2)
-            #expect(store.catalog.atHand(organization, phone.user) == nil)
+            #expect(store.catalog.cached(organization, phone.user) == nil)
         }
         // no call continues the join: both are served as before
         one.gateway.clock.advance(seconds: UserJoining.closedSeconds + 1)
@@ -624,7 +624,7 @@ extension Phone {
 
     func lane() async throws -> LaneState? {
         let key = LaneKey(organization: organization.id, user: user)
-        return try await LaneRows.lanes(gateway.store.pool.run([LaneRows.look([key])])[0])[key]
+        return try await LaneRows.lanes(gateway.store.pool.run([LaneRows.find([key])])[0])[key]
     }
 }
 

@@ -291,7 +291,7 @@ import Testing
 
     /// On small tables, and on grown ones without statistics: rows are found by keys, and partitions are pruned.
     @Test(.onOneServer("plans of one server"), arguments: [0, 20_000])
-    func `the statements look up rows by index`(rows: Int) async throws {
+    func `the statements find up rows by index`(rows: Int) async throws {
         let (gateway, _, endpoint) = try await stage(2, [.mutationFailed, .entityChanged])
         try await gateway.execute(
             """
@@ -323,7 +323,7 @@ import Testing
             ),
             (WebhookStatements.claim, "\(key), \(now), \(now)"),
             (WebhookStatements.lock, "\(key), 0, \(now)"),
-            (WebhookStatements.look, "\(key), 0, \(now), '{\(id)}'"),
+            (WebhookStatements.find, "\(key), 0, \(now), '{\(id)}'"),
             (WebhookStatements.take, "\(key), '2030-01-01T00:00:00Z', 16"),
             (
                 WebhookStatements.settle,

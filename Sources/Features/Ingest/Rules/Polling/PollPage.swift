@@ -53,12 +53,12 @@ package struct PollTally: Sendable, Hashable {
     }
 
     /// Notes that there was something new.
-    package mutating func noteEvents() { hasEvents = true }
+    package mutating func recordEvents() { hasEvents = true }
 
     /// Counts the result of an event.
     ///
     /// - Parameter problem: of one that was refused, with pointers into the page.
-    package mutating func note(_ result: IngestResult, _ problem: Problem?) {
+    package mutating func record(_ result: IngestResult, _ problem: Problem?) {
         switch result {
         case .applied, .stale, .echo, .parked: hasEvents = true
         case .duplicate: break

@@ -217,9 +217,9 @@ package struct PollPlanner: Sendable {
             state.notice = PollState.Notice(at: now, text: "\(what) \(first)")
         }
         switch page.end {
-        case .broken(let reason): return .failed(PollFailure(reason, state.beginningAnew))
+        case .broken(let reason): return .failed(PollFailure(reason, state.restarted))
         case .next(let place):
-            if let reason = pass.goesRound(to: place, page) { return .failed(PollFailure(reason, state.beginningAnew)) }
+            if let reason = pass.goesRound(to: place, page) { return .failed(PollFailure(reason, state.restarted)) }
             pass.place = place
             state.validators = nil
             state.pass = pass
@@ -255,15 +255,15 @@ package struct PollPlanner: Sendable {
         var answer = UpstreamResponse(status: status, location: response.location)
         answer.challenge = response.challenge
         let redirect = (300...399).contains(status) && status != 304 ? ", a redirect, which is not followed" : ""
-        let words = answer.pointer.map { " (\($0))" } ?? ""
-        var failure = PollFailure("the upstream answered \(status)\(redirect)\(words)")
+        let userMessage = answer.pointer.map { " (\($0))" } ?? ""
+        var failure = PollFailure("the upstream answered \(status)\(redirect)\(userMessage)")
         failure.retryAt = response.retryAt
         if state.pass != nil {
             // the page is no more, or its cursor too old
-            if [400, 404, 410, 422].contains(status) { failure.state = state.beginningAnew }
+            if [400, 404, 410, 422].contains(status) { failure.state = state.restarted }
         } else if status == 410, state.since != nil, settings.since != nil {
             // the changes since then are unknown: everything is read again
-            failure.state = state.beginningAnew
+            failure.state = state.restarted
             failure.state?.since = nil
         }
         return failure
@@ -278,13 +278,13 @@ extension PollState {
     ///
     /// A pass that repeatedly cannot continue begins again.
     package func afterFailures(_ count: Int) -> PollState? {
-        pass != nil && count >= Self.patience ? beginningAnew : nil
+        pass != nil && count >= Self.timeout ? restarted : nil
     }
 
-    private static let patience = 5
+    private static let timeout = 5
 
     /// The same without the pass that is in progress.
-    var beginningAnew: PollState {
+    var restarted: PollState {
         var state = self
         state.pass = nil
         state.validators = nil

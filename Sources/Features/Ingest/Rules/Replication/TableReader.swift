@@ -23,7 +23,7 @@ struct TableReader: Sendable {
     /// The members of a document: the columns' places and names.
     private let members: [(column: Int, name: String)]
     /// Whether the log contains all of the old row (REPLICA IDENTITY FULL, or a key of all columns).
-    private let tellsOldRows: Bool
+    private let includesOldRows: Bool
 
     /// - Throws: the defect of the table or its settings, with an instruction.
     init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceFailure) {
@@ -48,7 +48,7 @@ struct TableReader: Sendable {
         case .all: members = columns.enumerated().map { ($0.offset, $0.element.name) }
         case .named(let named): members = named.compactMap { one in places[one.column].map { ($0, one.name) } }
         }
-        tellsOldRows = columns.allSatisfy(\.isKey)
+        includesOldRows = columns.allSatisfy(\.isKey)
         if let lacking = ids.first(where: { !columns[$0].isKey }) {
             let reason = "its replica identity does not contain '\(columns[lacking].name)'"
             let past =
@@ -61,7 +61,7 @@ struct TableReader: Sendable {
                     + "Choose another column, or omit version: then the position of a change in the log is its version."
             )
         }
-        if table.causingKey != nil, !tellsOldRows {
+        if table.causingKey != nil, !includesOldRows {
             let reason = "otherwise the log does not show whether this change or an earlier one wrote its causing_key"
             throw SourceFailure(Self.advice(table, reason, "omit causing_key in the settings until this is read"))
         }
@@ -114,7 +114,7 @@ struct TableReader: Sendable {
         }
         var row = new
         for (index, value) in new.enumerated() where value == .unchanged {
-            guard let old, tellsOldRows || ids.contains(index) else { continue }
+            guard let old, includesOldRows || ids.contains(index) else { continue }
             row[index] = old[index]
         }
         var gone: LoggedEvent?
@@ -123,7 +123,7 @@ struct TableReader: Sendable {
         {
             gone = logged(
                 deletion(of: old, at: place, name: place.names[0], limits),
-                tellsOldRows ? .departure(Self.hash(old)) : nil
+                includesOldRows ? .departure(Self.hash(old)) : nil
             )
         }
         let step = step(old, row, arrives: isInsertion || gone != nil)
@@ -166,7 +166,7 @@ struct TableReader: Sendable {
         guard old.count == types.count else { return logged(Self.damaged(place.names[0])) }
         return logged(
             deletion(of: old, at: place, name: place.names[0], limits),
-            tellsOldRows ? .departure(Self.hash(old)) : nil
+            includesOldRows ? .departure(Self.hash(old)) : nil
         )
     }
 
@@ -176,7 +176,7 @@ struct TableReader: Sendable {
 
     /// The effect of a row with new values on its id.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
-        guard tellsOldRows else { return nil }
+        guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
         return .change(from: Self.hash(old ?? row), to: Self.hash(row))
     }

@@ -22,7 +22,7 @@ enum LiveOperator {
 /// A gateway with typical work for an operator. It has two organizations, one of them with an API. It has failures,
 /// conflicts and their dependents, and a malicious payload.
 struct ConsoleScene: Sendable {
-    let scene: TwoTenantFixture
+    let fixture: TwoTenantFixture
     let upstream: DemoServer
     /// In Ada's organization. Nothing blocks its lane.
     let colleague: SyncWorker
@@ -38,37 +38,41 @@ struct ConsoleScene: Sendable {
     /// - Parameter isHostile: whether to add malicious texts.
     static func make(isHostile: Bool = false) async throws -> ConsoleScene {
         let upstream = try await DemoServer.start()
-        let scene = try await TwoTenantFixture(#"{"on_conflict":"halt"}"#, forwards: true, operates: true) {
+        let fixture = try await TwoTenantFixture(#"{"on_conflict":"halt"}"#, forwards: true, operates: true) {
             $0.operatorTokens = LiveOperator.all ?? $0.operatorTokens
         }
-        try await operate(scene, scene.admin, #"{"name":"Nordlys Salg"}"#)
+        try await operate(fixture, fixture.admin, #"{"name":"Nordlys Salg"}"#)
         let other = isHostile ? #"<b>Bergen</b> \u202eBrygge"# : "Bergen Brygge"
-        try await operate(scene, "/admin/organizations/\(scene.eve.organization.lowercased)", #"{"name":"\#(other)"}"#)
-        try await operate(scene, scene.admin + "/upstream", #"{"base_url":"\#(upstream.baseURL)"}"#)
+        try await operate(
+            fixture,
+            "/admin/organizations/\(fixture.eve.organization.lowercased)",
+            #"{"name":"\#(other)"}"#
+        )
+        try await operate(fixture, fixture.admin + "/upstream", #"{"base_url":"\#(upstream.baseURL)"}"#)
         for type in ["contact", "expense", "note"] {
-            try await operate(scene, scene.admin + "/entity-types/\(type)", #"{"upstream":\#(type == "contact")}"#)
+            try await operate(fixture, fixture.admin + "/entity-types/\(type)", #"{"upstream":\#(type == "contact")}"#)
         }
-        let colleague = try await SyncWorker(scene.gateway, organization: scene.ada.organization)
-        var mutations = try await replay(scene)
-        mutations.merge(try await store(scene, colleague)) { $1 }
+        let colleague = try await SyncWorker(fixture.gateway, organization: fixture.ada.organization)
+        var mutations = try await replay(fixture)
+        mutations.merge(try await store(fixture, colleague)) { $1 }
         if isHostile {
             let note = colleague.change("update", "note", server: "1").with(["payload": hostile])
             let reply = try await colleague.push([note])
             #expect(reply.statuses == ["failed"], "\(reply.text)")
             mutations["hostile"] = note.id
         }
-        return ConsoleScene(scene: scene, upstream: upstream, colleague: colleague, mutations: mutations)
+        return ConsoleScene(fixture: fixture, upstream: upstream, colleague: colleague, mutations: mutations)
     }
 
-    private static func operate(_ scene: TwoTenantFixture, _ path: String, _ body: String) async throws {
-        let url = scene.gateway.operations + path
+    private static func operate(_ fixture: TwoTenantFixture, _ path: String, _ body: String) async throws {
+        let url = fixture.gateway.operations + path
         let reply = try await send(.PUT, url, token: LiveOperator.token, body: Array(body.utf8))
         #expect((200..<300).contains(reply.status), "\(reply.text)")
     }
 
     /// Mutations that phones sent to the API: two succeed, one fails and blocks another, one is retried.
-    private static func replay(_ scene: TwoTenantFixture) async throws -> [String: String] {
-        let (contact, lost, worker) = (UUID(), UUID(), scene.bob)
+    private static func replay(_ fixture: TwoTenantFixture) async throws -> [String: String] {
+        let (contact, lost, worker) = (UUID(), UUID(), fixture.bob)
         func create(_ path: String, _ payload: String, as local: UUID = UUID()) -> Draft {
             worker.create("contact", local: local, payload).with(["endpoint": "\"\(path)\""])
         }
@@ -88,8 +92,8 @@ struct ConsoleScene: Sendable {
     }
 
     /// Mutations that phones sent to the built-in store: some fail, one is in conflict.
-    private static func store(_ scene: TwoTenantFixture, _ colleague: SyncWorker) async throws -> [String: String] {
-        let (ada, eve) = (scene.ada, scene.eve)
+    private static func store(_ fixture: TwoTenantFixture, _ colleague: SyncWorker) async throws -> [String: String] {
+        let (ada, eve) = (fixture.ada, fixture.eve)
         let failed = (1...3).map { number in
             ada.change("update", "expense", server: "\(4_710 + number)").with(["payload": #"{"amount":249.90}"#])
         }
@@ -119,15 +123,15 @@ struct ConsoleScene: Sendable {
 
     // MARK: - Addresses
 
-    var organization: String { "/console/organizations/\(scene.ada.organization.lowercased)" }
-    var user: String { "\(organization)/users/\(scene.ada.user.lowercased)" }
+    var organization: String { "/console/organizations/\(fixture.ada.organization.lowercased)" }
+    var user: String { "\(organization)/users/\(fixture.ada.user.lowercased)" }
 
     func mutation(_ kind: String) -> String {
         let user =
             switch kind {
-            case "failed", "conflict": scene.ada.user
+            case "failed", "conflict": fixture.ada.user
             case "hostile": colleague.user
-            default: scene.bob.user
+            default: fixture.bob.user
             }
         return "\(organization)/users/\(user.lowercased)/mutations/\(mutations[kind] ?? "")"
     }
@@ -136,7 +140,7 @@ struct ConsoleScene: Sendable {
     var pages: [(name: String, path: String)] {
         [
             ("now", "/console"), ("failures", "/console/failures"),
-            ("mutations", "/console/mutations?organization_id=\(scene.ada.organization.lowercased)&status=failed"),
+            ("mutations", "/console/mutations?organization_id=\(fixture.ada.organization.lowercased)&status=failed"),
             ("mutation", mutation("upstream")), ("retrying", mutation("again")), ("conflict", mutation("conflict")),
             ("user", user), ("lanes", "/console/lanes"),
             ("organizations", "/console/organizations"), ("organization", organization),

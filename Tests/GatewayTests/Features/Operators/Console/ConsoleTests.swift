@@ -19,7 +19,7 @@ struct ConsoleTests {
 
     @Test func `every page passes the checks in three sizes and two themes`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.show(.desk, .light)
         try await page.open("/console")
         try await page.press("Tab")
@@ -58,7 +58,7 @@ struct ConsoleTests {
 
     @Test func `a malicious payload is shown as text`() async throws {
         let console = try await ConsoleScene.make(isHostile: true)
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.show(.desk, .dark)
         try await page.open(console.mutation("hostile"))
         try await page.signIn()
@@ -85,7 +85,7 @@ struct ConsoleTests {
 
     @Test func `JSON is shown and edited unchanged at any depth`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open("/console")
         let result = try await page.evaluate(
             #"""
@@ -122,7 +122,7 @@ struct ConsoleTests {
 
     @Test func `an operator with only a keyboard can retry a mutation and cancel a group retry`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.show(.desk, .light)
         try await page.open("/console")
         try await page.signIn()
@@ -163,7 +163,7 @@ struct ConsoleTests {
 
     @Test func `a group is retried with a reason and its operation shows the results`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open("/console/failures?status=failed&entity_type=expense")
         try await page.signIn(LiveOperator.settling)
         try await page.tab(to: "it.textContent === 'Discard…'")
@@ -184,7 +184,7 @@ struct ConsoleTests {
 
     @Test func `an edit is validated in place and a conflict is resolved between two versions`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(console.mutation("conflict"))
         try await page.signIn(LiveOperator.settling)
         try await page.press("e")
@@ -208,7 +208,7 @@ struct ConsoleTests {
 
     @Test func `an operator with the scope read is offered no actions`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(console.mutation("failed"))
         try await page.signIn(LiveOperator.reading)
         let buttons = "[...document.querySelectorAll('main button')].map(each => each.textContent).join()"
@@ -232,7 +232,7 @@ struct ConsoleTests {
 
     @Test func `an ended session leads to the sign-in and then back to the page`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(console.organization + "/settings")
         try await page.reaches("document.activeElement?.name === 'token'")
         try await page.type("not a token")
@@ -255,7 +255,7 @@ struct ConsoleTests {
 
     @Test func `the browser's Back shows no data after signing out`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(console.mutation("failed"))
         try await page.signIn()
         try await page.press("p")
@@ -282,7 +282,7 @@ struct ConsoleTests {
 
     @Test func `an organization is suspended with a reason and purged only by entering its name`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(console.organization + "/settings")
         try await page.signIn()
         try await page.tab(to: "it.name === 'stale_after_days'")
@@ -304,13 +304,13 @@ struct ConsoleTests {
         try await page.type("It moved away")
         try await page.press("Enter")
         try await page.reaches("location.pathname === '/console/organizations' && \(ConsolePage.isDrawn)")
-        let gone = try await send(.GET, page.address + console.scene.admin, token: LiveOperator.token)
+        let gone = try await send(.GET, page.address + console.fixture.admin, token: LiveOperator.token)
         #expect(gone.status == 404)
     }
 
     @Test func `a probe answered with 404 by a reachable upstream is not shown as a failure`() async throws {
         let console = try await ConsoleScene.make()
-        let page = try await ConsolePage(console.scene.gateway.operations)
+        let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(console.organization + "/upstream")
         try await page.signIn()
         for (path, kind, text) in [

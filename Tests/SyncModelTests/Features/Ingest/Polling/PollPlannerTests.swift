@@ -141,7 +141,10 @@ import Testing
         )
         #expect(!planner.request(done).isConditional)
         var tally = PollTally()
-        tally.note(.refused, Problem(.validationFailed, pointer: "/0/id", rule: Rule.serverID, "id must be\u{1b} one"))
+        tally.record(
+            .refused,
+            Problem(.validationFailed, pointer: "/0/id", rule: Rule.serverID, "id must be\u{1b} one")
+        )
         let single = PollSamples.answer(list(PollSamples.item(1)), etag: #""a""#)
         let refused = try #require(try planner.step(single, PollState(), tally).done)
         #expect(!planner.request(refused).isConditional)
