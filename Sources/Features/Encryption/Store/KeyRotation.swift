@@ -1,7 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 /// The operators' actions on data keys, while gateways run: listing, rewrapping under another master key, renewal, and
 /// sealing values that are stored in plain text or under an older key.
@@ -212,4 +212,18 @@ package struct KeyRotation: Sendable {
     )
 
     static let statements = [pageStatement, ofOrganizationStatement, replaceStatement] + userStatements
+}
+
+extension Store {
+    /// Data keys, and rows that require sealing again.
+    package var keyRotation: KeyRotation {
+        KeyRotation(
+            tables: tables,
+            pool: pool,
+            catalog: catalog,
+            masterKeys: masterKeys,
+            now: now,
+            failure: failure
+        )
+    }
 }

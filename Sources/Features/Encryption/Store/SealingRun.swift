@@ -151,3 +151,74 @@ package struct SealingRun {
         }
     }
 }
+
+/// An organization's entities, each under its own lock.
+struct SealedEntities: SealedDocuments {
+    let organization: UUID
+
+    var page: Statement { SealStatements.entities }
+    var first: EntityKey { EntityKey(type: "", id: "") }
+
+    func place(_ key: EntityKey) -> Parameters {
+        let parameters = Parameters(of: organization, key.type, key.id)
+        return parameters
+    }
+
+    func key(_ row: inout RowReader) throws -> EntityKey { try row.entityKey() }
+    func next(after key: EntityKey) -> EntityKey? { key }
+    func read(_ keys: [EntityKey]) -> [Query] { [EntityRows.lock(keys.map { (organization, $0) })] }
+    func find(_ keys: [EntityKey]) -> Query { EntityRows.find(at: keys.map { (organization, $0) }) }
+
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
+        guard let (key, document, owner) = try EntityRows.document(&row) else { return nil }
+        var parameters = place(key)
+        let place = SealedPlace.document(type: key.type, id: key.id)
+        parameters.add(json: try renewal.json(document, as: place, type: key.type, owner: owner))
+        return Query(SealStatements.writeEntity, parameters)
+    }
+}
+
+// MARK: - SealedParkedEvents
+
+/// An organization's events that wait, each under its own lock.
+struct SealedParkedEvents: SealedDocuments {
+    /// An event's source and id.
+    struct Key: Sendable {
+        let source: String
+        let event: String
+    }
+
+    let organization: UUID
+
+    var page: Statement { SealStatements.parkedEvents }
+    var first: Key { Key(source: "", event: "") }
+
+    func place(_ key: Key) -> Parameters { Parameters(of: organization, key.source, key.event) }
+
+    func key(_ row: inout RowReader) throws -> Key {
+        Key(source: try row.string("source"), event: try row.string("event_id"))
+    }
+
+    func next(after key: Key) -> Key? { key }
+
+    func read(_ keys: [Key]) -> [Query] { [query(SealStatements.lockParkedEvents, keys)] }
+    func find(_ keys: [Key]) -> Query { query(SealStatements.lookAtParkedEvents, keys) }
+
+    private func query(_ statement: Statement, _ keys: [Key]) -> Query {
+        statement(
+            organizations: keys.map { _ in organization },
+            sources: keys.map(\.source),
+            event_ids: keys.map(\.event)
+        )
+    }
+
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
+        let key = try key(&row)
+        guard let document = try row.optionalBytes("document") else { return nil }
+        let place = SealedPlace.parked(source: key.source, event: key.event)
+        let (type, owner) = (try row.string("entity_type"), try row.optionalUUID("owner_id"))
+        var parameters = self.place(key)
+        parameters.add(json: try renewal.json(document, as: place, type: type, owner: owner))
+        return Query(SealStatements.writeParkedEvent, parameters)
+    }
+}
