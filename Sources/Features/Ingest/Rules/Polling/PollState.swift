@@ -1,3 +1,4 @@
+import Crypto
 import JSONText
 package import SyncModel
 
@@ -197,6 +198,88 @@ extension PollState.Place {
         case .cursor(let cursor): writer.member("cursor", cursor.string)
         case .number(let number): writer.member("number", number)
         }
+        writer.endObject()
+    }
+}
+
+/// When a poller sends its next request.
+///
+/// Each source has its own back-off: after failures it is polled less often, regardless of requests that are forwarded
+/// to the same upstream.
+package enum PollSchedule {
+    /// The longest pause after failures, in seconds before jitter.
+    package static let longestPause: Double = 900
+    /// The pause after the first failure, if the interval is not shorter, in seconds.
+    package static let firstPause: Double = 30
+
+    /// - Parameters:
+    ///   - failures: in a row, this one included.
+    ///   - notBefore: the earliest time that the upstream accepts.
+    ///   - jitter: 0 to 1; adds up to a fifth of the pause.
+    package static func retry(
+        _ settings: PollerSettings,
+        after failures: Int,
+        now: Timestamp,
+        notBefore: Timestamp?,
+        jitter: Double
+    ) -> Timestamp {
+        let first = min(firstPause, Double(settings.intervalSeconds))
+        let doubled = first * Double(UInt64(1) << UInt64(min(max(failures - 1, 0), 40)))
+        let due = now.adding(seconds: min(longestPause, doubled) * (1 + 0.2 * min(max(jitter, 0), 1)))
+        return notBefore.map { max($0, due) } ?? due
+    }
+}
+
+// MARK: - RepetitionDetector
+
+/// Detects a cycle in a sequence, with one stored value (R. Brent, "An improved Monte Carlo factorization algorithm").
+/// It needs at most three times the length of the part before the cycle and of the cycle.
+struct RepetitionDetector: Sendable, Hashable {
+    @Exact private var mark: String
+    /// Values until another is remembered.
+    private var left = 1
+    private var power = 1
+
+    /// - Parameter first: digest of the sequence's first value.
+    init(_ first: String) {
+        mark = first
+    }
+
+    /// Adds the digest of the next value; returns whether that occurred before.
+    mutating func repeats(_ digest: String) -> Bool {
+        if digest == mark { return true }
+        left -= 1
+        if left <= 0 {
+            mark = digest
+            power = min(power * 2, 1 << 30)
+            left = power
+        }
+        return false
+    }
+
+    static func digest(_ value: some Sequence<UInt8>) -> String {
+        var text = ""
+        for byte in SHA256.hash(data: Array(value)).prefix(12) {
+            if byte < 16 { text += "0" }
+            text += String(byte, radix: 16)
+        }
+        return text
+    }
+
+    init?(stored value: JSONValue?) {
+        guard let mark = value?["mark"]?.string, let left = value?["left"]?.int64, let power = value?["power"]?.int64,
+            (1...1 << 30).contains(left), (1...1 << 30).contains(power)
+        else { return nil }
+        self.mark = mark
+        self.left = Int(left)
+        self.power = Int(power)
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("mark", mark)
+        writer.member("left", left)
+        writer.member("power", power)
         writer.endObject()
     }
 }
