@@ -1,6 +1,6 @@
-import Foundation
+package import Foundation
 import HTTPTypes
-import JSONText
+package import JSONText
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -144,5 +144,64 @@ struct UserEndpoints: Sendable {
         }
         guard let erasure else { throw Refusal.notFound }
         return Answer(erasure.state == .done ? .ok : .accepted, UserErasureAnswer(user: user, erasure: erasure))
+    }
+}
+
+extension UserRow: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("id", id)
+        writer.member("registered", registeredAt != nil)
+        writer.member("first_seen_at", firstSeenAt?.rfc3339)
+        writer.member("last_seen_at", lastSeenAt?.rfc3339)
+        writer.member("subjects", names)
+        writer.member("into", into)
+    }
+}
+
+extension UserRow.Name: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        subject.writeMembers(to: &writer)
+        writer.member("first_seen_at", createdAt.rfc3339)
+    }
+}
+
+/// The response to a request to erase the user with an id.
+package struct UserErasureAnswer: AnswerBody {
+    let user: UUID
+    let erasure: UserErasureRow
+
+    package init(user: UUID, erasure: UserErasureRow) {
+        self.user = user
+        self.erasure = erasure
+    }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("user", user)
+        writer.member("state", erasure.state.rawValue)
+        writer.member("started_at", erasure.startedAt.rfc3339)
+        writer.member("finished_at", erasure.finishedAt?.rfc3339)
+        writer.member("attempts", Int64(erasure.attempts))
+        writer.member("last_error", erasure.lastError)
+    }
+}
+
+/// `GET /admin/organizations/{id}/users/{user}/export`.
+struct UserExportEndpoint: Sendable {
+    static let mediaType = "application/x-ndjson"
+
+    let exports: UserExport
+
+    /// Responds with 200 and a line for each row of the user's, written while they are read.
+    func export(_ exchange: Exchange) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
+        let user = LaneKey(organization: try exchange.uuid(at: 0), user: try exchange.uuid(at: 1))
+        guard try await exports.isKnown(user) else { throw Refusal.notFound }
+        try exchange.hold.assign(to: user)
+        let room = exchange.hold.room()
+        var answer = Answer(.ok)
+        answer.contentType = Self.mediaType
+        answer.headers[.cacheControl] = "no-store"
+        answer.stream = { [exports] write in try await exports.run(user, room: room, write) }
+        return answer
     }
 }

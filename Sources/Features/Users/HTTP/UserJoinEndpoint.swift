@@ -1,6 +1,6 @@
 import Foundation
 import HTTPTypes
-import JSONText
+package import JSONText
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -52,5 +52,15 @@ private struct MergeBody: AnswerBody {
         join.writeMembers(to: &writer)
         writer.member("user_subjects", subjects[join.user] ?? [])
         writer.member("into_subjects", subjects[join.target] ?? [])
+    }
+}
+
+extension UserJoinRow: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("user", user)
+        writer.member("into", target)
+        writer.member("state", state.rawValue)
+        writer.member("started_at", startedAt.rfc3339)
+        writer.member("finished_at", finishedAt?.rfc3339)
     }
 }

@@ -1,6 +1,6 @@
-import Foundation
+package import Foundation
 import Postgres
-import SyncModel
+package import SyncModel
 import SyncStore
 
 /// The transaction in which all rows of a user become another's.
@@ -136,5 +136,39 @@ struct JoinMove {
         let found = try await connection.run(read, timeout: timeout)[read.count - 1]
         let queries = try found.readSealed { try rows.renewed(&$0, &renewal) }.compactMap(\.self)
         if !queries.isEmpty { _ = try await connection.run(queries, timeout: timeout) }
+    }
+}
+
+/// A join of two users as operators see it.
+package struct UserJoinRow: Sendable, Hashable {
+    package enum State: String, Sendable, Hashable {
+        /// Neither user is served, until their lanes are at rest.
+        case closing
+        /// All rows are the target's; its devices have not received the other's private entities yet.
+        case moved
+        case done
+    }
+
+    static let list = "j.user_id, j.into_id, j.started_at, j.closed_until, j.feed_end, j.finished_at"
+
+    package let user: UUID
+    package let target: UUID
+    package let startedAt: Timestamp
+    /// Nil once the rows have moved.
+    package let closedUntil: Timestamp?
+    /// The feed's end when the rows moved.
+    let feedEnd: Int64?
+    package let finishedAt: Timestamp?
+
+    package var state: State { closedUntil != nil ? .closing : finishedAt == nil ? .moved : .done }
+
+    /// Reads the columns of ``list``.
+    init(_ row: inout RowReader) throws {
+        user = try row.uuid("user_id")
+        target = try row.uuid("into_id")
+        startedAt = try row.moment("started_at")
+        closedUntil = try row.optionalMoment("closed_until")
+        feedEnd = try row.optionalInt64("feed_end")
+        finishedAt = try row.optionalMoment("finished_at")
     }
 }

@@ -10,3 +10,13 @@ extension Store {
     /// Writes down all that is stored of a user.
     package var exports: UserExport { UserExport(self) }
 }
+
+/// Names of the feature's counters.
+package enum UserMetrics {
+    /// Users that were merged into others.
+    package static let joinedUsers = "sluice_users_joined_total"
+    /// Users that were erased.
+    package static let erasedUsers = "sluice_users_erased_total"
+    /// Failed attempts to report an erasure to an upstream.
+    package static let unpublishedErasures = "sluice_erasures_untold_total"
+}
