@@ -24,3 +24,13 @@ package struct WebhookParticipant: CommitParticipant {
         return records.isEmpty ? [] : [WebhookOutbox.query(records, at: moment)]
     }
 }
+
+extension Store {
+    /// Deliveries.
+    package var webhooks: WebhookStore { WebhookStore(pool: pool, catalog: catalog, now: now, failure: failure) }
+
+    /// Manages organizations' webhook endpoints and their deliveries.
+    package var webhookAdministration: WebhookAdministration {
+        WebhookAdministration(pool: pool, catalog: catalog, now: now, failure: failure)
+    }
+}
