@@ -65,3 +65,35 @@ public struct ConnectionConfiguration: Sendable {
         self.onNotification = onNotification
     }
 }
+
+/// Where a server is reached, as in libpq's `host` and `port`.
+public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
+    public let host: String
+    public let port: Int32
+    /// The server's result for `Dialect.identity`.
+    ///
+    /// Under its name there may be another server from here, above all under `localhost`.
+    public let identity: String
+
+    public init(host: String, port: Int32, identity: String) {
+        self.host = host
+        self.port = port
+        self.identity = identity
+    }
+
+    /// `host:port`.
+    public var description: String { "\(host):\(port)" }
+}
+
+/// The limits that end a job early.
+struct Limits: Sendable {
+    let deadline: ContinuousClock.Instant?
+    let ticket: CancellationToken
+
+    /// The reason to stop the job, if there is one.
+    func interruption(at now: ContinuousClock.Instant) -> PostgresError.Kind? {
+        if ticket.isCancelled { return .cancelled }
+        if let deadline, deadline <= now { return .timedOut }
+        return nil
+    }
+}

@@ -195,3 +195,58 @@ extension Migrator {
         return (status, next.map { ($0, checksum: $1) })
     }
 }
+
+public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
+    case duplicate(String)
+    /// The text of an applied migration differs from the one that was applied.
+    case changed(String)
+    /// A pending migration comes before one that has been applied.
+    case gap(pending: String, applied: String)
+    /// An applied migration is missing from this build, which knows later ones.
+    case missing(String)
+    /// The migration ended the transaction it runs in.
+    case endedTransaction(String)
+    /// A migration failed; nothing of it remains.
+    case failed(String, PostgresError)
+
+    public var description: String {
+        switch self {
+        case .duplicate(let name): "two migrations are named \(name)"
+        case .changed(let name): "migration \(name) was changed after it had been applied"
+        case .gap(let pending, let applied): "migration \(pending) is pending, but \(applied) has been applied"
+        case .missing(let name): "migration \(name) has been applied, but this build does not know it"
+        case .endedTransaction(let name): "migration \(name) ends the transaction it runs in"
+        case .failed(let name, let error): "migration \(name) failed: \(error.userMessage)"
+        }
+    }
+}
+
+/// A database's state relative to the migrations of this build.
+public struct MigratorStatus: Sendable, Equatable {
+    public let applied: [String]
+    public let pending: [String]
+    /// Applied by a newer build, in order; unknown to this one.
+    public let unknownNewer: [String]
+}
+
+/// How long a migration waits for locks of other sessions.
+public struct MigratorTimeouts: Sendable {
+    /// The time to wait for one lock; then the migration is undone.
+    ///
+    /// All other sessions that need the table queue behind it.
+    public var forLock: Duration
+    /// Between a migration that was undone and the next try.
+    public var pause: Duration
+    /// How long one migration is tried.
+    public var total: Duration
+
+    public init(
+        forLock: Duration = .seconds(1),
+        pause: Duration = .seconds(2),
+        total: Duration = .seconds(600)
+    ) {
+        self.forLock = forLock
+        self.pause = pause
+        self.total = total
+    }
+}
