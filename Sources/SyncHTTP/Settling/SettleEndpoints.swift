@@ -1,7 +1,7 @@
 package import Foundation
 import HTTPTypes
-import JSONText
-import Metrics
+package import JSONText
+package import Metrics
 package import SyncModel
 package import SyncStore
 
@@ -102,5 +102,26 @@ package struct SettleEndpoints: Sendable {
             counter?.increment(by: settled.count)
             return Answer(.ok, json: settled.json)
         }
+    }
+}
+
+extension DiscardedMutation: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        let id = mutation.record.id
+        mutation.writeMembers(to: &writer)
+        // the mutation's own id first
+        writer.member("discarded", [id] + ids.filter { $0 != id })
+    }
+}
+
+/// Counts mutations that people settle.
+package struct SettleMetrics: Sendable {
+    package init() {}
+    package let retried = Self.counter("retry")
+    package let discarded = Self.counter("discard")
+    package let resolved = Self.counter("resolve")
+
+    private static func counter(_ action: String) -> Counter {
+        Counter(label: HTTPMetrics.settled, dimensions: [("action", action)])
     }
 }

@@ -1,4 +1,8 @@
+import HTTPTypes
+import HummingbirdCore
+import Metrics
 import NIOCore
+import NIOHTTPTypes
 import ServiceLifecycle
 import SyncModel
 
@@ -72,3 +76,6 @@ enum ClientPresence {
         }
     }
 }
+
+/// The body did not arrive in time. Its reader receives this error and responds with 408.
+struct BodyTimedOut: Error {}
