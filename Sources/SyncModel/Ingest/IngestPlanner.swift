@@ -169,3 +169,92 @@ public struct IngestPlanner: Sendable {
         }
     }
 }
+
+/// The decisions about one batch of events.
+public struct IngestPlan: Sendable {
+    /// In the order of the events.
+    public internal(set) var verdicts: [IngestVerdict] = []
+    /// Events that are to be remembered, with their outcomes.
+    public internal(set) var remembered: [(event: ReceivedEvent, result: IngestResult)] = []
+    /// Entity types that are in use from now on.
+    public internal(set) var typesToRegister: [EntityType] = []
+
+    public init() {}
+
+    /// Appends the next decisions.
+    public mutating func append(_ other: IngestPlan) {
+        verdicts += other.verdicts
+        remembered += other.remembered
+        for type in other.typesToRegister where !typesToRegister.contains(where: { $0.name == type.name }) {
+            typesToRegister.append(type)
+        }
+    }
+}
+
+// MARK: - IngestAnswer
+
+/// The answer to a batch of events.
+public struct IngestAnswer: Sendable {
+    /// In request order.
+    public var verdicts: [IngestVerdict]
+    /// A pull that has reached this cursor has seen the applied events.
+    public var feed: String
+
+    public init(verdicts: [IngestVerdict], feed: String) {
+        self.verdicts = verdicts
+        self.feed = feed
+    }
+}
+
+/// The outcome of one event of a batch.
+public struct IngestVerdict: Sendable, Hashable {
+    /// Nil where the event has no readable id.
+    @Exact public var eventID: String?
+    public var result: IngestResult
+    /// The entity's version in the feed at that time.
+    ///
+    /// Nil if the feed does not have the entity, and for an event that waits, was taken before or was refused.
+    public var version: Int64?
+    /// Of a duplicate: the outcome of the first event with this id.
+    public var original: IngestResult?
+    /// The problem of a refused event.
+    public var problem: Problem?
+
+    public init(
+        eventID: String?,
+        _ result: IngestResult,
+        version: Int64? = nil,
+        original: IngestResult? = nil,
+        problem: Problem? = nil
+    ) {
+        self.eventID = eventID
+        self.result = result
+        self.version = version
+        self.original = original
+        self.problem = problem
+    }
+}
+
+/// The outcome of an event from elsewhere.
+public enum IngestResult: String, Sendable, Hashable, CaseIterable {
+    /// It is in the feed, or the feed had it already.
+    case applied
+    /// A newer state of the entity is known: nothing was changed.
+    case stale
+    /// It reports a request that the gateway itself sent: nothing was changed.
+    case echo
+    /// It waits for the outcome of a request of the gateway's own about the entity.
+    case parked
+    /// An event of the same source with the same id was taken before.
+    case duplicate
+    /// It is invalid, or does not fit the known state; it may be sent again.
+    case refused
+
+    /// Whether the event's id is known from then on.
+    public var isRemembered: Bool {
+        switch self {
+        case .applied, .stale, .echo, .parked: true
+        case .duplicate, .refused: false
+        }
+    }
+}
