@@ -142,3 +142,34 @@ extension Problem {
     /// Otherwise the database is unavailable.
     package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
 }
+
+extension StoreFailure {
+    /// Runs `body` against the database; its errors become problems for the caller.
+    nonisolated(nonsending) package func reporting<Value>(
+        _ what: StaticString,
+        _ body: nonisolated(nonsending) () async throws -> Value
+    ) async throws(Problem) -> Value {
+        do {
+            return try await body()
+        } catch {
+            throw problem(error, doing: what)
+        }
+    }
+}
+
+package enum StoreMetrics {
+    /// Sealed values that could not be opened when their rows were read.
+    package static let unreadableValues = "sluice_unreadable_values_total"
+    /// Events from elsewhere by `result`, see `IngestResult`.
+    package static let ingestEvents = "sluice_ingest_events_total"
+    /// Acts of operators whose outcome could not be written to the audit log.
+    package static let unfinishedActs = "sluice_audit_unfinished_total"
+    /// Requests to upstreams, by `outcome`.
+    ///
+    /// Counted by the dispatcher, read by operators' views.
+    package static let upstreamAttempts = "sluice_upstream_attempts_total"
+    /// Look-ups of subjects and of organizations' names in the database.
+    ///
+    /// With `outcome`: `found`, `made` (a new user) or `unknown`.
+    package static let identityLookups = "sluice_identity_lookups_total"
+}

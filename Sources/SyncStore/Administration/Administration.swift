@@ -1,4 +1,5 @@
 package import Foundation
+import JSONText
 package import Logging
 package import Postgres
 package import SyncModel
@@ -269,4 +270,88 @@ extension Problem {
             "user keys require encryption at rest: set SLUICE_MASTER_KEY_FILE, with a key that wraps"
         )
     }
+}
+
+/// An organization as operators see it.
+package struct OrganizationRow: Sendable {
+    static let list = """
+        o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, \(names("issuer")), \(names("external_id"))
+        """
+
+    private static func names(_ column: String) -> String {
+        """
+        ARRAY(
+                SELECT x.\(column)::text FROM external_ids x WHERE x.organization_id = o.id
+                ORDER BY x.issuer, x.external_id
+            ) AS \(column)s
+        """
+    }
+
+    package let id: UUID
+    package let name: String
+    package let status: OrganizationStatus
+    package let settings: OrganizationSettings
+    package let createdAt: Timestamp
+    package let updatedAt: Timestamp
+    /// Its external names, by issuer and name.
+    package let externalIDs: [ExternalID]
+
+    /// Reads the columns of ``list``.
+    init(_ row: inout RowReader) throws {
+        id = try row.uuid("id")
+        name = try row.string("name")
+        status = try row.choice("status")
+        settings = OrganizationSettings(stored: try JSONTree(parsing: row.bytes("settings")).root)
+        createdAt = try row.moment("created_at")
+        updatedAt = try row.moment("updated_at")
+        let issuers = try row.strings("issuers")
+        externalIDs = zip(issuers, try row.strings("external_ids")).map { issuer, id in
+            ExternalID(issuer: ByteExactString(issuer), id: ByteExactString(id))
+        }
+    }
+}
+
+/// Changes an organization, or describes a new one.
+///
+/// Nil keeps a value, or gives it its default.
+package struct OrganizationUpdate: Sendable {
+    /// 1 to 200 characters.
+    package var name: String?
+    /// Not `purging`.
+    package var status: OrganizationStatus?
+    /// JSON text of the changed settings; null resets one to its default.
+    package var settings: [UInt8]?
+    /// Whether the settings turn users' own keys on.
+    package var wantsUserKeys = false
+    /// Its external names: all of them, each once.
+    ///
+    /// At most ``Administration/maximumExternalIDs``.
+    package var externalIDs: [ExternalID]?
+
+    package init(name: String? = nil, status: OrganizationStatus? = nil) {
+        self.name = name
+        self.status = status
+    }
+}
+
+/// A request's change of a value.
+package enum Change<Value: Sendable>: Sendable {
+    /// The member is absent.
+    case keep
+    /// The member is null.
+    case reset
+    case set(Value)
+
+    package func apply(to value: inout Value, default initial: Value) {
+        switch self {
+        case .keep: break
+        case .reset: value = initial
+        case .set(let new): value = new
+        }
+    }
+}
+
+extension Store {
+    /// Administrative access to organizations.
+    package var administration: Administration { Administration(store: self) }
 }

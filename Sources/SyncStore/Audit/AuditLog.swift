@@ -3,6 +3,7 @@ import JSONText
 import Metrics
 import Postgres
 package import SyncModel
+import Synchronization
 
 /// The table of what operators did.
 ///
@@ -135,4 +136,32 @@ extension AuditAct {
             }
         }
     }
+}
+
+/// Ids of acts in the order in which they are made here.
+///
+/// The audit is read in this order, so it also applies within one millisecond.
+final class AuditIDs: Sendable {
+    private let generator = UUIDv7Generator()
+    private let last = Mutex(UUID.least)
+
+    func make(at now: Timestamp) -> UUID {
+        let id = generator.make(at: now)
+        return last.withLock { last in
+            // after a clock was set back, ids continue from its time
+            let isLess = id <= last && UUIDv7Generator.least(at: now) <= last && last < Self.next(now)
+            last = isLess ? last.successor ?? id : id
+            return last
+        }
+    }
+
+    private static func next(_ now: Timestamp) -> UUID { UUIDv7Generator.least(at: now.adding(seconds: 0.001)) }
+}
+
+extension Store {
+    /// The acts of operators.
+    package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
+
+    /// Console sessions that were ended. The caller keeps it: it caches.
+    package var endedSessions: EndedSessions { EndedSessions(pool: pool, now: now, failure: failure) }
 }

@@ -1,4 +1,6 @@
+import Foundation
 import Postgres
+import Synchronization
 
 /// The text of a statement on a cluster that shards by organization (Citus).
 ///
@@ -145,5 +147,109 @@ struct CitusSQLRewriter {
         let ends = ["\nORDER BY ", "\nON CONFLICT ", "\nRETURNING "].compactMap { rest.firstRange(of: $0)?.lowerBound }
         let place = ends.min() ?? rest.endIndex
         return rest[..<place] + "\nWHERE \(condition)" + rest[place...]
+    }
+}
+
+extension CitusSQLRewriter {
+    /// The statements that ask all servers, or an unknown one, by name, with reasons.
+    ///
+    /// While one server hangs they are not even sent: each would hold a connection until its time is over.
+    static let ofAllServers: [String: String] = [
+        "lanes_due": "finds lanes of any organization, once a second; where a server is away, shard by shard instead",
+        "lanes_census": "counts lanes of all organizations, four times a minute",
+        "lanes_census_organizations": "counts lanes of all organizations, four times a minute",
+        "retention_debts": "looks what is old, in all organizations, by pages",
+        "organization_keys_masters": "counts data keys of all organizations, once a minute",
+        "organization_keys_fit": "looks whether a first data key fits those of others, when an operator makes one",
+        "organization_keys_page": "rewraps the keys of all organizations, by pages, at an operator's request",
+        "user_keys_page": "rewraps the keys of all organizations, by pages, at an operator's request",
+        "erase_due": "finds interrupted erasures of any organization",
+        "erase_backlog": "counts erasures under way, for metrics",
+        "webhooks_due": "finds endpoints of any organization with something to send",
+        "webhooks_behind": "finds endpoints of any organization with undelivered events",
+        "webhooks_census": "counts endpoints, for metrics",
+        "organizations_named": "an operator finds an organization by its name",
+        "organizations_search": "an operator looks for organizations by a part of the name, by pages",
+        "organizations_list": "an operator lists organizations, by pages",
+        "sources_due": "finds sources of any organization that are due",
+        "sources_followed": "lists the databases that `doctor` checks",
+        "sources_census": "counts sources, for metrics",
+        "ingest_due": "finds events of any organization that wait",
+        "ingest_organizations": "looks what is old, in all organizations, by pages",
+        "restore_sources": "after a restore, all organizations",
+        "restore_feeds": "after a restore, all organizations",
+        "restore_lanes": "after a restore, all organizations",
+        "restore_local_id_pages": "after a restore, all organizations",
+        "restore_user_keys": "after a restore, all organizations",
+        "restore_erasures": "after a restore, all organizations",
+        "audit_page_of_all": "an operator reads what was done to any organization, by pages",
+        "audit_old": "looks what is old, of all organizations and of none, by pages",
+        "now_troubled": "counts failed and conflicting mutations for the console, up to a bound",
+        "now_lanes": "counts lanes for the console, up to a bound",
+        "now_oldest": "finds the lane that has waited longest, for the console",
+        "stuck_owners": "finds organizations with failed or conflicting mutations, by pages",
+        "stuck_page_of_all": "an operator lists failed mutations of all organizations, by pages",
+        "stuck_edge_of_all": "an operator lists failed mutations of all organizations, by pages",
+        "stuck_page_of_some_groups_of_all": "an operator lists failed mutations of all organizations, by pages",
+        "stuck_edge_of_some_groups_of_all": "an operator lists failed mutations of all organizations, by pages",
+        "lanes_halted_of_all": "an operator lists lanes of any organization, by pages",
+        "lanes_waiting_of_all": "an operator lists lanes of any organization, by pages",
+        "operations_due": "finds operations of any organization that are due",
+        "operation_list_of_all": "an operator lists operations, by pages",
+        "operation_prune": "deletes operations of any organization that ended long ago",
+    ]
+}
+
+extension Query {
+    /// The query for rows of any organizations, or the cluster's for one.
+    ///
+    /// On a cluster, if all rows are of one organization, it uses a statement of one table, with the organization as a
+    /// parameter. The server that receives it keeps its plan. Plain PostgreSQL never gets that statement: it would be
+    /// free to read the whole table.
+    ///
+    /// - Parameters:
+    ///   - rows: what is asked for.
+    ///   - alternative: the query for rows of this organization.
+    func orOfOne<Row: Sendable>(
+        _ rows: [Row],
+        _ organization: (Row) -> UUID,
+        _ alternative: @escaping @Sendable (UUID) -> Query
+    ) -> Query {
+        guard let first = rows.first.map(organization) else { return self }
+        guard rows.allSatisfy({ organization($0) == first }) else { return self }
+        var query = self
+        query.alternative = { alternative(first) }
+        return query
+    }
+}
+
+/// The cluster's forms of queries. Each text is made once.
+final class RewriteCache: Sendable {
+    private struct Made {
+        var ofRows: Statement
+        /// The same where one row does not make another text.
+        var ofOneRow: Statement
+    }
+
+    /// By name.
+    private let made = Mutex<[String: Made]>([:])
+
+    func of(_ query: Query) -> Query {
+        let query = query.alternative?() ?? query
+        let made = made(of: query.statement)
+        return Query(query.isOfOneRow ? made.ofOneRow : made.ofRows, query.parameters)
+    }
+
+    private func made(of statement: Statement) -> Made {
+        if let known = made.withLock({ $0[statement.name] }) { return known }
+        let text = CitusSQLRewriter(statement)
+        let ofRows = Statement(statement.name, text.ofRows)
+        let new = Made(
+            ofRows: ofRows,
+            ofOneRow: text.ofOneRow.map { Statement(statement.name + "_of_one", $0) } ?? ofRows
+        )
+        // a statement without a name is translated each time
+        if !statement.name.isEmpty { made.withLock { $0[statement.name] = new } }
+        return new
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 package import Postgres
 package import SyncModel
 
@@ -137,4 +138,90 @@ package enum LaneRows {
 
 extension Columns where Row == LaneKey {
     package static let lanes = Columns(.lane { $0 })
+}
+
+package struct LaneRow {
+    let key: LaneKey
+    package let state: LaneState
+}
+
+struct JobRow {
+    let job: Int32
+    let lane: LaneKey
+
+    static let columns = Columns<JobRow>(.int4("job", \.job), .lane(\.lane))
+}
+
+/// A lane whose next head is searched for.
+struct HeadRow {
+    let job: Int32
+    let lane: LaneKey
+    let headPosition: Int64
+
+    static let columns = Columns<HeadRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .int8("head_position", \.headPosition)
+    )
+}
+
+/// A mutation that is marked as in flight.
+struct FlightRow {
+    let dispatch: Dispatch
+
+    static let columns = Columns<FlightRow>(
+        .lane(\.dispatch.lane),
+        .uuid("id", \.dispatch.mutation.id),
+        .int2("attempt_count", \.attempts)
+    )
+
+    /// Writes to the built-in store count as no attempt.
+    private var attempts: Int16 {
+        guard case .upstream = dispatch.destination else { return dispatch.mutation.attemptCount }
+        return dispatch.attempts
+    }
+}
+
+/// A mutation whose waiters are released.
+struct BlockerRow {
+    let job: Int32
+    let lane: LaneKey
+    let blocker: UUID
+    let changePosition: Int64
+    /// The cost of releasing them, in look-ups.
+    var budget: Int64 = 0
+
+    static let columns = Columns<BlockerRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .uuid("blocker", \.blocker),
+        .int8("change_position", \.changePosition),
+        .int8("budget", \.budget)
+    )
+
+    /// Look-ups that one statement may cost, over all lanes: a tenth of a second.
+    ///
+    /// So jobs in the same commit hardly wait for a lane with much to release.
+    static let wholeBudget = 16_384
+
+    static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {
+        var rows = rows
+        for index in rows.indices { rows[index].budget = Int64(wholeBudget / rows.count) }
+        return columns.query(LaneStatements.unblock, rows, at: now)
+    }
+}
+
+/// The dependencies of a mutation, as they are shown.
+package enum Dependencies {
+    /// Of a mutation `m`: its `depends_on` without those known to be done.
+    ///
+    /// In a long list, entries before `blocked_on` are done and still there.
+    package static let open = """
+        CASE WHEN cardinality(m.depends_on) > \(LaneStatements.shortList)
+                THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+                ELSE m.depends_on END
+        """
+
+    /// The first of them.
+    package static func first(_ count: Int) -> String { "(\(open))[1:\(count)]" }
 }

@@ -1,7 +1,7 @@
-import Foundation
+package import Foundation
 import JSONText
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// A new mutation in stored form. A class: it is read column by column, and never copied.
 final class MutationRow {
@@ -110,5 +110,86 @@ final class MutationRow {
         headers = try seal.seal(json: headers.map { Array($0) }, .headers, of: id).map { $0[...] }
         error = try seal.seal(json: error, .error, of: id)
         lastError = try seal.seal(text: lastError, .lastError, of: id)
+    }
+}
+
+/// A refused entry, recorded so that a repetition gets the same answer.
+struct RejectionRow {
+    private let lane: LaneKey
+    private let rejection: Rejection
+    /// In stored form.
+    private let error: [UInt8]?
+
+    init(_ lane: LaneKey, _ rejection: Rejection, _ seals: SealTable) throws(SealError) {
+        self.lane = lane
+        self.rejection = rejection
+        let place = SealedPlace.rejection(user: lane.user, key: rejection.idempotencyKey)
+        error = try seals[lane.organization].seal(json: rejection.error, as: place)
+    }
+
+    static let columns = Columns<RejectionRow>(
+        .lane(\.lane),
+        .uuid("idempotency_key", \.rejection.idempotencyKey),
+        .uuid("id", \.rejection.id),
+        .uuid("device_id", \.rejection.deviceID),
+        .int8("sequence_number", \.rejection.sequenceNumber),
+        .json("error", \.error)
+    )
+}
+
+struct MappingRow {
+    let lane: LaneKey
+    let changePosition: Int64
+    let new: NewMapping
+
+    static let columns = Columns<MappingRow>(
+        .lane(\.lane),
+        .uuid("client_id", \.new.mapping.clientID),
+        .text("entity_type", \.new.mapping.entityType),
+        .serverID(\.new.mapping.serverID),
+        .choice("status", \.new.mapping.status),
+        .uuid("mutation_id", \.new.mapping.mutationID),
+        .int8("change_position", \.changePosition),
+        .moment("created_at", \.new.createdAt)
+    )
+}
+
+/// A client id of a user under a type: the key of a mapping.
+package struct MappingName: Hashable, Comparable {
+    package let lane: LaneKey
+    package let clientID: UUID
+    @Exact package private(set) var entityType: String
+
+    package init(lane: LaneKey, clientID: UUID, entityType: String) {
+        self.lane = lane
+        self.clientID = clientID
+        self.entityType = entityType
+    }
+
+    package static func < (left: MappingName, right: MappingName) -> Bool {
+        if left.lane != right.lane { return left.lane < right.lane }
+        return (left.clientID, left.entityType) < (right.clientID, right.entityType)
+    }
+}
+
+/// A user's use of the quota of mutations.
+struct AllowanceRow {
+    let lane: LaneKey
+    let bucket: TokenBucket
+
+    static let columns = Columns<AllowanceRow>(
+        .lane(\.lane),
+        .int8("missing", \.bucket.missing),
+        .moment("as_of", \.bucket.asOf)
+    )
+}
+
+extension FeedCursor {
+    /// Reads `organization_id`, `epoch` and `last_position` of a feed: where it ends.
+    static func end(_ row: inout RowReader) throws -> (organization: UUID, end: FeedCursor) {
+        let organization = try row.uuid("organization_id")
+        let epoch = try row.int64("epoch")
+        let position = try row.int64("last_position")
+        return (organization, FeedCursor(epoch: epoch, position: position, head: position))
     }
 }

@@ -1,6 +1,6 @@
-import Foundation
+package import Foundation
 package import Postgres
-import SyncModel
+package import SyncModel
 
 /// A table whose sealed rows belong to lanes.
 package struct SealedTable: Sendable {
@@ -55,5 +55,101 @@ package struct SealedTable: Sendable {
             WHERE organization_id = :organization AND \(owner) = :user AND \(id) = :id
             """
         )
+    }
+}
+
+/// The seals of the organizations that a group or a reader works with.
+package struct SealTable: Sendable {
+    private let seals: [UUID: Seal]
+    /// Whether all values are stored unsealed.
+    package let arePlain: Bool
+
+    package init(_ seals: [UUID: Seal]) {
+        self.seals = seals
+        arePlain = seals.values.allSatisfy(\.isPlain)
+    }
+
+    /// The seal of an organization.
+    ///
+    /// An organization whose keys were not read is locked: its values are never written unsealed by mistake.
+    package subscript(organization: UUID) -> Seal {
+        seals[organization] ?? .locked("the organization's keys were not read")
+    }
+
+    package func lane(_ lane: LaneKey) -> LaneSeal { LaneSeal(seal: self[lane.organization], user: lane.user) }
+
+    /// Why one of the organizations cannot be read or written; nil where all can.
+    package var lock: String? { seals.values.lazy.compactMap(\.lock).first }
+}
+
+extension Catalog {
+    /// Reads values that may be sealed.
+    ///
+    /// Where users' keys are not in memory they are fetched, and `body` runs again. Where one is sealed under a key
+    /// that another replica just made, the organization's keys are read again, once; values that cannot be opened then
+    /// stay closed.
+    ///
+    /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
+    package func opening<Value>(
+        _ organization: UUID,
+        _ body: (Seal) async throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await userKeys.fetchingMissingKeys { try await body(seal(of: organization)) }
+        } catch SealError.unknownKey {
+            invalidate(organization)
+            return try await userKeys.fetchingMissingKeys { try await body(seal(of: organization).withoutKeyRefresh) }
+        }
+    }
+
+    /// The seal of an organization, at most five seconds old.
+    ///
+    /// - Throws: ``SealError/locked(_:)``; `store_unavailable`.
+    package func seal(of organization: UUID) async throws -> Seal {
+        let seal = try await entry(organization).seal
+        if let reason = seal.lock { throw SealError.locked(reason) }
+        return seal
+    }
+}
+
+/// A kind of rows with sealed values.
+///
+/// It defines how to find, read and write those that are to be sealed again.
+package protocol SealedKind: Sendable {
+    associatedtype Key: Sendable
+
+    /// Reads a page of keys from a place on, with a flag for rows to be sealed again.
+    ///
+    /// Its parameters: the place, the limit, and what ``add(_:_:to:)`` adds.
+    var page: Statement { get }
+    /// Adds the beginnings of correctly sealed values.
+    ///
+    /// They are sealed under the data key of that number, and with users' own keys where the organization has them.
+    func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
+    /// Where the first page begins.
+    var first: Key { get }
+    func place(_ key: Key) -> Parameters
+    func key(_ row: inout RowReader) throws -> Key
+    /// Where the page behind this key begins; nil at the end.
+    func next(after key: Key) -> Key?
+
+    /// Locks rows and reads them: the last query does.
+    func read(_ keys: [Key]) -> [Query]
+    /// Reads the same without locks.
+    func find(_ keys: [Key]) -> Query
+    /// The query that writes a row with its values sealed again; nil if not needed.
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
+}
+
+/// Documents.
+///
+/// They are sealed with their owners' keys where only the owner sees those of their type.
+package protocol SealedDocuments: SealedKind {}
+
+extension SealedDocuments {
+    package func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
+        parameters.add(SealedText.beginning(number: number, isJSON: true))
+        parameters.add(seal.privateTypes.map(\.string).sorted())
+        parameters.add(SealedText.beginning(number: number, isJSON: true).dropLast() + ".")
     }
 }

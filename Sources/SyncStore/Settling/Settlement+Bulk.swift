@@ -115,3 +115,31 @@ extension Settlement {
         return outcome
     }
 }
+
+/// The result of a bulk call.
+package struct BulkOutcome: Sendable {
+    /// Mutations that matched the request at the search.
+    package var matched = 0
+    /// Mutations that were settled.
+    ///
+    /// Fewer than matched where some could not be, more where dependants were discarded too.
+    package var settled = 0
+}
+
+/// The result of a discard.
+package struct DiscardedMutation: Sendable {
+    /// The mutation after the discard.
+    package let mutation: MutationDetail
+    /// All mutations that this call discarded.
+    ///
+    /// Dependants, and the mutation, unless it was discarded before.
+    package let ids: [UUID]
+}
+
+/// A condition that mutations must still meet once their lane is locked.
+package protocol SettlementGuard: Sendable {
+    /// A query that returns the ids of the mutations that meet it.
+    ///
+    /// - Parameter user: the user whose lane is locked.
+    func query(of user: UUID) -> Query
+}
