@@ -1,5 +1,6 @@
 import Foundation
 package import Postgres
+import SyncModel
 
 /// Explains to an operator why no connection to the database can be made.
 package struct ConnectionFailure: Sendable, Equatable {
@@ -80,4 +81,22 @@ package struct ConnectionFailure: Sendable, Equatable {
 extension PostgresError {
     /// Whether this is no failure of a statement, but of the database as a whole.
     package var isOfConnection: Bool { isUnavailable || kind == .timedOut }
+}
+
+extension Error {
+    /// For people: the message, without the error's type.
+    package var userMessage: String {
+        switch self {
+        case let error as PostgresError: error.userMessage
+        case let problem as Problem: problem.detail
+        default: "\(self)"
+        }
+    }
+}
+
+extension Problem {
+    /// The errors, each with its place in the input, made safe for a terminal; empty if no place is known.
+    package var shownErrors: [String] {
+        errors.map { ($0.pointer.isEmpty ? "" : TerminalText.of($0.pointer) + ": ") + TerminalText.of($0.detail) }
+    }
 }

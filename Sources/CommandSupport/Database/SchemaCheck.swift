@@ -1,5 +1,7 @@
+package import Logging
 package import Postgres
 import SyncStore
+import Telemetry
 
 /// The database's state relative to this program.
 package enum SchemaCheck {
@@ -87,5 +89,51 @@ package enum SchemaCheck {
             await connection.closeAndWait()
             throw error
         }
+    }
+}
+
+extension SchemaObstacle {
+    /// The defect, with an instruction.
+    package var userMessage: String {
+        switch self {
+        case .encoding(let encoding, let database):
+            "database \(database) has the encoding \(encoding), which cannot store every text; create one with UTF8: "
+                + "createdb --encoding UTF8 --template template0 --owner ROLE NAME, and set "
+                + "\(Setting.databaseURL.variable) to it"
+        case .noSchema:
+            "the role's search_path contains no existing schema that the role may use; run, as a superuser: "
+                + "CREATE SCHEMA IF NOT EXISTS public; GRANT USAGE ON SCHEMA public TO the role"
+        case .taken(let names, let database):
+            "database \(database) has tables or types of another program with names that Sluice uses "
+                + "(\(names.joined(separator: ", "))); create a separate database: createdb --encoding UTF8 --template "
+                + "template0 --owner ROLE sluice, and set \(Setting.databaseURL.variable) to it. Nothing was changed"
+        case .noRight(let schema, let database, let role):
+            "role \(role) may not create tables in schema \(schema) of database \(database); make it the database's "
+                + "owner, as a superuser: ALTER DATABASE \(database) OWNER TO \(role); or run sluice migrate as the "
+                + "owner"
+        }
+    }
+}
+
+/// Messages about a pooler between the gateway and its database.
+package enum PoolerAdvice {
+    /// Why a pooler that shares sessions is refused.
+    package static let refusal =
+        "a pooler that shares sessions between clients (PgBouncer in transaction or statement mode)"
+    package static let reason =
+        "the gateway uses prepared statements, settings and LISTEN of its sessions, and has its own pool"
+    package static let remedy =
+        "Set \(Setting.databaseURL.variable) to PostgreSQL itself, or to a pool in session mode "
+        + "(PgBouncer: pool_mode=session for this database)."
+    /// All of it in a sentence or two, for commands.
+    package static let sentence = "the database is behind \(refusal): \(reason). \(remedy)"
+    /// About a pooler that leaves each client its session.
+    package static let notice =
+        "a pooler in session mode, which adds latency and must allow all connections of each gateway"
+
+    /// Logs it, if there is a pooler.
+    package static func record(_ pooling: Pooling, to logger: Logger) {
+        guard pooling == .session else { return }
+        logger.notice("Database is behind a pooler", metadata: [LogKeys.reason: "\(notice)"])
     }
 }

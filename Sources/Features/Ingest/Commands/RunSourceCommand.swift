@@ -65,3 +65,61 @@ struct RunSourceCommand: AsyncParsableCommand {
         return try SourceAdministration.Beginning(from: json, of: source)
     }
 }
+
+struct TestSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "test",
+        abstract: "Show the events that a source would create from a body, without changing anything.",
+        discussion: """
+            EXAMPLES
+              sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm message.json
+              curl -sS https://api.example.com/changes | \\
+                sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm -
+
+            The file contains a webhook body or a response of the API. Exits with 1 if one of
+            its events would be rejected.
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @Argument(help: "JSON file, or - for standard input.", completion: .file())
+    var file: String
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let body = try SourceArguments.bytes(of: file)
+        let key = source.key
+        let events = try await options.withStore { store, settings throws(Problem) -> MappedEvents? in
+            guard let row = try await store.sourceAdministration.source(key) else { return nil }
+            var limits = IntakeLimits()
+            limits.mutations = settings.maxMutations
+            limits.payloadBytes = settings.maxPayloadBytes
+            return try SourceTrial(of: body, from: row, messageID: "test", limits: limits).events
+        }
+        guard let events else { throw source.unknown.failure() }
+        let trial = SourceTrial(events: events)
+        options.output(trial.json(), Self.userMessage(events))
+        if events.entries.contains(where: { if case .failure = $0.event { true } else { false } }) {
+            throw ExitCode.failure
+        }
+    }
+
+    private static func userMessage(_ events: MappedEvents) -> String {
+        var lines: [String] = []
+        for (entry, origin) in zip(events.entries, events.origins) {
+            let place = "'\(origin.place)' by rule \(origin.rule)"
+            switch entry.event {
+            case .success(let event):
+                let entity = "\(event.entityType) \(event.entityID.text)"
+                lines.append("\(place): \(event.operation.rawValue) of \(entity), event \(event.id)")
+            case .failure(let problem):
+                lines.append("\(place): refused")
+                lines += problem.errors.map { "  '\($0.pointer)': \($0.detail)" }
+            }
+        }
+        if events.ignored > 0 { lines.append("\(events.ignored) ignored: no rule matches") }
+        return lines.isEmpty ? "no events" : lines.joined(separator: "\n")
+    }
+}

@@ -2,7 +2,10 @@ import ArgumentParser
 import CommandSupport
 import Foundation
 import JSONText
+import StandardWebhooks
+import SyncHTTP
 import SyncModel
+import SyncStore
 
 struct SourcesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -81,5 +84,146 @@ extension SourceRow {
         if failureCount > 0 { lines.append("failures since the last success: \(failureCount)") }
         if let previousSecretUntil { lines.append("the previous secret is valid until \(previousSecretUntil.rfc3339)") }
         return lines.joined(separator: "\n")
+    }
+}
+
+// MARK: - ListSourcesCommand
+
+struct ListSourcesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List an organization's sources and their state.",
+        discussion: """
+            EXAMPLE
+              sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
+
+            Each line shows a source: its name, its kind, its state (receiving, running,
+            waiting, retrying, disabled), its last success and, if it fails, the time of the
+            first failure and the reason.
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var organization: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let found = try await options.withStore { store, _ throws(Problem) in
+            try await store.sourceAdministration.list(in: organization)
+        }
+        guard let sources = found else { throw AdministrationOptions.unknown(organization) }
+        if options.json {
+            let body = AdministrationOptions.body { writer in
+                writer.name("sources")
+                writer.beginArray()
+                for source in sources { writer.object { source.writeMembers(to: &$0) } }
+                writer.endArray()
+            }
+            return Terminal.output(String(decoding: body, as: UTF8.self))
+        }
+        for source in sources { Terminal.output(source.line) }
+        if sources.isEmpty { Terminal.printError("\(organization.lowercased) has no sources") }
+    }
+}
+
+struct ShowSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show a source: its settings, its progress, and its last failure.",
+        discussion: """
+            EXAMPLE
+              sluice sources show 0192f0c1-2345-7abc-8def-0123456789ab crm
+
+            Secrets are not shown.
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let key = source.key
+        let found = try await options.withStore { store, _ throws(Problem) in
+            try await store.sourceAdministration.source(key)
+        }
+        guard let found else { throw source.unknown.failure() }
+        options.output(found.userMessage) { found.writeMembers(to: &$0) }
+    }
+}
+
+struct RemoveSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Remove a source. Data that it delivered is kept.",
+        discussion: """
+            EXAMPLE
+              sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let key = source.key
+        let act = CommandAct("deleteSource", of: key.organization, ["name": key.name])
+        try await options.withStore(act, orElse: source.unknown) { store, _ throws(Problem) -> Void? in
+            try await store.sourceAdministration.delete(key) ? () : nil
+        }
+        options.output("\(key.name) is removed") { $0.member("name", key.name) }
+    }
+}
+
+// MARK: - PutSourceCommand
+
+struct PutSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "put",
+        abstract: "Create a source, or replace its settings.",
+        discussion: """
+            EXAMPLES
+              sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
+              sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm - <<'END'
+              {"kind": "webhook", "settings": {"mapping": {"rules": [
+                {"entity_type": "contact", "operation": "upsert", "id": "/data/id",
+                 "version": "/data/revision", "document": "/data"}]}}}
+              END
+
+            The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind,
+            settings, secret, status. If a new webhook source has no secret, one is generated
+            and shown once. An existing source keeps its secret.
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @Argument(help: "JSON file, or - for standard input.", completion: .file())
+    var file: String
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let body = try SourceArguments.bytes(of: file)
+        let key = source.key
+        typealias Put = (written: (row: SourceRow, isNew: Bool), usual: String?)
+        let (written, usual) = try await options.withStore(
+            CommandAct("putSource", of: key.organization, ["name": key.name]),
+            orElse: .noOrganization(key.organization)
+        ) { store, settings throws(Problem) -> Put? in
+            let update = try SourceUpdate(body: body)
+            try update.check(settings.webhookAddresses)
+            let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
+            guard let written = try await store.sourceAdministration.put(key, update, usual: usual) else { return nil }
+            return (written: written, usual: usual)
+        }
+        let secret = written.isNew ? usual : nil
+        let userMessage = "\(key.name) is \(written.isNew ? "created" : "changed"): \(written.row.line)"
+        options.output(userMessage + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
+            written.row.writeMembers(to: &writer)
+            writer.member("secret", secret)
+        }
     }
 }
