@@ -1,6 +1,6 @@
 # The tasks of this repository; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run phones build test lint format bench chaos fuzz verify clean
+.PHONY: help run phones build test sql lint format bench chaos fuzz verify clean
 
 # The Swift runtime is linked statically, so that the binary runs without Swift and calls into it are cheaper.
 RELEASE := swift build --traits Gateway -c release --static-swift-stdlib
@@ -13,12 +13,14 @@ run: ## start a gateway with a private database; UPSTREAM=demo adds a REST API; 
 	$(if $(filter-out demo,$(UPSTREAM)),$(error UPSTREAM is '$(UPSTREAM)'; use 'demo' or omit it))
 	@scripts/bootstrap
 	$(RELEASE) --product sluice
+	$(if $(UPSTREAM),$(RELEASE) --product sluice-demo-upstream)
 	@exec .build/release/sluice dev $(if $(UPSTREAM),--demo-upstream) $(if $(PORT),--port $(PORT)) \
 		$(if $(OPERATIONS_PORT),--operations-port $(OPERATIONS_PORT))
 
 phones: ## show two phones that write offline, conflict and converge; LIVE=1 lets you control them
 	@scripts/bootstrap --phones
 	$(RELEASE) --product sluice
+	$(RELEASE) --product sluice-demo-upstream
 	swift build --package-path Examples/FieldNotes --scratch-path .build-examples
 	@exec scripts/phones $(if $(LIVE),--live)
 
@@ -26,16 +28,21 @@ build: ## build the release binary, .build/release/sluice
 	@scripts/bootstrap
 	$(RELEASE) --product sluice
 
-test: ## run all tests, on a PostgreSQL server that they start; PART=gateway runs one part (scripts/test --help)
+test: ## run all tests, on a PostgreSQL server that they start; PART=quick runs the quick ones (scripts/test --help)
 	@scripts/bootstrap --tests
 	@scripts/test $(PART)
 
-lint: ## check format, imports, console modules, text comparison, links of the documentation, and wording
+sql: ## write docs/sql, the text of every SQL statement
+	SLUICE_WRITE_SQL=1 swift test --traits Gateway --filter StatementDocumentTests
+
+lint: ## check format, imports, console modules, SQL, text comparison, links of the documentation, and wording
 	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)
 	@scripts/lint-imports --self-test
 	@scripts/lint-imports
 	@scripts/lint-text --self-test
 	@scripts/lint-text
+	@scripts/lint-sql --self-test
+	@scripts/lint-sql
 	@scripts/lint-console --self-test
 	@scripts/lint-console
 	@scripts/check-docs --self-test

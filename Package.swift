@@ -17,18 +17,35 @@ func server(_ product: String, _ package: String) -> Target.Dependency {
 let features = ["Administration", "Encryption", "Ingest", "Operators", "Retention", "Transfer", "Users", "Webhooks"]
 let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Feature") }
 
-/// A part of the gateway around the engine, in a folder of its own.
-func feature(_ name: String, dependencies: [Target.Dependency] = []) -> Target {
+/// The dependencies of a feature that not all features have.
+let featureDependencies: [String: [Target.Dependency]] = [
+    "Ingest": ["StandardWebhooks", "SyncDispatch", "SyncUpstream", server("DequeModule", "swift-collections")],
+    "Operators": ["CConsole"],
+    "Transfer": [server("NIOPosix", "swift-nio")],
+    "Users": ["Tokens"],
+    "Webhooks": [
+        "StandardWebhooks", "SyncDispatch", "SyncUpstream",
+        server("AsyncHTTPClient", "async-http-client"),
+        server("NIOCore", "swift-nio"),
+        server("NIOHTTP1", "swift-nio"),
+        server("NIOPosix", "swift-nio"),
+        server("UnixSignals", "swift-service-lifecycle"),
+    ],
+]
+
+/// A part of the gateway around the engine, in a folder of its own. No feature imports another.
+func feature(_ name: String) -> Target {
     .target(
         name: name + "Feature",
         dependencies: [
-            "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Telemetry",
+            "CommandSupport", "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Telemetry",
+            server("ArgumentParser", "swift-argument-parser"),
             server("Crypto", "swift-crypto"),
             server("HTTPTypes", "swift-http-types"),
             server("Logging", "swift-log"),
             server("Metrics", "swift-metrics"),
             server("ServiceLifecycle", "swift-service-lifecycle"),
-        ] + dependencies,
+        ] + featureDependencies[name, default: []],
         path: "Sources/Features/" + name,
         swiftSettings: settings
     )
@@ -41,6 +58,7 @@ let package = Package(
     platforms: [.iOS(.v16), .macOS(.v13)],
     products: [
         .executable(name: "sluice", targets: ["Sluice"]),
+        .executable(name: "sluice-demo-upstream", targets: ["DemoUpstream"]),
         .library(name: "SluiceClient", targets: ["SluiceClient"]),
     ],
     traits: [
@@ -187,40 +205,23 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // Features: each is a folder, and none imports another
-        feature("Administration"),
-        feature(
-            "Encryption",
-            dependencies: [server("Logging", "swift-log")]
-        ),
-        feature(
-            "Ingest",
+        // What commands of the gateway and of features share: settings, options, output
+        .target(
+            name: "CommandSupport",
             dependencies: [
-                "StandardWebhooks", "SyncDispatch", "SyncUpstream",
-                server("DequeModule", "swift-collections"),
-            ]
-        ),
-        feature("Operators", dependencies: ["CConsole"]),
-        feature("Retention"),
-        feature("Transfer"),
-        feature("Users", dependencies: ["Tokens"]),
-        feature(
-            "Webhooks",
-            dependencies: [
-                "StandardWebhooks", "SyncDispatch", "SyncUpstream",
-                server("AsyncHTTPClient", "async-http-client"),
-                server("NIOCore", "swift-nio"),
-                server("NIOHTTP1", "swift-nio"),
-                server("NIOPosix", "swift-nio"),
-            ]
+                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel", "SyncStore",
+                "Telemetry", "Tokens",
+                server("ArgumentParser", "swift-argument-parser"),
+                server("Logging", "swift-log"),
+            ],
+            swiftSettings: settings
         ),
 
         .executableTarget(
             name: "Sluice",
             dependencies: featureTargets + [
-                "CMalloc", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP",
-                "SyncModel", "SyncStore", "SyncUpstream",
-                "Telemetry", "Tokens",
+                "CMalloc", "CommandSupport", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP",
+                "SyncModel", "SyncStore", "SyncUpstream", "Telemetry", "Tokens",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -230,6 +231,21 @@ let package = Package(
                 server("ServiceLifecycle", "swift-service-lifecycle"),
                 server("Subprocess", "swift-subprocess"),
                 server("UnixSignals", "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+
+        // The REST API of `sluice dev --demo-upstream`
+        .executableTarget(
+            name: "DemoUpstream",
+            dependencies: [
+                "CommandSupport", "JSONText", "SyncHTTP", "SyncModel", "SyncUpstream",
+                server("ArgumentParser", "swift-argument-parser"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -261,8 +277,8 @@ let package = Package(
         .testTarget(
             name: "GatewaySupport",
             dependencies: featureTargets + [
-                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel",
-                "SyncStore", "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
+                "CommandSupport", "DemoUpstream", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch",
+                "SyncHTTP", "SyncModel", "SyncStore", "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -307,14 +323,16 @@ let package = Package(
         .testTarget(
             name: "SluiceTests",
             dependencies: featureTargets + [
-                "Sluice", "StandardWebhooks", "SyncHTTP", "SyncModel", "SyncStore", server("Logging", "swift-log"),
+                "CommandSupport", "DemoUpstream", "Sluice", "StandardWebhooks", "SyncHTTP", "SyncModel", "SyncStore",
+                server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "GatewayTests",
             dependencies: featureTargets + [
-                "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks", "SyncHTTP",
+                "CommandSupport", "DemoUpstream", "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks",
+                "SyncHTTP",
                 "SyncModel", "SyncStore", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Crypto", "swift-crypto"),
@@ -376,3 +394,5 @@ let package = Package(
     swiftLanguageModes: [.v6],
     cxxLanguageStandard: .cxx17
 )
+
+package.targets += features.map(feature)

@@ -23,7 +23,7 @@ enum IngestTarget {
         var state = IngestState()
         let plan = planner.plan(request, seen: [:], &state)
         expect(plan.verdicts.count == request.entries.count, "one result per event")
-        var seen: [ExactText: IngestResult] = [:]
+        var seen: [ByteExactString: IngestResult] = [:]
         for (entry, verdict) in zip(request.entries, plan.verdicts) {
             expect(entry.eventID == verdict.eventID, "another event's result")
             if case .failure(let problem) = entry.event {
@@ -35,7 +35,7 @@ enum IngestTarget {
             }
             expect((verdict.result == .refused) == (verdict.problem != nil), "\(verdict)")
             if verdict.result.isRemembered, let id = verdict.eventID {
-                expect(seen.updateValue(verdict.result, forKey: ExactText(id)) == nil, "applied twice: \(id)")
+                expect(seen.updateValue(verdict.result, forKey: ByteExactString(id)) == nil, "applied twice: \(id)")
             }
         }
         let writes = state.entities.writes

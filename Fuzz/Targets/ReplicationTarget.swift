@@ -51,7 +51,7 @@ enum ReplicationTarget {
     private static func events(_ bytes: [UInt8]) -> [Told] {
         var reader = LogReader(settings, base: 7, limits: IntakeLimits())
         var found: [Told] = []
-        var names: Set<ExactText> = []
+        var names: Set<ByteExactString> = []
         var rest = bytes[...]
         var position: UInt64 = 0
         while rest.count >= 2 {
@@ -73,7 +73,7 @@ enum ReplicationTarget {
         _ reader: inout LogReader,
         at position: UInt64,
         _ count: Int,
-        _ names: inout Set<ExactText>
+        _ names: inout Set<ByteExactString>
     ) -> [IngestRequest.Entry] {
         switch message {
         case .begin(_, let at):
@@ -83,7 +83,7 @@ enum ReplicationTarget {
             expect(relation.columns.count < count, "more columns than bytes")
             let name = QualifiedName(schema: relation.schema, name: relation.name)
             let columns = relation.columns.map { FollowedColumn(name: $0.name, type: $0.type, isKey: $0.isKey) }
-            do throws(SourceTrouble) {
+            do throws(SourceFailure) {
                 try reader.relation(relation.id, name, columns)
             } catch {
                 expect(!error.words.isEmpty, "no text")
@@ -112,7 +112,7 @@ enum ReplicationTarget {
         }
     }
 
-    private static func check(_ entry: IngestRequest.Entry, _ names: inout Set<ExactText>) {
+    private static func check(_ entry: IngestRequest.Entry, _ names: inout Set<ByteExactString>) {
         if let name = entry.eventID {
             expect(name.utf8.count <= IngestEvent.maximumIDBytes, "a long name: \(name)")
         }

@@ -4,46 +4,46 @@ import SyncModel
 import Synchronization
 
 /// Commits one group after another on its own connection.
-package final class Committer<Work: GroupWork>: Sendable {
+package final class Committer<Work: GroupTransaction>: Sendable {
     /// Tries of one group at serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
     /// The smallest part of the usual time that half a group has: an eighth.
-    static var smallestShare: Int { 8 }
+    static var maxTimeoutDivisor: Int { 8 }
 
     package let queue: GroupQueue<Work.Job>
-    /// The desk whose groups it commits.
-    let desk: Int
+    /// The worker whose groups it commits.
+    let worker: Int
     private let work: Work
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
-    private let routes: Routes?
+    private let routes: ShardRouting?
     /// A write of one row, which shows whether writes are possible.
     ///
     /// Empty where no probe is sent.
     private let probe: [Query]
     private let health = Mutex(WriteHealth())
     /// The group that is being committed.
-    private let inHand = Mutex(InHand())
+    private let current = Mutex(CurrentGroup())
 
-    private struct InHand {
+    private struct CurrentGroup {
         var jobs: [Work.Job] = []
         /// The lock or the time that its last try met.
-        var setback: PostgresError?
+        var failure: PostgresError?
     }
 
     package init(
         work: Work,
         queue: GroupQueue<Work.Job>,
-        desk: Int,
+        worker: Int,
         connection: CommitterConnection,
         metrics: CommitMetrics,
-        routes: Routes? = nil,
+        routes: ShardRouting? = nil,
         probe: [Query] = []
     ) {
         self.probe = probe
         self.work = work
         self.queue = queue
-        self.desk = desk
+        self.worker = worker
         self.connection = connection
         self.metrics = metrics
         self.routes = routes
@@ -52,7 +52,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     /// Runs until the queue is closed and empty.
     package func run() async {
         var took: Duration?
-        while let group = await queue.next(at: desk, took: took) {
+        while let group = await queue.next(at: worker, took: took) {
             if group.isEmpty {
                 took = nil
                 await probeConnection()
@@ -60,10 +60,10 @@ package final class Committer<Work: GroupWork>: Sendable {
             }
             let start = ContinuousClock.now
             let before = connection.traffic
-            inHand.withLock { $0 = InHand(jobs: group) }
-            if let routes { connection.turn(to: queue.shard(at: desk).flatMap(routes.server)) }
-            await commit(group, share: 1)
-            inHand.withLock { $0 = InHand() }
+            current.withLock { $0 = CurrentGroup(jobs: group) }
+            if let routes { connection.selectServer(queue.shard(at: worker).flatMap(routes.server)) }
+            await commit(group, timeoutDivisor: 1)
+            current.withLock { $0 = CurrentGroup() }
             took = .now - start
             metrics.group(
                 jobs: group.count,
@@ -78,16 +78,18 @@ package final class Committer<Work: GroupWork>: Sendable {
     // MARK: - Health
 
     /// Why this committer cannot write; nil while it can.
-    func trouble(at now: ContinuousClock.Instant) -> PostgresError? { health.withLock { $0.trouble(at: now) } }
+    func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
+        health.withLock { $0.writeFailure(at: now) }
+    }
 
     /// Asks for a probe where the committer is idle and one is due.
     func probeIfDue(at now: ContinuousClock.Instant) {
         guard !probe.isEmpty, health.withLock({ $0.isProbeDue(at: now) }) else { return }
-        queue.wakeForProbe(desk)
+        queue.wakeForProbe(worker)
     }
 
     private func probeConnection() async {
-        connection.turn(to: nil)
+        connection.selectServer(nil)
         do throws(PostgresError) {
             _ = try await connection.open().run(probe)
             health.withLock { $0.probed(at: .now) }
@@ -103,12 +105,12 @@ package final class Committer<Work: GroupWork>: Sendable {
     /// They waited in the queue, or for a database that does not answer.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
-        let (late, setback) = inHand.withLock { inHand in
-            (inHand.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, inHand.setback)
+        let (late, failure) = current.withLock { current in
+            (current.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, current.failure)
         }
         if !late.isEmpty {
             // a lock that another session holds, for example, is not a database that does not answer
-            let problem = setback.map { work.problem($0) } ?? .storeUnavailable
+            let problem = failure.map { work.problem($0) } ?? .storeUnavailable
             for job in late { job.refuse(problem) }
         }
         for job in queue.expired(age, now: now) { job.refuse(Problem.storeUnavailable) }
@@ -116,66 +118,66 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     // MARK: - One group
 
-    /// - Parameter share: the divisor of its statements' usual time, see `CommitterConnection`.
-    private func commit(_ group: [Work.Job], share: Int) async {
-        guard let error = await tryAgain(group, share: share) else { return }
+    /// - Parameter timeoutDivisor: the divisor of its statements' usual time, see `CommitterConnection`.
+    private func commit(_ group: [Work.Job], timeoutDivisor: Int) async {
+        guard let error = await tryAgain(group, timeoutDivisor: timeoutDivisor) else { return }
         metrics.retry(.tooLong)
-        await split(group, error, share: share)
+        await split(group, error, timeoutDivisor: timeoutDivisor)
     }
 
     /// Tries a group until it is committed, or certainly will not be.
     ///
     /// - Parameter takesHeavy: whether a job may change any amount of data; large ones of other groups are left to the
-    ///   desk for heavy ones.
+    ///   worker for heavy ones.
     /// - Returns: nil when all its jobs have an answer; otherwise what took too long.
-    private func tryAgain(_ group: [Work.Job], share: Int, takesHeavy: Bool = false) async -> PostgresError? {
-        var certainty = Certainty()
-        certainty.takesHeavy = takesHeavy || desk == queue.desks
+    private func tryAgain(_ group: [Work.Job], timeoutDivisor: Int, takesHeavy: Bool = false) async -> PostgresError? {
+        var context = RetryContext()
+        context.takesHeavy = takesHeavy || worker == queue.workers
         var last: PostgresError?
         for attempt in 1...Self.attempts {
             // no caller waits for it any more, and others wait behind it
-            if attempt > 1 || share > 1, group.allSatisfy(\.isAnswered) { return nil }
+            if attempt > 1 || timeoutDivisor > 1, group.allSatisfy(\.isAnswered) { return nil }
             do {
-                try await tryOnce(group, certainty, share: share)
+                try await tryOnce(group, context, timeoutDivisor: timeoutDivisor)
                 return nil
-            } catch Setback.readAgain {
+            } catch CommitFailure.readAgain {
                 metrics.retry(.readAgain)
-                certainty.looksUpAll = true
-            } catch Setback.stale {
+                context.looksUpAll = true
+            } catch CommitFailure.stale {
                 metrics.retry(.staleTypes)
-                work.forget(group)
-            } catch Setback.contended(let error) {
+                work.invalidateCache(group)
+            } catch CommitFailure.contended(let error) {
                 metrics.retry(.contended)
                 // a job that waits for a lock may not make others wait
-                if error.isTooLong, share > 1 || queue.hasWork(at: desk) {
+                if error.isTooLong, timeoutDivisor > 1 || queue.hasWork(at: worker) {
                     fail(group, error)
                     return nil
                 }
                 last = error
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 1...10) * attempt))
-            } catch Setback.tooLong(let error) {
+            } catch CommitFailure.tooLong(let error) {
                 return error
-            } catch Setback.heavy(let lanes) {
+            } catch CommitFailure.heavy(let lanes) {
                 metrics.retry(.heavy)
-                await leave(lanes, of: group, share: share)
+                await deferToHeavyWorker(lanes, of: group, timeoutDivisor: timeoutDivisor)
                 return nil
-            } catch Setback.refused(let error) {
-                await bisect(group, error, share: share)
+            } catch CommitFailure.refused(let error) {
+                await bisect(group, error, timeoutDivisor: timeoutDivisor)
                 return nil
-            } catch SealError.unknownKey where !certainty.hasNewestKeys {
+            } catch SealError.unknownKey where !context.hasNewestKeys {
                 metrics.retry(.staleKeys)
-                certainty.hasNewestKeys = true
-                work.forget(group)
+                context.hasNewestKeys = true
+                work.invalidateCache(group)
             } catch let error as SealError where error.lacksUserKeys && attempt < Self.attempts {
                 metrics.retry(.userKeys)
-                if let failure = await supply(error) {
+                if let failure = await fetchMissingKeys(error) {
                     fail(group, failure)
                     return nil
                 }
             } catch let error as SealError {
-                await bisect(group, error, share: share)
+                await bisect(group, error, timeoutDivisor: timeoutDivisor)
                 return nil
-            } catch Setback.unavailable(let error) {
+            } catch CommitFailure.unavailable(let error) {
                 // usually a connection that was cut while idle, after a restart: one more try on a new one
                 // An unreplicated group is committed: another try would answer it as repeated, although a failover may
                 // lose it.
@@ -195,26 +197,28 @@ package final class Committer<Work: GroupWork>: Sendable {
         return nil
     }
 
-    /// Leaves heavy jobs to the desk for them, and tries the others again. At the end that desk takes no more: they
+    /// Leaves heavy jobs to the worker for them, and tries the others again. At the end that worker takes no more: they
     /// are done here, behind the others.
-    private func leave(_ lanes: Set<LaneKey>, of group: [Work.Job], share: Int) async {
+    private func deferToHeavyWorker(_ lanes: Set<LaneKey>, of group: [Work.Job], timeoutDivisor: Int) async {
         let others = group.filter { !lanes.contains($0.lane) }
-        let here = group.filter { lanes.contains($0.lane) && !queue.leave($0) }
-        if !others.isEmpty { await commit(others, share: share) }
+        let here = group.filter { lanes.contains($0.lane) && !queue.deferToHeavyWorker($0) }
+        if !others.isEmpty { await commit(others, timeoutDivisor: timeoutDivisor) }
         for job in here {
             guard queue.isClosed else {
                 // its organization already has its share of waiting jobs; done here, others would wait for it
                 job.refuse(.overloaded("too many writes are waiting"))
                 continue
             }
-            if let error = await tryAgain([job], share: share, takesHeavy: true) { fail([job], error) }
+            if let error = await tryAgain([job], timeoutDivisor: timeoutDivisor, takesHeavy: true) {
+                fail([job], error)
+            }
         }
     }
 
     /// Fetches users' keys that a group lacks; the error where that fails.
-    private func supply(_ error: SealError) async -> (any Error)? {
+    private func fetchMissingKeys(_ error: SealError) async -> (any Error)? {
         do {
-            try await work.supply(error)
+            try await work.fetchMissingKeys(error)
             return nil
         } catch {
             return error
@@ -225,11 +229,11 @@ package final class Committer<Work: GroupWork>: Sendable {
     ///
     /// Also one in which a value cannot be opened. It ends with the failing job alone, so that no other job fails with
     /// it.
-    private func bisect(_ group: [Work.Job], _ error: any Error, share: Int) async {
+    private func bisect(_ group: [Work.Job], _ error: any Error, timeoutDivisor: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
-        await commit(Array(group[..<(group.count / 2)]), share: share)
-        await commit(Array(group[(group.count / 2)...]), share: share)
+        await commit(Array(group[..<(group.count / 2)]), timeoutDivisor: timeoutDivisor)
+        await commit(Array(group[(group.count / 2)...]), timeoutDivisor: timeoutDivisor)
     }
 
     /// Halves a group that took too long until one organization is alone.
@@ -239,9 +243,9 @@ package final class Committer<Work: GroupWork>: Sendable {
     /// wait.
     ///
     /// A job that is alone from the start had all of the time: trying it again would not help.
-    private func split(_ group: [Work.Job], _ error: PostgresError, share: Int) async {
+    private func split(_ group: [Work.Job], _ error: PostgresError, timeoutDivisor: Int) async {
         guard group.count > 1 else {
-            if share == 1, let job = group.first, !error.isRetryable {
+            if timeoutDivisor == 1, let job = group.first, !error.isRetryable {
                 job.refuse(work.problem(error, ofLone: job))
             } else {
                 fail(group, error)
@@ -257,27 +261,27 @@ package final class Committer<Work: GroupWork>: Sendable {
             for job in group {
                 if ContinuousClock.now >= end {
                     fail([job], error)
-                } else if let error = await tryAgain([job], share: 4) {
+                } else if let error = await tryAgain([job], timeoutDivisor: 4) {
                     await giveAllTime(to: job, error)
                 }
             }
             return
         }
         let first = Set(organizations[..<(organizations.count / 2)])
-        let share = min(share * 2, Self.smallestShare)
-        await commit(group.filter { first.contains($0.lane.organization) }, share: share)
-        await commit(group.filter { !first.contains($0.lane.organization) }, share: share)
+        let timeoutDivisor = min(timeoutDivisor * 2, Self.maxTimeoutDivisor)
+        await commit(group.filter { first.contains($0.lane.organization) }, timeoutDivisor: timeoutDivisor)
+        await commit(group.filter { !first.contains($0.lane.organization) }, timeoutDivisor: timeoutDivisor)
     }
 
     /// Gives a job that took too long in a part of the time a last try.
     ///
-    /// It leaves the job to the desk for heavy ones, or tries it there in the whole time: only then is it certain that
-    /// the job takes too long.
+    /// It leaves the job to the worker for heavy ones, or tries it there in the whole time: only then is it certain
+    /// that the job takes too long.
     private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
         if error.kind == .timedOut, !error.isRetryable {
-            if desk != queue.desks {
-                if queue.leave(job) { return }
-            } else if let error = await tryAgain([job], share: 1) {
+            if worker != queue.workers {
+                if queue.deferToHeavyWorker(job) { return }
+            } else if let error = await tryAgain([job], timeoutDivisor: 1) {
                 return job.refuse(work.problem(error, ofLone: job))
             }
         }
@@ -290,33 +294,33 @@ package final class Committer<Work: GroupWork>: Sendable {
         // queued jobs would get the same answer while the database is unavailable, so they get it now. If one server of
         // several is unavailable, those of other shards may succeed.
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
-        let isOneOfSeveral = error.sqlState != nil || connection.isTurned
-        for job in queue.drain(at: desk, besides: isOneOfSeveral ? first.lane.organization : nil) {
+        let isOneOfSeveral = error.sqlState != nil || connection.hasSelectedServer
+        for job in queue.drain(at: worker, excluding: isOneOfSeveral ? first.lane.organization : nil) {
             job.refuse(problem)
         }
     }
 
-    private func tryOnce(_ group: [Work.Job], _ certainty: Certainty, share: Int) async throws {
-        let connection = try await connected(share)
+    private func tryOnce(_ group: [Work.Job], _ context: RetryContext, timeoutDivisor: Int) async throws {
+        let connection = try await connected(timeoutDivisor)
         let commits = connection.commits
         do {
-            try await work.commit(group, on: connection, certainty)
+            try await work.commit(group, on: connection, context)
             if connection.commits > commits { health.withLock { $0.committed(at: .now) } }
         } catch let error as PostgresError {
             health.withLock { $0.failed(error, at: .now) }
-            throw await setback(error, connection, isAlone: group.count == 1)
+            throw await failure(error, connection, isAlone: group.count == 1)
         } catch {
             await leaveTransaction(connection)
             throw error
         }
     }
 
-    private func connected(_ share: Int) async throws -> Connection {
+    private func connected(_ timeoutDivisor: Int) async throws -> Connection {
         do throws(PostgresError) {
-            return try await connection.open(share: share)
+            return try await connection.open(timeoutDivisor: timeoutDivisor)
         } catch {
             health.withLock { $0.failed(error, at: .now) }
-            throw Setback.unavailable(error)
+            throw CommitFailure.unavailable(error)
         }
     }
 
@@ -326,9 +330,9 @@ package final class Committer<Work: GroupWork>: Sendable {
     }
 
     /// Leaves the connection outside a transaction and returns how to continue.
-    private func setback(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> Setback {
+    private func failure(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> CommitFailure {
         // for other reasons of a repetition, no problem is reported to waiting jobs
-        inHand.withLock { $0.setback = error.isRetryable || error.isTooLong ? error : nil }
+        current.withLock { $0.failure = error.isRetryable || error.isTooLong ? error : nil }
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }

@@ -26,33 +26,33 @@ package final class CommitterConnection: Sendable {
     /// How long a server that cannot be reached directly is not tried again.
     ///
     /// Its rows are requested through the configuration's own server until then.
-    private static let detour: Duration = .seconds(10)
+    private static let fallback: Duration = .seconds(10)
 
     private let configuration: ConnectionConfiguration
     private let isInPlace: Bool
-    private let onDetour: (@Sendable (ServerAddress, PostgresError) -> Void)?
+    private let onFallback: (@Sendable (ServerAddress, PostgresError) -> Void)?
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - isInPlace: whether the committer's thread drives it, which then is the committer's own.
-    ///   - onDetour: as of `Routes`.
+    ///   - onFallback: as of `ShardRouting`.
     package init(
         _ configuration: ConnectionConfiguration,
         isInPlace: Bool = false,
-        onDetour: (@Sendable (ServerAddress, PostgresError) -> Void)? = nil
+        onFallback: (@Sendable (ServerAddress, PostgresError) -> Void)? = nil
     ) {
         self.configuration = configuration
         self.isInPlace = isInPlace
-        self.onDetour = onDetour
+        self.onFallback = onFallback
     }
 
     /// Sets the server that has the rows of the next group.
     ///
     /// Nil for the configuration's own.
-    func turn(to server: ServerAddress?) { state.withLock { $0.server = server } }
+    func selectServer(_ server: ServerAddress?) { state.withLock { $0.server = server } }
 
     /// Whether groups lie on several servers.
-    var isTurned: Bool { state.withLock { $0.server != nil } }
+    var hasSelectedServer: Bool { state.withLock { $0.server != nil } }
 
     /// How long a statement usually may take.
     var statementTimeout: Duration { configuration.statementTimeout }
@@ -66,23 +66,26 @@ package final class CommitterConnection: Sendable {
 
     /// The open connection.
     ///
-    /// - Parameter share: the divisor of a statement's usual time: 1 for all of it, 2 for a half.
+    /// - Parameter timeoutDivisor: the divisor of a statement's usual time: 1 for all of it, 2 for a half.
     /// - Throws: why connecting failed; within a quarter of a second of a failed try, that failure again.
-    func open(share: Int = 1) async throws(PostgresError) -> Connection {
+    func open(timeoutDivisor: Int = 1) async throws(PostgresError) -> Connection {
         let (connection, server) = try await nearest()
-        let limit = configuration.statementTimeout / share
+        let limit = configuration.statementTimeout / timeoutDivisor
         guard state.withLock({ $0.lines[server]?.limit }) != limit else { return connection }
-        let parameters = Parameters(
-            "\(limit.components.seconds * 1_000 + limit.components.attoseconds / 1_000_000_000_000_000)ms"
+        _ = try await connection.run(
+            Self.limitStatement(
+                milliseconds:
+                    "\(limit.components.seconds * 1_000 + limit.components.attoseconds / 1_000_000_000_000_000)ms"
+            )
         )
-        _ = try await connection.run(Query(Self.limitStatement, parameters))
         state.withLock { $0.lines[server]?.limit = limit }
         return connection
     }
 
     package static let limitStatement = Statement(
         "commit_limit",
-        "SELECT set_config('statement_timeout', $1, false)"
+        ["milliseconds"],
+        "SELECT set_config('statement_timeout', :milliseconds, false)"
     )
 
     /// Connects to the server that has the group's rows.
@@ -91,11 +94,11 @@ package final class CommitterConnection: Sendable {
     private func nearest() async throws(PostgresError) -> (Connection, ServerAddress?) {
         if let server = state.withLock({ $0.server }) {
             let failure = state.withLock { $0.lines[server]?.lastFailure }
-            if failure.map({ .now - $0.at >= Self.detour }) ?? true {
+            if failure.map({ .now - $0.at >= Self.fallback }) ?? true {
                 do throws(PostgresError) {
                     return (try await open(server), server)
                 } catch {
-                    if failure == nil { onDetour?(server, error) }
+                    if failure == nil { onFallback?(server, error) }
                 }
             }
         }
@@ -138,5 +141,25 @@ package final class CommitterConnection: Sendable {
 
     func close() {
         for line in state.withLock({ Array($0.lines.values) }) { line.connection?.close() }
+    }
+}
+
+/// Where groups are sent if their rows are on one of several servers.
+///
+/// Directly to that one, which saves the way through another.
+package struct ShardRouting: Sendable {
+    /// The server that has a shard's rows, if known.
+    let server: @Sendable (Int) -> ServerAddress?
+    /// Called when a server cannot be reached.
+    ///
+    /// It answered before, or was not tried yet.
+    let onFallback: @Sendable (ServerAddress, PostgresError) -> Void
+
+    package init(
+        to server: @escaping @Sendable (Int) -> ServerAddress?,
+        onFallback: @escaping @Sendable (ServerAddress, PostgresError) -> Void
+    ) {
+        self.server = server
+        self.onFallback = onFallback
     }
 }

@@ -10,42 +10,43 @@ package import SyncModel
 /// An organization always goes to the same committer, so two groups of one process never wait for each other. So do all
 /// organizations of a partition, for the first row that a statement writes to a partition costs more than the next ten.
 /// Heavy jobs go to a separate committer, on a separate thread, while nothing else of their organization is committed.
-package final class Committers<Work: GroupWork>: Service {
+package final class Committers<Work: GroupTransaction>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
-    private let patience: Duration
+    private let timeout: Duration
 
     /// - Parameters:
     ///   - count: committers of light jobs; each has its own connection.
-    ///   - hasHeavyDesk: whether one more commits heavy jobs.
+    ///   - hasHeavyWorker: whether one more commits heavy jobs.
     ///   - limits: of a group.
-    ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
-    ///   - routes: where the database is one of several servers.
-    ///   - probe: a write of one row, by which idle committers show that they can write; empty for none.
+    ///   - timeout: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
     package init(
         _ count: Int,
         doing work: Work,
-        hasHeavyDesk: Bool = false,
+        hasHeavyWorker: Bool = false,
         limits: GroupLimits = GroupLimits(),
-        connection: ConnectionConfiguration,
+        database: CommitterDatabase,
         metrics: CommitMetrics,
-        patience: Duration,
-        routes: Routes? = nil,
-        probe: [Query] = []
+        timeout: Duration
     ) {
-        let desks = max(1, count)
-        let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk, limits: limits)
+        let routes = database.routes
+        let workers = max(1, count)
+        let queue = GroupQueue<Work.Job>(workers: workers, hasHeavyWorker: hasHeavyWorker, limits: limits)
         self.queue = queue
-        self.patience = patience
-        committers = (0..<(hasHeavyDesk ? desks + 1 : desks)).map { desk in
+        self.timeout = timeout
+        committers = (0..<(hasHeavyWorker ? workers + 1 : workers)).map { worker in
             Committer(
                 work: work,
                 queue: queue,
-                desk: desk,
-                connection: CommitterConnection(connection, isInPlace: desk < desks, onDetour: routes?.onDetour),
+                worker: worker,
+                connection: CommitterConnection(
+                    database.connection,
+                    isInPlace: worker < workers,
+                    onFallback: routes?.onFallback
+                ),
                 metrics: metrics,
                 routes: routes,
-                probe: probe
+                probe: database.probe
             )
         }
     }
@@ -55,10 +56,10 @@ package final class Committers<Work: GroupWork>: Service {
     /// - Parameter place: of its organization; a partition's or shard's jobs all go to one committer.
     package func submit<Value: Sendable>(
         at place: Placement,
-        _ job: (OnceReply<Value>) -> Work.Job
+        _ job: (JobCompletion<Value>) -> Work.Job
     ) async throws(Problem) -> Value {
         let result = await withCheckedContinuation { continuation in
-            let reply = OnceReply<Value>(continuation)
+            let reply = JobCompletion<Value>(continuation)
             submit(job(reply), at: place, reply)
         }
         return try result.get()
@@ -67,7 +68,7 @@ package final class Committers<Work: GroupWork>: Service {
     /// Has a job committed together with others.
     ///
     /// Does not wait for the answer to its reply.
-    package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: OnceReply<Value>) {
+    package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: JobCompletion<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too many writes are waiting")))
     }
@@ -76,7 +77,7 @@ package final class Committers<Work: GroupWork>: Service {
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {
-                guard committer.desk == queue.desks else {
+                guard committer.worker == queue.workers else {
                     let thread = ThreadExecutor("desk")
                     group.addTask {
                         await withTaskExecutorPreference(thread) { await committer.run() }
@@ -84,14 +85,14 @@ package final class Committers<Work: GroupWork>: Service {
                     }
                     continue
                 }
-                group.addTask(executorPreference: HeavyWork.executor) { await committer.run() }
+                group.addTask(executorPreference: BackgroundExecutor.executor) { await committer.run() }
             }
             group.addTask {
                 // jobs that a stuck database keeps waiting get their answer in time
                 await withTaskCancellationOrGracefulShutdownHandler {
                     while !Task.isCancelled, !Task.isShuttingDownGracefully {
                         for committer in self.committers {
-                            committer.expire(after: self.patience)
+                            committer.expire(after: self.timeout)
                             committer.probeIfDue(at: .now)
                         }
                         try? await Task.sleep(for: .milliseconds(250))
@@ -105,11 +106,26 @@ package final class Committers<Work: GroupWork>: Service {
     }
 
     /// Why a committer cannot write; nil while all can.
-    package var trouble: PostgresError? {
+    package var writeFailure: PostgresError? {
         let now = ContinuousClock.now
-        return committers.lazy.compactMap { $0.trouble(at: now) }.first
+        return committers.lazy.compactMap { $0.writeFailure(at: now) }.first
     }
 
     /// Jobs that wait in all queues, for metrics.
     package var waiting: Int { queue.count }
+}
+
+/// The database of committers.
+package struct CommitterDatabase: Sendable {
+    package let connection: ConnectionConfiguration
+    /// Where the database is one of several servers.
+    package let routes: ShardRouting?
+    /// A write of one row, by which idle committers show that they can write; empty for none.
+    package let probe: [Query]
+
+    package init(_ connection: ConnectionConfiguration, routes: ShardRouting?, probe: [Query]) {
+        self.connection = connection
+        self.routes = routes
+        self.probe = probe
+    }
 }

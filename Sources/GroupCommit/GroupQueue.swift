@@ -2,45 +2,51 @@ import Foundation
 package import SyncModel
 import Synchronization
 
-/// The jobs that wait for the committers, each of which has a desk. Bounded and fair: ``GroupLine`` decides the order.
+/// The jobs that wait for the committers, each of which has a worker. Bounded and fair: ``FairGroupQueue`` decides the
+/// order.
 package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Jobs that may wait; beyond it the gateway is overloaded.
     static var capacity: Int { 4_096 }
 
     private struct State {
-        var line: GroupLine
+        var line: FairGroupQueue
         var jobs: [Int: Job] = [:]
         var lastTicket = 0
-        /// Committers that wait for work, by desk.
+        /// Committers that wait for work, by worker.
         var consumers: [Int: CheckedContinuation<Void, Never>] = [:]
         var isClosed = false
-        /// Desks whose committer is to probe its connection.
+        /// Workers whose committer is to probe its connection.
         var probes: Set<Int> = []
-        var deskCount: DeskCount
-        /// The weights of the current groups, by desk.
+        var activeWorkers: ActiveWorkerCount
+        /// The weights of the current groups, by worker.
         var weights: [Int: Int] = [:]
-        /// Where that lies, by desk.
+        /// Where that lies, by worker.
         var shards: [Int: Int] = [:]
 
-        mutating func jobs(of items: [GroupLine.Item]) -> [Job] {
+        mutating func jobs(of items: [FairGroupQueue.Item]) -> [Job] {
             items.compactMap { jobs.removeValue(forKey: $0.ticket) }
         }
 
-        mutating func giveUp(_ items: [GroupLine.Item]) -> [Job] {
-            deskCount.remove(items.reduce(0) { $0 + $1.weight })
+        mutating func remove(_ items: [FairGroupQueue.Item]) -> [Job] {
+            activeWorkers.remove(items.reduce(0) { $0 + $1.weight })
             return jobs(of: items)
         }
     }
 
-    /// The number of desks for light jobs: an organization has one of them.
-    let desks: Int
+    /// The number of workers for light jobs: an organization has one of them.
+    let workers: Int
     private let state: Mutex<State>
 
-    /// - Parameter hasHeavyDesk: whether there is one more, for heavy jobs; it has the highest number.
-    package init(desks: Int, hasHeavyDesk: Bool, limits: GroupLimits = GroupLimits()) {
-        self.desks = desks
-        let line = GroupLine(desks: desks, hasHeavyDesk: hasHeavyDesk, capacity: Self.capacity, limits: limits)
-        state = Mutex(State(line: line, deskCount: DeskCount(most: desks, limits: limits)))
+    /// - Parameter hasHeavyWorker: whether there is one more, for heavy jobs; it has the highest number.
+    package init(workers: Int, hasHeavyWorker: Bool, limits: GroupLimits = GroupLimits()) {
+        self.workers = workers
+        let line = FairGroupQueue(
+            workers: workers,
+            hasHeavyWorker: hasHeavyWorker,
+            capacity: Self.capacity,
+            limits: limits
+        )
+        state = Mutex(State(line: line, activeWorkers: ActiveWorkerCount(most: workers, limits: limits)))
     }
 
     package var count: Int { state.withLock { $0.line.count } }
@@ -48,28 +54,28 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Whether it accepts no more jobs.
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Whether jobs wait that a desk could take.
-    func hasWork(at desk: Int) -> Bool { state.withLock { !$0.line.isEmpty(at: desk) } }
+    /// Whether jobs wait that a worker could take.
+    func hasWork(at worker: Int) -> Bool { state.withLock { !$0.line.isEmpty(at: worker) } }
 
     /// Adds a job; false when the queue is full or closed.
     ///
-    /// - Parameter place: the organization's. One desk does a partition's light jobs, since the first row that a
-    ///   statement writes to a partition costs more than the next ten; which one depends on how many desks take part.
-    ///   Shards are spread over all desks at any load, for no two share a group.
+    /// - Parameter place: the organization's. One worker does a partition's light jobs, since the first row that a
+    ///   statement writes to a partition costs more than the next ten; which one depends on how many workers take part.
+    ///   Shards are spread over all workers at any load, for no two share a group.
     package func add(_ job: Job, at place: Placement) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
             let ticket = state.lastTicket + 1
-            let item = GroupLine.Item(
+            let item = FairGroupQueue.Item(
                 ticket: ticket,
                 lane: job.lane,
                 weight: job.weight,
                 bytes: job.bytes,
                 shard: place.shard
             )
-            let desk = place.number % (place.shard == nil ? state.deskCount.count : desks)
-            guard let woken = state.line.add(item, desk: desk) else { return (false, nil) }
-            state.deskCount.add(item.weight)
+            let worker = place.number % (place.shard == nil ? state.activeWorkers.count : workers)
+            guard let woken = state.line.add(item, worker: worker) else { return (false, nil) }
+            state.activeWorkers.add(item.weight)
             state.lastTicket = ticket
             state.jobs[ticket] = job
             return (true, state.consumers.removeValue(forKey: woken))
@@ -78,16 +84,16 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         return isAdded
     }
 
-    /// Leaves a job of the current group to the desk for heavy ones.
+    /// Leaves a job of the current group to the worker for heavy ones.
     ///
     /// False if that accepts no more.
-    func leave(_ job: Job) -> Bool {
+    func deferToHeavyWorker(_ job: Job) -> Bool {
         state.withLock { state in
             guard !state.isClosed else { return false }
             let ticket = state.lastTicket + 1
-            let item = GroupLine.Item(ticket: ticket, lane: job.lane, weight: job.weight, bytes: job.bytes)
-            guard state.line.leave(item) else { return false }
-            state.deskCount.add(item.weight)
+            let item = FairGroupQueue.Item(ticket: ticket, lane: job.lane, weight: job.weight, bytes: job.bytes)
+            guard state.line.deferToHeavyWorker(item) else { return false }
+            state.activeWorkers.add(item.weight)
             state.lastTicket = ticket
             state.jobs[ticket] = job
             return true
@@ -95,31 +101,31 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     }
 
     /// Wakes an idle committer, which receives an empty group.
-    func wakeForProbe(_ desk: Int) {
+    func wakeForProbe(_ worker: Int) {
         let consumer = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            guard let consumer = state.consumers.removeValue(forKey: desk) else { return nil }
-            state.probes.insert(desk)
+            guard let consumer = state.consumers.removeValue(forKey: worker) else { return nil }
+            state.probes.insert(worker)
             return consumer
         }
         consumer?.resume()
     }
 
-    /// The next group for a desk, whose group before it counts as done.
+    /// The next group for a worker, whose group before it counts as done.
     ///
     /// Waits for the first job; an empty group requests a probe. Nil once closed and empty.
     ///
     /// - Parameter took: the time of the group before; nil where it was not measured.
-    func next(at desk: Int, took: Duration? = nil) async -> [Job]? {
-        finish(at: desk, took)
+    func next(at worker: Int, took: Duration? = nil) async -> [Job]? {
+        finish(at: worker, took)
         while true {
             let (group, isOver, isProbe) = state.withLock { state in
-                let items = state.line.take(at: desk)
-                state.weights[desk] = items.reduce(0) { $0 + $1.weight }
-                state.shards[desk] = items.first?.shard
-                // jobs being committed elsewhere may leave more for this desk
+                let items = state.line.take(at: worker)
+                state.weights[worker] = items.reduce(0) { $0 + $1.weight }
+                state.shards[worker] = items.first?.shard
+                // jobs being committed elsewhere may leave more for this worker
                 return (
-                    state.jobs(of: items), state.isClosed && state.line.isIdle(for: desk),
-                    state.probes.remove(desk) != nil
+                    state.jobs(of: items), state.isClosed && state.line.isIdle(for: worker),
+                    state.probes.remove(worker) != nil
                 )
             }
             if !group.isEmpty { return group }
@@ -127,10 +133,10 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
             if isProbe { return [] }
             await withCheckedContinuation { continuation in
                 let mustWait = state.withLock { state in
-                    guard state.line.isEmpty(at: desk), !(state.isClosed && state.line.isIdle(for: desk)) else {
+                    guard state.line.isEmpty(at: worker), !(state.isClosed && state.line.isIdle(for: worker)) else {
                         return false
                     }
-                    state.consumers[desk] = continuation
+                    state.consumers[worker] = continuation
                     return true
                 }
                 if !mustWait { continuation.resume() }
@@ -138,17 +144,17 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// The shard of a desk's current group; nil without shards.
-    func shard(at desk: Int) -> Int? { state.withLock { $0.shards[desk] } }
+    /// The shard of a worker's current group; nil without shards.
+    func shard(at worker: Int) -> Int? { state.withLock { $0.shards[worker] } }
 
-    /// Ends the group of a desk: another desk may have work of its organizations.
-    private func finish(at desk: Int, _ took: Duration?) {
+    /// Ends the group of a worker: another worker may have work of its organizations.
+    private func finish(at worker: Int, _ took: Duration?) {
         let consumers = state.withLock { state in
-            let woken = state.line.finish(at: desk, took: took.map { $0 / .microseconds(1) })
-            state.deskCount.remove(state.weights.removeValue(forKey: desk) ?? 0)
+            let woken = state.line.finish(at: worker, took: took.map { $0 / .microseconds(1) })
+            state.activeWorkers.remove(state.weights.removeValue(forKey: worker) ?? 0)
             // at the end every consumer checks whether anything is left
-            let desks = state.isClosed ? Set(state.consumers.keys) : woken
-            return desks.compactMap { state.consumers.removeValue(forKey: $0) }
+            let workers = state.isClosed ? Set(state.consumers.keys) : woken
+            return workers.compactMap { state.consumers.removeValue(forKey: $0) }
         }
         for consumer in consumers { consumer.resume() }
     }
@@ -158,15 +164,15 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         state.withLock { state in
             let late = Set(state.jobs.lazy.filter { now - $0.value.enqueuedAt >= age }.map(\.key))
             guard !late.isEmpty else { return [] }
-            return state.giveUp(state.line.remove { late.contains($0.ticket) })
+            return state.remove(state.line.remove { late.contains($0.ticket) })
         }
     }
 
-    /// Removes all jobs that wait for a desk.
+    /// Removes all jobs that wait for a worker.
     ///
-    /// - Parameter organization: only those that lie where its rows are; nil for all.
-    func drain(at desk: Int, besides organization: UUID? = nil) -> [Job] {
-        state.withLock { state in state.giveUp(state.line.drain(at: desk, besides: organization)) }
+    /// - Parameter organization: removes only jobs of the shard that has this organization's rows; nil removes all.
+    func drain(at worker: Int, excluding organization: UUID? = nil) -> [Job] {
+        state.withLock { state in state.remove(state.line.drain(at: worker, excluding: organization)) }
     }
 
     /// Accepts no more jobs; waiting jobs are still handed out.

@@ -1,4 +1,6 @@
+import Metrics
 package import Postgres
+import SyncModel
 
 /// Whether one writer can commit at present, for readiness; reads do not show it.
 ///
@@ -7,10 +9,11 @@ package import Postgres
 /// that takes too long do not. A refused job makes a probe due, and a probe counts whatever its failure is.
 package struct WriteHealth: Sendable {
     /// How long a writer may fail before the gateway is not ready. A restart of the database is usually shorter.
-    package static let patience: Duration = .seconds(3)
+    package static let timeout: Duration = .seconds(3)
     /// How long a lack of resources or a refusal by the database counts, unless a job is committed. A probe is no proof
-    /// against it: it may reuse space on a full disk, where the next job finds none. So readiness changes twice a minute
-    /// at most. While commits are not replicated, a commit is no proof either: one without changes waits for no standby.
+    /// against it: it may reuse space on a full disk, where the next job finds none. So readiness changes twice a
+    /// minute at most. While commits are not replicated, a commit is no proof either: one without changes waits for no
+    /// standby.
     package static let shortage: Duration = .seconds(30)
     /// How long a writer may be idle before it is probed.
     ///
@@ -80,13 +83,73 @@ package struct WriteHealth: Sendable {
     /// Why the gateway is not ready.
     ///
     /// Nil while the writer succeeds, or has failed for a moment only.
-    package func trouble(at now: ContinuousClock.Instant) -> PostgresError? {
-        guard let failingSince, now - failingSince >= Self.patience else { return nil }
+    package func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
+        guard let failingSince, now - failingSince >= Self.timeout else { return nil }
         return failure
     }
 
     package func isProbeDue(at now: ContinuousClock.Instant) -> Bool {
         guard let lastTry else { return true }
         return now - lastTry >= (failingSince == nil && !isSuspect ? Self.probeInterval : Self.failingProbeInterval)
+    }
+}
+
+/// The metrics of group commit.
+package struct CommitMetrics: Sendable {
+    /// Why a group is tried again.
+    enum Retry: String, CaseIterable {
+        /// Data that the first read left out is needed after all.
+        case readAgain = "read_again"
+        /// Another replica has changed an organization's types.
+        case staleTypes = "stale_types"
+        /// Another replica has made a data key.
+        case staleKeys = "stale_keys"
+        /// Users' keys were not in memory.
+        case userKeys = "user_keys"
+        /// Another transaction was in the way.
+        case contended
+        /// The connection broke.
+        case connection
+        /// A job would change too much to be done together with others.
+        case heavy
+        /// The database refused the group; it is halved.
+        case bisected
+        /// A statement of the group took too long, or waited too long for a lock.
+        case tooLong = "too_long"
+    }
+
+    private let jobs: Recorder
+    private let mutations: Recorder
+    private let statements: Recorder
+    private let roundTrips: Recorder
+    private let duration: Timer
+    private let retries: [Retry: Counter]
+
+    /// - Parameters:
+    ///   - prefix: how the metrics' names begin.
+    ///   - jobs: the noun for the members of a group.
+    package init(prefix: String, jobs: String) {
+        self.jobs = Recorder(label: "\(prefix)_\(jobs)")
+        mutations = Recorder(label: "\(prefix)_mutations")
+        statements = Recorder(label: "\(prefix)_statements")
+        roundTrips = Recorder(label: "\(prefix)_round_trips")
+        duration = Timer(label: "\(prefix)_duration_seconds")
+        let retries = Retry.allCases.map { reason in
+            (reason, Counter(label: "\(prefix)_retries_total", dimensions: [("reason", reason.rawValue)]))
+        }
+        self.retries = Dictionary(uniqueKeysWithValues: retries)
+    }
+
+    /// - Parameter traffic: all that the group took, retries and halves included.
+    func group(jobs: Int, mutations: Int, traffic: Traffic, took: Duration) {
+        self.jobs.record(jobs)
+        self.mutations.record(mutations)
+        statements.record(traffic.statements)
+        roundTrips.record(traffic.roundTrips)
+        duration.recordNanoseconds(took.nanoseconds)
+    }
+
+    func retry(_ reason: Retry) {
+        retries[reason]?.increment()
     }
 }

@@ -87,3 +87,39 @@ public struct JSONParseError: Error, Sendable, Equatable {
 extension JSONParseError: CustomStringConvertible {
     public var description: String { explanation }
 }
+
+/// Bounds on a parsed text. They bound the memory too: a tree takes its text plus 16 bytes a node.
+public struct JSONLimits: Sendable, Equatable {
+    /// The longest text, in bytes. Values above 1 GiB count as that.
+    public var maximumBytes: Int
+    /// How deep arrays and objects may nest: `[]` is 1. Values above 1,024 count as that.
+    public var maximumDepth: Int
+    /// Values and member names together.
+    public var maximumNodes: Int
+
+    /// The defaults suit a request's body.
+    public init(maximumBytes: Int = 4_194_304, maximumDepth: Int = 512, maximumNodes: Int = 1_000_000) {
+        self.maximumBytes = maximumBytes
+        self.maximumDepth = maximumDepth
+        self.maximumNodes = maximumNodes
+    }
+
+    /// The widest bounds; for texts that were checked when they came in.
+    public static let widest = JSONLimits(
+        maximumBytes: 1_073_741_824,
+        maximumDepth: 1_024,
+        maximumNodes: Int(UInt32.max)
+    )
+}
+
+extension [UInt8] {
+    private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
+
+    /// The bytes without one UTF-8 byte order mark at their beginning.
+    ///
+    /// A reader of JSON may ignore it (RFC 8259, 8.1). Use it for texts of other servers, whose authors cannot be
+    /// asked to correct them: ``JSONTree`` itself refuses the mark.
+    public var withoutByteOrderMark: [UInt8] {
+        starts(with: Self.byteOrderMark) ? Array(dropFirst(Self.byteOrderMark.count)) : self
+    }
+}

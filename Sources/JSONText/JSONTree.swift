@@ -1,3 +1,5 @@
+import CSimdJSON
+
 /// A parsed text: its bytes, and the place of every value in them.
 ///
 /// Immutable, and a reference to pass around.
@@ -24,4 +26,266 @@ public struct JSONTree: Sendable {
     ///
     /// Their pointers start at the root.
     public var defects: [JSONDefect] { root.defects }
+}
+
+/// A value or a member's name in the parser's flat array.
+///
+/// A name's value is the node after it.
+typealias JSONNode = csj_node
+
+extension csj_node {
+    var isObject: Bool { kind == UInt8(CSJ_OBJECT.rawValue) }
+    var isArray: Bool { kind == UInt8(CSJ_ARRAY.rawValue) }
+    var isString: Bool { kind == UInt8(CSJ_STRING.rawValue) }
+    var isName: Bool { kind == UInt8(CSJ_NAME.rawValue) }
+    var isNull: Bool { kind == UInt8(CSJ_NULL.rawValue) }
+    var hasEscapes: Bool { flags & UInt8(CSJ_HAS_ESCAPES.rawValue) != 0 }
+    /// Never set on a name.
+    var isUUID: Bool { flags & UInt8(CSJ_IS_UUID.rawValue) != 0 }
+    var isInteger: Bool { flags & UInt8(CSJ_IS_INTEGER.rawValue) != 0 }
+
+    /// The first node after its subtree.
+    var after: Int { Int(next) }
+
+    var range: Range<Int> { Int(start)..<Int(end) }
+
+    func text(in bytes: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(rebasing: bytes[range])
+    }
+
+    /// The text between a string's or name's quotes, as written.
+    func content(in bytes: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(rebasing: bytes[Int(start) + 1..<Int(end) - 1])
+    }
+
+    /// Passes the unescaped content of a string or name.
+    ///
+    /// A lone surrogate is three bytes (WTF-8).
+    func withUnescaped<Result>(
+        in bytes: UnsafeBufferPointer<UInt8>,
+        _ body: (UnsafeBufferPointer<UInt8>) -> Result
+    ) -> Result {
+        let content = content(in: bytes)
+        guard hasEscapes else { return body(content) }
+        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: content.count) { buffer in
+            let count = csj_unescape(content.baseAddress, content.count, buffer.baseAddress)
+            return body(UnsafeBufferPointer(rebasing: buffer[..<count]))
+        }
+    }
+
+    /// The unescaped content of a string or name; U+FFFD for lone surrogates.
+    func string(in bytes: UnsafeBufferPointer<UInt8>) -> String {
+        withUnescaped(in: bytes) { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Compares a string or name, once unescaped.
+    func equals(_ other: StaticString, in bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        other.withUTF8Buffer { other in
+            // An escape is never shorter than the character it encodes.
+            guard Int(end - start) - 2 >= other.count else { return false }
+            return withUnescaped(in: bytes) { $0.isEqual(to: other) }
+        }
+    }
+}
+
+/// A text and its nodes.
+///
+/// Unchecked because of the pointers: this object alone owns their memory, which the parser wrote before the object
+/// existed, nothing writes afterwards, and `deinit` frees.
+final class JSONStorage: @unchecked Sendable {
+    let bytes: [UInt8]
+    let nodes: UnsafePointer<csj_node>
+    let defects: UnsafeBufferPointer<csj_defect>
+    private let ownedNodes: UnsafeMutablePointer<csj_node>
+    private let ownedDefects: UnsafeMutablePointer<csj_defect>?
+
+    init(parsing bytes: [UInt8], limits: JSONLimits) throws(JSONParseError) {
+        let result = bytes.withUnsafeBufferPointer { text in
+            csj_parse(text.baseAddress, text.count, csj_limits(limits))
+        }
+        guard result.error == CSJ_OK.rawValue, let nodes = result.nodes else {
+            throw JSONParseError(kind: .init(rawValue: result.error) ?? .outOfMemory, offset: Int(result.error_offset))
+        }
+        self.bytes = bytes
+        self.nodes = UnsafePointer(nodes)
+        self.defects = UnsafeBufferPointer(start: result.defects, count: Int(result.defect_count))
+        self.ownedNodes = nodes
+        self.ownedDefects = result.defects
+    }
+
+    deinit {
+        csj_free(ownedNodes, ownedDefects)
+    }
+}
+
+extension csj_limits {
+    fileprivate init(_ limits: JSONLimits) {
+        self.init(
+            bytes: UInt32(clamping: limits.maximumBytes),
+            depth: UInt32(clamping: limits.maximumDepth),
+            nodes: UInt32(clamping: limits.maximumNodes)
+        )
+    }
+}
+
+/// The elements of an array, in order. Iterating allocates nothing.
+public struct JSONElements: Sequence, Sendable {
+    let storage: JSONStorage
+    let index: Int
+
+    public struct Iterator: IteratorProtocol, Sendable {
+        let storage: JSONStorage
+        var index: Int
+        let end: Int
+
+        public mutating func next() -> JSONValue? {
+            guard index < end else { return nil }
+            let element = index
+            index = storage.nodes[element].after
+            return JSONValue(storage: storage, index: element)
+        }
+    }
+
+    public func makeIterator() -> Iterator {
+        Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
+    }
+
+    public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
+
+    /// Counted by stepping over the elements.
+    public var count: Int { reduce(0) { count, _ in count + 1 } }
+}
+
+extension JSONValue {
+    /// The elements of an array; nil for any other type.
+    public var elements: JSONElements? {
+        node.isArray ? JSONElements(storage: storage, index: index) : nil
+    }
+}
+
+// MARK: - JSONMembers
+
+/// The members of an object, in document order, duplicates included. Iterating allocates nothing.
+public struct JSONMembers: Sequence, Sendable {
+    let storage: JSONStorage
+    let index: Int
+
+    public struct Iterator: IteratorProtocol, Sendable {
+        let storage: JSONStorage
+        var index: Int
+        let end: Int
+
+        public mutating func next() -> (name: JSONName, value: JSONValue)? {
+            guard index < end else { return nil }
+            let name = index
+            index = storage.nodes[name + 1].after
+            return (JSONName(storage: storage, index: name), JSONValue(storage: storage, index: name + 1))
+        }
+    }
+
+    public func makeIterator() -> Iterator {
+        Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
+    }
+
+    /// Passes name and value of each. Unlike a loop it counts no references to the text.
+    public func forEach(_ body: (JSONName, JSONValue) -> Void) {
+        let end = storage.nodes[index].after
+        var member = index + 1
+        while member < end {
+            body(JSONName(storage: storage, index: member), JSONValue(storage: storage, index: member + 1))
+            member = storage.nodes[member + 1].after
+        }
+    }
+
+    public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
+}
+
+extension JSONValue {
+    /// The members of an object; nil for any other type.
+    public var members: JSONMembers? {
+        node.isObject ? JSONMembers(storage: storage, index: index) : nil
+    }
+
+    /// The first member with that name, found by linear search.
+    ///
+    /// Nil also for other types.
+    public subscript(name: StaticString) -> JSONValue? {
+        let node = node
+        guard node.isObject else { return nil }
+        let nodes = storage.nodes
+        let found = storage.bytes.withUnsafeBufferPointer { bytes -> Int? in
+            var member = index + 1
+            while member < node.after {
+                if nodes[member].equals(name, in: bytes) { return member + 1 }
+                member = nodes[member + 1].after
+            }
+            return nil
+        }
+        return found.map { JSONValue(storage: storage, index: $0) }
+    }
+}
+
+// MARK: - JSONName
+
+/// A member's name. Keeps its tree alive.
+public struct JSONName: Sendable {
+    let storage: JSONStorage
+    let index: Int
+
+    /// The name's length in bytes.
+    ///
+    /// Nil where it has escapes, and is shorter than it is written.
+    public var utf8Count: Int? {
+        let node = storage.nodes[index]
+        return node.hasEscapes ? nil : node.range.count - 2
+    }
+
+    /// Compares the unescaped name. Allocates nothing.
+    public func equals(_ other: StaticString) -> Bool {
+        storage.bytes.withUnsafeBufferPointer { storage.nodes[index].equals(other, in: $0) }
+    }
+
+    /// Compares the unescaped name.
+    public func equals(_ other: String) -> Bool {
+        var other = other
+        return storage.bytes.withUnsafeBufferPointer { bytes in
+            other.withUTF8 { other in storage.nodes[index].withUnescaped(in: bytes) { $0.isEqual(to: other) } }
+        }
+    }
+
+    /// Compares the unescaped name with UTF-8. Allocates nothing.
+    public func equals(utf8 other: [UInt8]) -> Bool {
+        storage.bytes.withUnsafeBufferPointer { bytes in
+            let node = storage.nodes[index]
+            // an escape is never shorter than the character it encodes
+            guard node.range.count - 2 >= other.count else { return false }
+            return other.withUnsafeBufferPointer { other in node.withUnescaped(in: bytes) { $0.isEqual(to: other) } }
+        }
+    }
+
+    /// The name, unescaped; U+FFFD for lone surrogates.
+    public var string: String {
+        storage.bytes.withUnsafeBufferPointer { storage.nodes[index].string(in: $0) }
+    }
+
+    /// The name's text as written, quotes included.
+    public var raw: ArraySlice<UInt8> { storage.bytes[storage.nodes[index].range] }
+}
+
+/// A tree's text and nodes, passed during a call to code that visits many of them.
+struct JSONSource {
+    let nodes: UnsafePointer<JSONNode>
+    let bytes: UnsafeBufferPointer<UInt8>
+
+    subscript(index: Int) -> JSONNode { nodes[index] }
+
+    func text(_ range: Range<Int>) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(rebasing: bytes[range])
+    }
+}
+
+extension JSONStorage {
+    func withSource<Result>(_ body: (JSONSource) -> Result) -> Result {
+        bytes.withUnsafeBufferPointer { body(JSONSource(nodes: nodes, bytes: $0)) }
+    }
 }

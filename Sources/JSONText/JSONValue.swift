@@ -1,4 +1,4 @@
-internal import CSimdJSON
+import CSimdJSON
 public import FoundationEssentials
 
 /// A value within a ``JSONTree``, which it keeps alive. Cheap to copy.
@@ -107,5 +107,97 @@ extension csj_node {
     func uuid(in bytes: UnsafeBufferPointer<UInt8>) -> UUID? {
         guard hasEscapes else { return UUID(text: content(in: bytes)) }
         return withUnescaped(in: bytes) { UUID(text: $0) }
+    }
+}
+
+extension JSONValue {
+    /// The value that a JSON Pointer (RFC 6901) leads to from here.
+    ///
+    /// Nil if it leads nowhere or the pointer is malformed.
+    public func value(at pointer: String) -> JSONValue? {
+        guard let steps = JSONPointer.steps(of: pointer) else { return nil }
+        var value = self
+        for step in steps {
+            guard let next = value.child(at: step) else { return nil }
+            value = next
+        }
+        return value
+    }
+
+    private func child(at step: [UInt8]) -> JSONValue? {
+        if node.isObject { return member(named: step) }
+        if node.isArray { return element(numbered: step) }
+        return nil
+    }
+
+    private func member(named name: [UInt8]) -> JSONValue? {
+        let nodes = storage.nodes
+        let end = node.after
+        let found = storage.bytes.withUnsafeBufferPointer { bytes in
+            name.withUnsafeBufferPointer { name -> Int? in
+                var member = index + 1
+                while member < end {
+                    if nodes[member].withUnescaped(in: bytes, { $0.isEqual(to: name) }) { return member + 1 }
+                    member = nodes[member + 1].after
+                }
+                return nil
+            }
+        }
+        return found.map { JSONValue(storage: storage, index: $0) }
+    }
+
+    private func element(numbered digits: [UInt8]) -> JSONValue? {
+        let zero = UInt8(ascii: "0")
+        guard let first = digits.first, digits.count <= 10, digits.allSatisfy({ $0 >= zero && $0 <= zero + 9 }),
+            first != zero || digits.count == 1
+        else { return nil }
+        let number = digits.reduce(0) { $0 * 10 + Int($1 - zero) }
+        let end = node.after
+        var element = index + 1
+        for _ in 0..<number where element < end { element = storage.nodes[element].after }
+        return element < end ? JSONValue(storage: storage, index: element) : nil
+    }
+}
+
+extension JSONValue {
+    /// Every UUID-shaped string value in this value, in document order.
+    ///
+    /// Duplicates are kept. Names do not count as values.
+    public var uuids: [UUID] {
+        storage.withSource { source in
+            var found: [UUID] = []
+            for index in index..<source[index].after where source[index].isUUID {
+                if let uuid = source[index].uuid(in: source.bytes) { found.append(uuid) }
+            }
+            return found
+        }
+    }
+
+    /// This value's text with UUID-shaped string values replaced.
+    ///
+    /// Every other byte is as written: numbers to the digit, white space, order. Nil if that changes nothing.
+    ///
+    /// - Parameter replacement: Called for each UUID in document order; nil leaves it as it is.
+    public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
+}
+
+extension JSONNode {
+    func isWritten(as replacement: JSONReplacement, in bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        var writer = JSONWriter(capacity: 64)
+        writer.replacement(replacement)
+        return writer.bytes.withUnsafeBufferPointer { text(in: bytes).isEqual(to: $0) }
+    }
+}
+
+extension JSONWriter {
+    /// Writes without a comma: the surrounding text has it already.
+    mutating func replacement(_ replacement: JSONReplacement) {
+        needsComma = false
+        switch replacement {
+        case .uuid(let uuid): self.uuid(uuid)
+        case .string(let text): string(text)
+        case .integer(let number): int(number)
+        case .digits(let text): raw(text.utf8)
+        }
     }
 }

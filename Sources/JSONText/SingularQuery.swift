@@ -117,3 +117,175 @@ extension JSONValue {
         }
     }
 }
+
+// MARK: - SingularQueryParser
+
+/// Reads a singular query from left to right.
+///
+/// The grammar is in RFC 9535, appendix A.
+struct SingularQueryParser {
+    private static let largestIndex = 9_007_199_254_740_991
+    private static let severalValues = "leads to more than one value: only names and indices do not"
+
+    private let text: [Unicode.Scalar]
+    private var place = 0
+
+    init(_ text: String) { self.text = Array(text.unicodeScalars) }
+
+    mutating func steps() throws(SingularQueryError) -> [SingularQuery.Step] {
+        guard take("$") else { throw wrong("does not begin with $") }
+        var steps: [SingularQuery.Step] = []
+        while place < text.count {
+            skipSpace()
+            guard place < text.count else { throw wrong("ends with a space") }
+            guard steps.count < SingularQuery.maximumSteps else {
+                throw wrong("has more than \(SingularQuery.maximumSteps) steps")
+            }
+            steps.append(try step())
+        }
+        return steps
+    }
+
+    private mutating func step() throws(SingularQueryError) -> SingularQuery.Step {
+        if take(".") {
+            if next == "." || next == "*" { throw wrong(Self.severalValues) }
+            return .member(try shorthand())
+        }
+        guard take("[") else { throw wrong("continues with neither . nor [") }
+        skipSpace()
+        let step = try selector()
+        skipSpace()
+        if next == "," || next == ":" { throw wrong(Self.severalValues) }
+        guard take("]") else { throw wrong("lacks a ]") }
+        return step
+    }
+
+    private mutating func selector() throws(SingularQueryError) -> SingularQuery.Step {
+        switch next {
+        case "'", "\"": return .member(try quoted())
+        case "*", "?", ":": throw wrong(Self.severalValues)
+        case let character? where character == "-" || Self.isDigit(character): return .element(try index())
+        default: throw wrong("has neither a quoted name nor an index between [ and ]")
+        }
+    }
+
+    // MARK: - Names
+
+    /// `member-name-shorthand`.
+    private mutating func shorthand() throws(SingularQueryError) -> String {
+        guard let first = next, Self.isNameFirst(first) else {
+            throw wrong("has no name after the point; write names other than letters, digits and _ as ['…']")
+        }
+        var name = String.UnicodeScalarView()
+        while let character = next, Self.isNameFirst(character) || Self.isDigit(character) {
+            name.append(character)
+            place += 1
+        }
+        return String(name)
+    }
+
+    private static func isNameFirst(_ character: Unicode.Scalar) -> Bool {
+        switch character {
+        case "a"..."z", "A"..."Z", "_": true
+        default: character.value >= 0x80
+        }
+    }
+
+    /// `string-literal`: the quote that it is in is the only one that may be escaped.
+    private mutating func quoted() throws(SingularQueryError) -> String {
+        let quote = text[place]
+        place += 1
+        var name = String.UnicodeScalarView()
+        while let character = next {
+            if character.value < 0x20 { throw wrong("has a control character, which must be escaped") }
+            place += 1
+            if character == quote { return String(name) }
+            name.append(character == "\\" ? try escaped(in: quote) : character)
+        }
+        throw wrong("has no closing quote")
+    }
+
+    /// Reads the characters after a backslash.
+    private mutating func escaped(in quote: Unicode.Scalar) throws(SingularQueryError) -> Unicode.Scalar {
+        guard let character = next else { throw wrong("has no closing quote") }
+        let start = place - 1
+        place += 1
+        switch character {
+        case "b": return "\u{8}"
+        case "f": return "\u{c}"
+        case "n": return "\n"
+        case "r": return "\r"
+        case "t": return "\t"
+        case "/", "\\", quote: return character
+        case "u":
+            if let character = hexadecimal() { return character }
+        default: break
+        }
+        throw SingularQueryError(place: start, reason: "has an unknown escape")
+    }
+
+    /// `hexchar`: four digits, or a surrogate pair.
+    private mutating func hexadecimal() -> Unicode.Scalar? {
+        guard let first = unit() else { return nil }
+        guard (0xd800..<0xdc00).contains(first) else { return Unicode.Scalar(first) }
+        guard take("\\"), take("u"), let second = unit(), (0xdc00..<0xe000).contains(second) else { return nil }
+        return Unicode.Scalar(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00))
+    }
+
+    private mutating func unit() -> UInt32? {
+        guard place + 4 <= text.count else { return nil }
+        var unit: UInt32 = 0
+        for character in text[place..<(place + 4)] {
+            guard let digit = Self.digit(character) else { return nil }
+            unit = unit * 16 + digit
+        }
+        place += 4
+        return unit
+    }
+
+    private static func isDigit(_ character: Unicode.Scalar) -> Bool { (0x30...0x39).contains(character.value) }
+
+    private static func digit(_ character: Unicode.Scalar) -> UInt32? {
+        switch character {
+        case "0"..."9": character.value - 0x30
+        case "a"..."f": character.value - 0x61 + 10
+        case "A"..."F": character.value - 0x41 + 10
+        default: nil
+        }
+    }
+
+    // MARK: - Indices
+
+    /// `int`: no leading zeros, no `-0`, and exact in every reader.
+    private mutating func index() throws(SingularQueryError) -> Int {
+        let start = place
+        let isNegative = take("-")
+        var index = 0
+        let first = place
+        while let digit = next, Self.isDigit(digit), index <= Self.largestIndex {
+            index = index * 10 + Int(digit.value - 0x30)
+            place += 1
+        }
+        let hasLeadingZero = place > first && text[first] == "0" && (place - first > 1 || isNegative)
+        guard place > first, !hasLeadingZero, index <= Self.largestIndex else {
+            throw SingularQueryError(place: start, reason: "has an invalid index")
+        }
+        return isNegative ? -index : index
+    }
+
+    // MARK: - Characters
+
+    private var next: Unicode.Scalar? { place < text.count ? text[place] : nil }
+
+    private mutating func take(_ character: Unicode.Scalar) -> Bool {
+        guard next == character else { return false }
+        place += 1
+        return true
+    }
+
+    private mutating func skipSpace() {
+        while let character = next, [" ", "\t", "\n", "\r"].contains(character) { place += 1 }
+    }
+
+    private func wrong(_ reason: String) -> SingularQueryError { SingularQueryError(place: place, reason: reason) }
+}

@@ -3,7 +3,7 @@
 // operators to the standard library's, so with this file `==`, `<`, `switch` and the searches below compare bytes.
 //
 // Every target has this file, as a symbolic link; `scripts/lint-text` checks that. Generic code still uses the standard
-// library: `Set<String>`, `[String: …]`, synthesized `Hashable`, tuples. There, use `ExactText` and `@Exact`.
+// library: `Set<String>`, `[String: …]`, synthesized `Hashable`, tuples. There, use `ByteExactString` and `@Exact`.
 
 extension String {
     /// Whether both are the same bytes.

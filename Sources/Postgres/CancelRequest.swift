@@ -1,3 +1,4 @@
+import CLibPQ
 import Synchronization
 
 /// One request to cancel, sent from a separate thread.
@@ -16,8 +17,28 @@ final class CancelRequest: Sendable {
         let started = DedicatedThread.start("pg-cancel") { [self] in
             key.send()
             sent.store(true, ordering: .releasing)
-            mailbox.nudge()
+            mailbox.wake()
         }
         if !started { sent.store(true, ordering: .releasing) }
+    }
+}
+
+/// Asks the server to cancel a connection's statement.
+///
+/// Unchecked: a PGcancel is never written to after it is made, libpq lets any thread use it, and this class alone
+/// frees it.
+final class CancelKey: @unchecked Sendable {
+    private let pointer: OpaquePointer
+
+    init(owning pointer: OpaquePointer) { self.pointer = pointer }
+
+    deinit { PQfreeCancel(pointer) }
+
+    /// Waits until the server has received the request.
+    func send() {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
+            // A failure needs no answer: the connection is closed when the statement does not end.
+            _ = PQcancel(pointer, message.baseAddress, Int32(message.count))
+        }
     }
 }

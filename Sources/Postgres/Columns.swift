@@ -1,3 +1,5 @@
+public import FoundationEssentials
+
 /// The rows that a statement takes in, column by column.
 ///
 /// It is the only place that combines a column's name, type and value. The SQL for a statement's input is made from it.
@@ -9,9 +11,10 @@
 /// )
 /// static let write = Statement(
 ///     "write_devices",
+///     columns.inputs + ["now"],
 ///     """
 ///     INSERT INTO devices (\(columns.names), seen_at)
-///     SELECT \(columns.names(of: "k")), \(columns.parameter(1))
+///     SELECT \(columns.names(of: "k")), :now
 ///     FROM \(columns.unnested(as: "k"))
 ///     """
 /// )
@@ -27,6 +30,7 @@ public struct Columns<Row>: Sendable {
     }
 
     private let columns: [Column]
+    private var prefix = ""
 
     /// The columns of all parts, in this order.
     ///
@@ -56,8 +60,6 @@ public struct Columns<Row>: Sendable {
         self.init(name, type, areNull: { rows in rows.allSatisfy { value($0) == nil } }, add)
     }
 
-    public var count: Int { columns.count }
-
     /// Whether no row has a value in any of the columns.
     ///
     /// A statement may then leave them out.
@@ -67,8 +69,10 @@ public struct Columns<Row>: Sendable {
     public var names: String { columns.map(\.name).joined(separator: ", ") }
 
     /// `k.a, k.b, k.c`
-    public func names(of table: String) -> String {
-        columns.map { "\(table).\($0.name)" }.joined(separator: ", ")
+    ///
+    /// - Parameter others: expressions that take the place of some columns.
+    public func names(of table: String, except others: [String: String] = [:]) -> String {
+        columns.map { others[$0.name] ?? "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
     /// An upsert's assignments for all but the named columns.
@@ -88,17 +92,23 @@ public struct Columns<Row>: Sendable {
     /// `a = NULL, b = NULL`
     public var cleared: String { columns.map { "\($0.name) = NULL" }.joined(separator: ", ") }
 
-    /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.
+    /// The names of the parameters that take the rows, one array for each column.
+    public var inputs: [String] { columns.map { prefix + $0.name } }
+
+    /// The same columns with longer names of their parameters.
     ///
-    /// - Parameter others: the number of parameters before the columns'.
-    public func unnested(as table: String, behind others: Int = 0) -> String {
-        let arrays = columns.enumerated().map { "$\(others + $0.offset + 1)::\($0.element.type)[]" }
-            .joined(separator: ", ")
-        return "unnest(\(arrays)) AS \(table) (\(names))"
+    /// It is for a statement that takes several kinds of rows.
+    public func inputs(prefixed prefix: String) -> Self {
+        var copy = self
+        copy.prefix = prefix
+        return copy
     }
 
-    /// The parameter `number` places behind the columns': `$3` is the first behind two.
-    public func parameter(_ number: Int) -> String { "$\(columns.count + number)" }
+    /// `unnest(:a::uuid[], :b::text[]) AS k (a, b)`: the rows as a table.
+    public func unnested(as table: String) -> String {
+        let arrays = columns.map { ":\(prefix)\($0.name)::\($0.type)[]" }.joined(separator: ", ")
+        return "unnest(\(arrays)) AS \(table) (\(names))"
+    }
 
     public func parameters(_ rows: [Row]) -> Parameters {
         var parameters = Parameters()
@@ -109,5 +119,76 @@ public struct Columns<Row>: Sendable {
     /// Adds the values of rows behind other parameters.
     public func add(_ rows: [Row], to parameters: inout Parameters) {
         for column in columns { column.add(rows, &parameters) }
+    }
+}
+
+// A column of a type, from each row's value for it; nil is NULL. Inlined where they are used: the value closure is
+// compiled into the loop over the rows.
+extension Columns {
+    @inlinable public static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID) -> Self {
+        Self(name, "uuid") { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID?) -> Self {
+        Self(name, "uuid", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
+        Self(name, "int8") { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
+        Self(name, "int8", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func int4(_ name: String, _ value: @escaping @Sendable (Row) -> Int32) -> Self {
+        Self(name, "int4") { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func int4(_ name: String, _ value: @escaping @Sendable (Row) -> Int32?) -> Self {
+        Self(name, "int4", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16) -> Self {
+        Self(name, "int2") { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16?) -> Self {
+        Self(name, "int2", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func bool(_ name: String, _ value: @escaping @Sendable (Row) -> Bool) -> Self {
+        Self(name, "bool") { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String) -> Self {
+        Self(name, "text") { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    @inlinable public static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String?) -> Self {
+        Self(name, "text", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
+    /// Microseconds since the Unix epoch.
+    @inlinable public static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
+        Self(name, "timestamptz") { rows, parameters in parameters.add(timestamps: rows.map(value)) }
+    }
+
+    @inlinable public static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
+        Self(name, "timestamptz", optional: value) { rows, parameters in parameters.add(timestamps: rows.map(value)) }
+    }
+
+    @inlinable public static func bytes(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
+        Self(name, "bytea", optional: value) { rows, parameters in parameters.add(byteas: rows.map(value)) }
+    }
+
+    /// UTF-8 text, stored as it is.
+    @inlinable public static func json(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
+        Self(name, "json", optional: value) { rows, parameters in parameters.add(jsons: rows.map(value)) }
+    }
+
+    @inlinable
+    public static func json(_ name: String, _ value: @escaping @Sendable (Row) -> ArraySlice<UInt8>?) -> Self {
+        Self(name, "json", optional: value) { rows, parameters in parameters.add(jsons: rows.map(value)) }
     }
 }

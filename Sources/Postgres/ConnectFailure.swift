@@ -131,11 +131,14 @@ extension ConnectFailure {
         if isSocket, text.contains("Permission denied") { return .socketForbidden }
         // a socket that is left over from a server that crashed refuses as a port does
         if text.contains("Connection refused") { return .connectionRefused }
-        for words in ["No route to host", "Network is unreachable", "Host is down"] where text.contains(words) {
+        for userMessage in ["No route to host", "Network is unreachable", "Host is down"]
+        where text.contains(userMessage) {
             return .hostUnreachable
         }
-        for words in ["timeout expired", "timed out", "took too long"] where text.contains(words) { return .timedOut }
-        for words in ["SSL", "certificate", "private key", "GSSAPI encryption"] where text.contains(words) {
+        for userMessage in ["timeout expired", "timed out", "took too long"] where text.contains(userMessage) {
+            return .timedOut
+        }
+        for userMessage in ["SSL", "certificate", "private key", "GSSAPI encryption"] where text.contains(userMessage) {
             return .encryption
         }
         return nil

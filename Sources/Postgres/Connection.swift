@@ -140,7 +140,7 @@ public final class Connection: Sendable {
     /// Whether the connection works but should be replaced.
     ///
     /// It buffers much memory, or its prepared statements no longer fit the schema.
-    var isWorn: Bool { mailbox.isWorn }
+    var needsReplacement: Bool { mailbox.needsReplacement }
 
     /// Ends the session and its thread, without waiting for either.
     ///
@@ -166,7 +166,7 @@ public final class Connection: Sendable {
     }
 
     private func perform(_ work: Job.Work, timeout: Duration?, heedsCancellation: Bool = true) async -> Job.Outcome {
-        let ticket = Ticket()
+        let ticket = CancellationToken()
         let limits = Limits(deadline: timeout.map { ContinuousClock.now + $0 }, ticket: ticket)
         return await withTaskCancellationHandler {
             if let driver { return driver.perform(work, limits) }
@@ -179,7 +179,33 @@ public final class Connection: Sendable {
         } onCancel: {
             guard heedsCancellation else { return }
             ticket.cancel()
-            mailbox.nudge()
+            mailbox.wake()
         }
+    }
+}
+
+/// The work of a connection.
+public struct Traffic: Sendable, Equatable {
+    /// Statements, including `BEGIN` and `COMMIT`.
+    ///
+    /// The preparation of a statement at its first use does not count.
+    public var statements = 0
+    /// Pipelines, each of which is sent whole and then waited for.
+    public var roundTrips = 0
+
+    public init() {}
+
+    public static func + (one: Self, other: Self) -> Self {
+        var sum = one
+        sum.statements += other.statements
+        sum.roundTrips += other.roundTrips
+        return sum
+    }
+
+    public static func - (one: Self, other: Self) -> Self {
+        var difference = one
+        difference.statements -= other.statements
+        difference.roundTrips -= other.roundTrips
+        return difference
     }
 }

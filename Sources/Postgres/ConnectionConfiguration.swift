@@ -44,7 +44,7 @@ public struct ConnectionConfiguration: Sendable {
     /// Whether a text is a libpq connection URI or keyword string that can be tried.
     ///
     /// False for one whose password is not percent-encoded, so that a part of it would be taken for something else.
-    public static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
+    public static func isURI(_ text: String) -> Bool { LibPQConnection.password(in: text) != nil }
 
     /// - Parameter connectTimeout: positive.
     public init(
@@ -63,5 +63,37 @@ public struct ConnectionConfiguration: Sendable {
         self.statementTimeout = statementTimeout
         self.onNotice = onNotice
         self.onNotification = onNotification
+    }
+}
+
+/// Where a server is reached, as in libpq's `host` and `port`.
+public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
+    public let host: String
+    public let port: Int32
+    /// The server's result for `Dialect.identity`.
+    ///
+    /// Under its name there may be another server from here, above all under `localhost`.
+    public let identity: String
+
+    public init(host: String, port: Int32, identity: String) {
+        self.host = host
+        self.port = port
+        self.identity = identity
+    }
+
+    /// `host:port`.
+    public var description: String { "\(host):\(port)" }
+}
+
+/// The limits that end a job early.
+struct Limits: Sendable {
+    let deadline: ContinuousClock.Instant?
+    let ticket: CancellationToken
+
+    /// The reason to stop the job, if there is one.
+    func interruption(at now: ContinuousClock.Instant) -> PostgresError.Kind? {
+        if ticket.isCancelled { return .cancelled }
+        if let deadline, deadline <= now { return .timedOut }
+        return nil
     }
 }

@@ -1,17 +1,19 @@
+import Glibc
+
 extension ConnectionDriver {
     /// The most bytes of a statement's values.
     ///
     /// A message of the protocol has less than 1 GiB, a part of it not for the values.
     private static let maximumMessage = 0x3fff_0000
     /// libpq keeps the largest send buffer it ever needed.
-    private static let wornAfter = 16 << 20
+    private static let replacementAge = 16 << 20
 
     /// Sends all queries with one Sync and collects their results.
     ///
     /// `isAlive` is whether the connection can continue.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
-        guard let vigil else { return plainPipeline(queries, limits) }
-        let guarded = Guarded(queries, by: vigil)
+        guard let transactionGuard else { return plainPipeline(queries, limits) }
+        let guarded = GuardedPipeline(queries, by: transactionGuard)
         let (outcome, isAlive) = plainPipeline(guarded.queries, limits)
         return (guarded.outcome(outcome), isAlive)
     }
@@ -28,11 +30,11 @@ extension ConnectionDriver {
         guard handle.sync() else {
             return (.failure(PostgresError(.connectionLost, handle.message)), false)
         }
-        var collector = Collector(queries: queries, progress: PipelineProgress(steps))
+        var collector = PipelineResults(queries: queries, progress: PipelineProgress(steps))
         collector.error = unsent
         _ = handle.takeCommitWarning()
         let (end, interruption) = exchange(limits) { drain(into: &collector, of: sent) }
-        if collector.needsFreshConnection { isWorn = true }
+        if collector.needsFreshConnection { needsReplacement = true }
         switch end {
         case .done:
             // a session of a server that cannot write is dropped, so that the next one may find a server that can
@@ -94,7 +96,7 @@ extension ConnectionDriver {
             }
             steps.append(.execute(index))
         }
-        if bytes > Self.wornAfter { isWorn = true }
+        if bytes > Self.replacementAge { needsReplacement = true }
         return (steps, nil)
     }
 
@@ -102,7 +104,7 @@ extension ConnectionDriver {
         PostgresError(.decoding, handle.message, statement: statement.name, statementIndex: index)
     }
 
-    private func drain(into collector: inout Collector, of queries: [Query]) -> Drained {
+    private func drain(into collector: inout PipelineResults, of queries: [Query]) -> Drained {
         while !handle.isBusy {
             let result = handle.nextResult()
             if result == nil, handle.hasFailed { return .broken }
@@ -115,7 +117,8 @@ extension ConnectionDriver {
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break
             }
-            // a notice is received before the result of its command, or, for an implicit transaction, after the last one
+            // a notice is received before the result of its command, or, for an implicit transaction, after the last
+            // one
             if handle.takeCommitWarning() { collector.warn() }
         }
         return handle.hasFailed ? .broken : .pending
@@ -125,4 +128,92 @@ extension ConnectionDriver {
 extension PostgresError.Kind? {
     /// The reason for cancelling a statement, where the server did not react.
     var ofNoAnswer: PostgresError.Kind? { self == .timedOut ? .unresponsive : self }
+}
+
+extension ConnectionDriver {
+    enum Drained {
+        /// More is to come.
+        case pending
+        case done
+        /// The connection is lost or out of step.
+        case broken
+    }
+
+    enum End {
+        case done
+        case broken
+        /// The server did not react to a request to cancel.
+        case unresponsive
+    }
+
+    /// A job that is being cancelled on the server.
+    private struct Interruption {
+        /// How long the server has to react.
+        static let grace: Duration = .seconds(1)
+        /// The interval of repetitions of a request to cancel.
+        ///
+        /// The server ignores a request that arrives between two statements.
+        static let interval: Duration = .milliseconds(100)
+
+        let kind: PostgresError.Kind
+        let giveUpAt: ContinuousClock.Instant
+        var request: CancelRequest?
+        var requestAt: ContinuousClock.Instant
+    }
+
+    /// Sends what is buffered and receives until `drain` has all results.
+    ///
+    /// Cancels the statement on the server when the limits require it, and returns why.
+    func exchange(_ limits: Limits, drain: () -> Drained) -> (End, interruption: PostgresError.Kind?) {
+        var interruption: Interruption?
+        var isDone = false
+        while true {
+            let unsent = handle.flush()
+            if !isDone {
+                switch drain() {
+                case .done: isDone = true
+                case .broken: return (.broken, interruption?.kind)
+                // A dying server's last message may still have been in the socket.
+                case .pending where unsent == nil: return (.broken, interruption?.kind)
+                case .pending: break
+                }
+            }
+            // A request in progress must not hit the next job.
+            if isDone, interruption?.request.map(\.isSent) ?? true { return (.done, interruption?.kind) }
+            let now = ContinuousClock.now
+            interrupt(&interruption, limits, at: now, isDone: isDone)
+            if mailbox.isClosing { return (.broken, interruption?.kind) }
+            if let interruption, interruption.giveUpAt <= now { return (.unresponsive, interruption.kind) }
+
+            let others = answerInterrupted()
+            let own = interruption.map { min($0.giveUpAt, max($0.requestAt, now)) } ?? limits.deadline
+            let events = unsent == true ? POLLIN | POLLOUT : POLLIN
+            let deadline = [own, others].lazy.compactMap { $0 }.min()
+            if wait(for: events, until: deadline), !handle.receive(), drain() != .done {
+                return (.broken, interruption?.kind)
+            }
+        }
+    }
+
+    private func interrupt(
+        _ interruption: inout Interruption?,
+        _ limits: Limits,
+        at now: ContinuousClock.Instant,
+        isDone: Bool
+    ) {
+        if interruption == nil {
+            let isLate = limits.deadline.map { $0 <= now } ?? false
+            guard isLate || limits.ticket.isCancelled else { return }
+            interruption = Interruption(
+                kind: limits.ticket.isCancelled ? .cancelled : .timedOut,
+                giveUpAt: now + Interruption.grace,
+                requestAt: now
+            )
+        }
+        guard !isDone, let current = interruption, current.requestAt <= now else { return }
+        interruption?.requestAt = now + Interruption.interval
+        if current.request.map(\.isSent) ?? true, let key = handle.cancelKey() {
+            interruption?.request = CancelRequest(key, then: mailbox)
+        }
+    }
 }

@@ -10,22 +10,22 @@ final class ConnectionDriver {
         let types: [UInt32]
     }
 
-    let handle: Handle
+    let handle: LibPQConnection
     let mailbox: Mailbox
     var prepared: [String: Prepared] = [:]
     var pointers = ValuePointers()
     /// Set by jobs after which the connection is better replaced.
-    var isWorn = false
+    var needsReplacement = false
     /// Turns queries into the server's words, where it is of another kind.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
     /// The statements around its transactions.
-    private(set) var vigil: Dialect.Vigil?
+    private(set) var transactionGuard: Dialect.TransactionGuard?
     private let configuration: ConnectionConfiguration
 
     private init(_ configuration: ConnectionConfiguration, _ mailbox: Mailbox) throws(PostgresError) {
         self.configuration = configuration
         self.mailbox = mailbox
-        handle = try Handle(connecting: configuration)
+        handle = try LibPQConnection(connecting: configuration)
     }
 
     /// Connects, and applies the settings.
@@ -75,7 +75,7 @@ final class ConnectionDriver {
         let timeout = max(.zero, configuration.statementTimeout) / .milliseconds(1)
         let settings = [("statement_timeout", "\(Int(timeout))")] + configuration.settings
         guard let dialect = configuration.dialect else { return _ = try apply(settings) }
-        let answer = try apply(settings, asking: [Query(dialect.question)])
+        let answer = try apply(settings, asking: [Query(dialect.detection)])
         let isSpoken = try answer[0].bool(0, 0)
         if let server = configuration.server {
             guard isSpoken, try apply([], asking: [Query(dialect.identity)])[0].string(0, 0) == server.identity else {
@@ -86,7 +86,7 @@ final class ConnectionDriver {
         guard isSpoken else { return }
         _ = try apply(dialect.settings)
         translation = dialect.translation
-        vigil = dialect.vigil
+        transactionGuard = dialect.transactionGuard
     }
 
     /// Sets parameters of the session, and reads answers in the same round trip.
@@ -97,7 +97,7 @@ final class ConnectionDriver {
         let statement = Statement("postgres_settings", "SELECT set_config($1, $2, false)")
         let queries = settings.map { Query(statement, Parameters($0.0, $0.1)) } + questions
         let deadline = ContinuousClock.now + configuration.connectTimeout
-        let results = try pipeline(queries, Limits(deadline: deadline, ticket: Ticket())).outcome.get()
+        let results = try pipeline(queries, Limits(deadline: deadline, ticket: CancellationToken())).outcome.get()
         return Array(results.suffix(questions.count))
     }
 
@@ -140,7 +140,7 @@ final class ConnectionDriver {
             }
         deliverNotifications()
         // The caller may read the connection's state next, so it is published first.
-        mailbox.finished(in: handle.transaction, isWorn: isWorn, isReadOnly: handle.isReadOnly)
+        mailbox.finished(in: handle.transaction, needsReplacement: needsReplacement, isReadOnly: handle.isReadOnly)
         if !isAlive { mailbox.close() }
         return (outcome, isAlive)
     }
@@ -167,4 +167,59 @@ final class ConnectionDriver {
         if isSignalled { mailbox.clearSignal() }
         return isReady
     }
+}
+
+extension ConnectionDriver {
+    /// Runs a text of several statements with the simple protocol.
+    ///
+    /// Pipeline mode does not allow that protocol.
+    func script(_ text: String, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
+        // libpq takes a C string, which would end there.
+        if text.utf8.contains(0) {
+            return (.failure(PostgresError(.server(sqlState: "22021"), "the script holds U+0000")), true)
+        }
+        guard handle.exitPipeline(), handle.send(script: text) else {
+            return (.failure(PostgresError(.connectionLost, handle.message)), false)
+        }
+        var failure: PostgresError?
+        let (end, interruption) = exchange(limits) { drain(failure: &failure) }
+        switch end {
+        case .done:
+            guard handle.enterPipeline() else {
+                return (.failure(PostgresError(.connectionLost, handle.message)), false)
+            }
+            return (failure.map { .failure($0.interpreted(interruption)) } ?? .success([]), true)
+        case .broken, .unresponsive:
+            let error = failure ?? PostgresError(interruption.ofNoAnswer ?? .connectionLost, handle.message)
+            return (.failure(error), false)
+        }
+    }
+
+    private func drain(failure: inout PostgresError?) -> Drained {
+        while !handle.isBusy {
+            guard let result = handle.nextResult() else { return handle.hasFailed ? .broken : .done }
+            switch result.outcome {
+            case .success: break
+            case .failure: if failure == nil { failure = result.error(statement: nil, index: nil) }
+            case .aborted, .end, .sync, .unexpected: return .broken
+            }
+        }
+        return handle.hasFailed ? .broken : .pending
+    }
+}
+
+/// Work for a connection's thread, and the caller that waits for it.
+struct Job: Sendable {
+    enum Work: Sendable {
+        /// All statements in one pipeline with one Sync; without statements, a round trip.
+        case pipeline([Query])
+        /// A text of several statements, outside pipeline mode.
+        case script(String)
+    }
+
+    typealias Outcome = Result<[Rows], PostgresError>
+
+    let work: Work
+    let limits: Limits
+    let continuation: CheckedContinuation<Outcome, Never>
 }

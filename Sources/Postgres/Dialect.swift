@@ -3,7 +3,7 @@
 /// Each connection asks its server once whether it is of that kind, in the round trip that applies the settings.
 public struct Dialect: Sendable {
     /// Answers one row with one boolean: whether the server is of the kind.
-    public var question: Statement
+    public var detection: Statement
     /// Returns one row with one text, which identifies the server among its kind.
     ///
     /// Asked where another server than the URI's is connected to, whose name may refer to another server from here; see
@@ -18,40 +18,40 @@ public struct Dialect: Sendable {
     /// done.
     public var translation: @Sendable (Query) throws(PostgresError) -> Query
     /// The statements around a transaction there.
-    public var vigil: Vigil?
+    public var transactionGuard: TransactionGuard?
     /// Called on the connection's thread with each answer. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
     /// Two statements around a transaction, for servers that may run it in two places.
     ///
     /// One follows `BEGIN`, and the other precedes `COMMIT`. Their results are not returned.
-    public struct Vigil: Sendable {
+    public struct TransactionGuard: Sendable {
         /// Records the present state.
-        public var note: Statement
+        public var before: Statement
         /// Divides by zero where they have changed.
         ///
         /// The committing caller then gets a serialization failure (40001).
-        public var check: Statement
+        public var verify: Statement
 
-        public init(note: Statement, check: Statement) {
-            self.note = note
-            self.check = check
+        public init(before: Statement, verify: Statement) {
+            self.before = before
+            self.verify = verify
         }
     }
 
     public init(
-        question: Statement,
+        detection: Statement,
         identity: Statement,
         settings: [(String, String)],
         translation: @escaping @Sendable (Query) throws(PostgresError) -> Query,
-        vigil: Vigil? = nil,
+        transactionGuard: TransactionGuard? = nil,
         onAnswer: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
-        self.question = question
+        self.detection = detection
         self.identity = identity
         self.settings = settings
         self.translation = translation
-        self.vigil = vigil
+        self.transactionGuard = transactionGuard
         self.onAnswer = onAnswer
     }
 }

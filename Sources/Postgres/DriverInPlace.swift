@@ -1,3 +1,5 @@
+import CLibPQ
+import Glibc
 import Synchronization
 
 /// Drives a connection on the threads of its callers, one at a time.
@@ -38,5 +40,45 @@ final class DriverInPlace: Sendable {
 
     private func end() {
         mailbox.end(PostgresError(.connectionLost, "the connection is closed"))
+    }
+}
+
+/// Runs blocking work on a separate thread, away from Swift's cooperative pool.
+enum DedicatedThread {
+    /// The size of a thread's stack.
+    ///
+    /// libpq and the callbacks are shallow; the default of 8 MiB a thread would only reserve address space.
+    private static let stackSize = 512 * 1024
+
+    private final class Work {
+        let body: @Sendable () -> Void
+        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    }
+
+    /// Starts a detached thread; `false` where the system has no more threads.
+    static func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
+        var attributes = pthread_attr_t()
+        guard pthread_attr_init(&attributes) == 0 else { return false }
+        defer { pthread_attr_destroy(&attributes) }
+        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        pthread_attr_setstacksize(&attributes, stackSize)
+        let work = Unmanaged.passRetained(Work(body))
+        var thread = pthread_t()
+        let failure = pthread_create(
+            &thread,
+            &attributes,
+            { argument in
+                guard let argument else { return nil }
+                Unmanaged<Work>.fromOpaque(argument).takeRetainedValue().body()
+                return nil
+            },
+            work.toOpaque()
+        )
+        guard failure == 0 else {
+            work.release()
+            return false
+        }
+        pthread_setname_np(thread, String(name.prefix(15)))
+        return true
     }
 }

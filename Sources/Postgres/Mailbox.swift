@@ -1,3 +1,5 @@
+import CLibPQ
+import Glibc
 import Synchronization
 
 /// The state that callers and a connection's thread share.
@@ -14,7 +16,7 @@ final class Mailbox: Sendable {
         var isClosing = false
         var hasEnded = false
         var transaction = Transaction.none
-        var isWorn = false
+        var needsReplacement = false
         var isReadOnly = false
         var isSignalled = false
         var serverProcess: Int32 = 0
@@ -43,13 +45,13 @@ final class Mailbox: Sendable {
     }
 
     /// Makes the thread check its jobs' tickets and `isClosing`.
-    func nudge() {
+    func wake() {
         if state.withLock({ $0.raiseSignal() }) { wakeUp.signal() }
     }
 
     func close() {
         state.withLock { $0.isClosing = true }
-        nudge()
+        wake()
     }
 
     func waitForEnd() async {
@@ -63,7 +65,7 @@ final class Mailbox: Sendable {
     }
 
     var isUsable: Bool { state.withLock { !$0.isClosing && !$0.hasEnded } }
-    var isWorn: Bool { state.withLock { $0.isWorn || $0.isReadOnly } }
+    var needsReplacement: Bool { state.withLock { $0.needsReplacement || $0.isReadOnly } }
     var isReadOnly: Bool { state.withLock { $0.isReadOnly } }
     var transaction: Transaction { state.withLock { $0.transaction } }
     var serverProcess: Int32 { state.withLock { $0.serverProcess } }
@@ -106,10 +108,10 @@ final class Mailbox: Sendable {
         state.withLock { $0.serverProcess = serverProcess }
     }
 
-    func finished(in transaction: Transaction, isWorn: Bool, isReadOnly: Bool) {
+    func finished(in transaction: Transaction, needsReplacement: Bool, isReadOnly: Bool) {
         state.withLock {
             $0.transaction = transaction
-            $0.isWorn = $0.isWorn || isWorn
+            $0.needsReplacement = $0.needsReplacement || needsReplacement
             $0.isReadOnly = isReadOnly
         }
     }
@@ -136,5 +138,40 @@ extension Mailbox.State {
     fileprivate mutating func raiseSignal() -> Bool {
         defer { isSignalled = true }
         return !isSignalled
+    }
+}
+
+/// Carries a task's cancellation to the connection's thread, in either order.
+final class CancellationToken: Sendable {
+    private let cancelled = Atomic(false)
+
+    var isCancelled: Bool { cancelled.load(ordering: .acquiring) }
+
+    func cancel() { cancelled.store(true, ordering: .releasing) }
+}
+
+/// An eventfd: any thread may signal it, one thread polls it.
+final class WakeUp: Sendable {
+    /// For polling.
+    ///
+    /// Closed with the last reference to this object, so never while a thread may still signal it.
+    let descriptor: Int32
+
+    init?() {
+        descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+        if descriptor < 0 { return nil }
+    }
+
+    deinit { _ = close(descriptor) }
+
+    func signal() {
+        var one: UInt64 = 1
+        // Fails only when the counter is full, and then a signal is pending anyway.
+        _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
+    }
+
+    func clear() {
+        var count: UInt64 = 0
+        _ = read(descriptor, &count, MemoryLayout<UInt64>.size)
     }
 }

@@ -6,7 +6,7 @@
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
-    private let patience: MigratorPatience
+    private let timeout: MigratorTimeouts
 
     /// A migrator for these files.
     ///
@@ -15,9 +15,9 @@ public struct Migrator: Sendable {
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
-        patience: MigratorPatience = MigratorPatience()
+        timeout: MigratorTimeouts = MigratorTimeouts()
     ) {
-        self.patience = patience
+        self.timeout = timeout
         self.migrations = migrations.sorted { $0.name < $1.name }
         self.variables = variables
     }
@@ -61,14 +61,14 @@ public struct Migrator: Sendable {
         on connection: Connection,
         onWait: @Sendable (MigratorError) -> Void
     ) async throws -> String? {
-        let deadline = ContinuousClock.now + patience.total
+        let deadline = ContinuousClock.now + timeout.total
         while true {
             do {
                 return try await applyNext(on: connection)
             } catch let failure as MigratorError {
                 guard case .failed(_, let error) = failure, error.isRetryable, .now < deadline else { throw failure }
                 onWait(failure)
-                try await Task.sleep(for: patience.pause)
+                try await Task.sleep(for: timeout.pause)
             }
         }
     }
@@ -158,7 +158,7 @@ extension Migrator {
         do {
             // A migration that waits for a lock makes all later statements wait behind it. So it does not wait long
             // behind a long transaction: it is undone and tried again later.
-            let limit = Int(max(patience.forLock / .milliseconds(1), 1))
+            let limit = Int(max(timeout.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {
                 try await connection.execute(script: statement)
@@ -193,5 +193,60 @@ extension Migrator {
         let status = try MigrationPlan(known: known, applied: applied).status
         let next = zip(migrations, checksums).first { $0.0.name == status.pending.first }
         return (status, next.map { ($0, checksum: $1) })
+    }
+}
+
+public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
+    case duplicate(String)
+    /// The text of an applied migration differs from the one that was applied.
+    case changed(String)
+    /// A pending migration comes before one that has been applied.
+    case gap(pending: String, applied: String)
+    /// An applied migration is missing from this build, which knows later ones.
+    case missing(String)
+    /// The migration ended the transaction it runs in.
+    case endedTransaction(String)
+    /// A migration failed; nothing of it remains.
+    case failed(String, PostgresError)
+
+    public var description: String {
+        switch self {
+        case .duplicate(let name): "two migrations are named \(name)"
+        case .changed(let name): "migration \(name) was changed after it had been applied"
+        case .gap(let pending, let applied): "migration \(pending) is pending, but \(applied) has been applied"
+        case .missing(let name): "migration \(name) has been applied, but this build does not know it"
+        case .endedTransaction(let name): "migration \(name) ends the transaction it runs in"
+        case .failed(let name, let error): "migration \(name) failed: \(error.userMessage)"
+        }
+    }
+}
+
+/// A database's state relative to the migrations of this build.
+public struct MigratorStatus: Sendable, Equatable {
+    public let applied: [String]
+    public let pending: [String]
+    /// Applied by a newer build, in order; unknown to this one.
+    public let unknownNewer: [String]
+}
+
+/// How long a migration waits for locks of other sessions.
+public struct MigratorTimeouts: Sendable {
+    /// The time to wait for one lock; then the migration is undone.
+    ///
+    /// All other sessions that need the table queue behind it.
+    public var forLock: Duration
+    /// Between a migration that was undone and the next try.
+    public var pause: Duration
+    /// How long one migration is tried.
+    public var total: Duration
+
+    public init(
+        forLock: Duration = .seconds(1),
+        pause: Duration = .seconds(2),
+        total: Duration = .seconds(600)
+    ) {
+        self.forLock = forLock
+        self.pause = pause
+        self.total = total
     }
 }

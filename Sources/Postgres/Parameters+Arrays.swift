@@ -78,3 +78,141 @@ extension Parameters {
         addBytes(values, element: OID.json, array: OID.jsonArray)
     }
 }
+
+// The binary form of an array: dimensions, a flag for NULLs, the element type; for each dimension its length and lower
+// bound; then each element's length (-1 for NULL) and bytes. All numbers are big-endian.
+extension Parameters {
+    private mutating func append<Value: FixedWidthInteger>(_ value: Value) {
+        withUnsafeBytes(of: value.bigEndian) { buffer.append(contentsOf: $0) }
+    }
+
+    private mutating func appendHeader(count: Int, hasNulls: Bool, element: UInt32) {
+        append(Int32(count == 0 ? 0 : 1))
+        append(Int32(hasNulls ? 1 : 0))
+        append(element)
+        if count > 0 {
+            // A count past Int32 would need 8 GiB of elements, which the length check at sending refuses.
+            append(Int32(clamping: count))
+            append(Int32(1))
+        }
+    }
+
+    mutating func addIntegers<Value: FixedWidthInteger>(_ values: [Value], element: UInt32, array: UInt32) {
+        addFixed(values, size: MemoryLayout<Value>.size, element: element, array: array) { value, target in
+            target.storeBytes(of: value.bigEndian, as: Value.self)
+        }
+    }
+
+    mutating func addIntegers<Value: FixedWidthInteger>(_ values: [Value?], element: UInt32, array: UInt32) {
+        addFixedOptional(values, size: MemoryLayout<Value>.size, element: element, array: array) { value, target in
+            target.storeBytes(of: value.bigEndian, as: Value.self)
+        }
+    }
+
+    /// Elements that all have `size` bytes. The space is made once; `store` fills exactly `size` bytes.
+    @inline(__always)
+    mutating func addFixed<Value>(
+        _ values: [Value],
+        size: Int,
+        element: UInt32,
+        array: UInt32,
+        store: (Value, UnsafeMutableRawPointer) -> Void
+    ) {
+        let start = buffer.count
+        appendHeader(count: values.count, hasNulls: false, element: element)
+        appendSpace(values.count * (4 + size)) { target in
+            var target = target
+            for value in values {
+                target.storeBytes(of: Int32(size).bigEndian, as: Int32.self)
+                store(value, target + 4)
+                target += 4 + size
+            }
+        }
+        addSlot(from: start, type: array)
+    }
+
+    /// As `addFixed`, with NULLs.
+    @inline(__always)
+    mutating func addFixedOptional<Value>(
+        _ values: [Value?],
+        size: Int,
+        element: UInt32,
+        array: UInt32,
+        store: (Value, UnsafeMutableRawPointer) -> Void
+    ) {
+        let start = buffer.count
+        var nulls = 0
+        for value in values where value == nil { nulls += 1 }
+        appendHeader(count: values.count, hasNulls: nulls > 0, element: element)
+        appendSpace(values.count * (4 + size) - nulls * size) { target in
+            var target = target
+            for value in values {
+                if let value {
+                    target.storeBytes(of: Int32(size).bigEndian, as: Int32.self)
+                    store(value, target + 4)
+                    target += 4 + size
+                } else {
+                    target.storeBytes(of: Int32(-1).bigEndian, as: Int32.self)
+                    target += 4
+                }
+            }
+        }
+        addSlot(from: start, type: array)
+    }
+
+    mutating func addBytes<Bytes: Collection<UInt8>>(
+        _ values: [Bytes?],
+        element: UInt32,
+        array: UInt32
+    ) {
+        addVariable(values, element: element, array: array) {
+            $0?.count
+        } copy: { value, target in
+            if let value { target.copyBytes(from: value) }
+        }
+    }
+
+    /// Elements of any length, written to space made once. `length` is nil for NULL; `copy` fills no more than the
+    /// space it is given.
+    @inline(__always)
+    mutating func addVariable<Value>(
+        _ values: [Value],
+        element: UInt32,
+        array: UInt32,
+        length: (Value) -> Int?,
+        copy: (Value, UnsafeMutableRawBufferPointer) -> Void
+    ) {
+        let start = buffer.count
+        var hasNulls = false
+        var size = values.count * 4
+        for value in values {
+            if let length = length(value) { size += length } else { hasNulls = true }
+        }
+        appendHeader(count: values.count, hasNulls: hasNulls, element: element)
+        appendSpace(size) { target in
+            var target = target
+            for value in values {
+                guard let length = length(value) else {
+                    target.storeBytes(of: Int32(-1).bigEndian, as: Int32.self)
+                    target += 4
+                    continue
+                }
+                // Clamping is harmless: such a long value exceeds the bound that sending checks.
+                target.storeBytes(of: Int32(clamping: length).bigEndian, as: Int32.self)
+                copy(value, UnsafeMutableRawBufferPointer(start: target + 4, count: length))
+                target += 4 + length
+            }
+        }
+        addSlot(from: start, type: array)
+    }
+
+    @inline(__always)
+    private mutating func appendSpace(_ size: Int, fill: (UnsafeMutableRawPointer) -> Void) {
+        guard size > 0 else { return }
+        let start = buffer.count
+        buffer.append(contentsOf: repeatElement(0, count: size))
+        buffer.withUnsafeMutableBytes { bytes in
+            if let base = bytes.baseAddress { fill(base + start) }
+        }
+    }
+}

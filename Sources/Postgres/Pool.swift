@@ -6,12 +6,12 @@ import Synchronization
 /// sign of life before it is lent. None is lent inside a transaction. While the server can't be reached, attempts are
 /// made one at a time with back-off; callers wait out a short outage and are refused at once in a long one.
 public final class Pool: Sendable {
-    typealias State = PoolState<Connection, CheckedContinuation<Loan, Never>>
+    typealias State = PoolState<Connection, CheckedContinuation<Lease, Never>>
 
     /// A caller's answer: a connection, or an error.
     ///
     /// The connection comes with the time since which it was idle.
-    typealias Loan = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
+    typealias Lease = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
 
     struct Shell: Sendable {
         var state: State
@@ -58,10 +58,10 @@ public final class Pool: Sendable {
         let connection = try await checkOut()
         do {
             let value = try await body(connection)
-            await giveBack(connection)
+            await release(connection)
             return value
         } catch {
-            await giveBack(connection)
+            await release(connection)
             throw error
         }
     }
@@ -100,7 +100,7 @@ extension Pool {
                     try await connection.ping()
                     return connection
                 } catch  where error.kind == .cancelled {
-                    await giveBack(connection)
+                    await release(connection)
                     throw error
                 } catch {
                     // The next one may be alive.
@@ -110,7 +110,7 @@ extension Pool {
         }
     }
 
-    private func acquire() async -> Loan {
+    private func acquire() async -> Lease {
         let id = shell.withLock { shell in
             shell.lastID += 1
             return shell.lastID
@@ -126,9 +126,9 @@ extension Pool {
         }
     }
 
-    private func giveBack(_ connection: Connection) async {
+    private func release(_ connection: Connection) async {
         if connection.isInTransaction { await connection.rollback() }
-        if connection.isUsable, !connection.isWorn, !connection.isInTransaction {
+        if connection.isUsable, !connection.needsReplacement, !connection.isInTransaction {
             apply { state, now in state.release(connection, at: now) }
         } else {
             await discard(connection)
@@ -138,5 +138,128 @@ extension Pool {
     func discard(_ connection: Connection) async {
         await connection.closeAndWait()
         apply { state, now in state.release(nil, at: now) }
+    }
+}
+
+extension Pool {
+    private static let retryBackoff = Backoff(first: .milliseconds(5), longest: .milliseconds(250))
+
+    /// Runs `body` between BEGIN and COMMIT on one connection.
+    ///
+    /// Any error that it throws rolls back.
+    ///
+    /// A serialization failure, a deadlock or a lock time-out runs `body` again after a jittered pause, up to
+    /// `attempts` times in all (at least once), so `body` must have no effects outside the transaction. Throws what the
+    /// last attempt threw. `connectionLost` may mean that COMMIT took effect.
+    nonisolated(nonsending) public func transaction<T: Sendable>(
+        attempts: Int = 5,
+        _ body: nonisolated(nonsending) (Connection) async throws -> T
+    ) async throws -> T {
+        let retry = Retry(attempts) { Self.retryBackoff.delay(afterFailures: $0, jitter: .random(in: 0...1)) }
+        return try await retry.run { error, _ in
+            !Task.isCancelled && (error as? PostgresError)?.isRetryable ?? false
+        } _: {
+            return try await withConnection { connection in
+                _ = try await connection.run(.begin)
+                let value = try await body(connection)
+                _ = try await connection.run(.commit)
+                return value
+            }
+        }
+    }
+}
+
+extension Pool {
+    /// Lets an event change the state, and carries out its effects.
+    func apply(_ event: (inout State, ContinuousClock.Instant) -> State.Effects) {
+        let now = ContinuousClock.now
+        let (effects, timer, closers) = shell.withLock { shell in
+            let effects = event(&shell.state, now)
+            var timer: ContinuousClock.Instant?
+            if let next = shell.state.nextTick(after: now), shell.timerAt.map({ next < $0 }) ?? true {
+                shell.timerAt = next
+                timer = next
+            }
+            guard shell.state.isDrained else { return (effects, timer, [] as [CheckedContinuation<Void, Never>]) }
+            defer { shell.closers = [] }
+            return (effects, timer, shell.closers)
+        }
+        for (waiter, answer) in effects.answers {
+            switch answer {
+            case .lend(let connection, let idleSince): waiter.resume(returning: .success((connection, idleSince)))
+            case .refuse(let error): waiter.resume(returning: .failure(error))
+            }
+        }
+        for _ in 0..<effects.connects { startConnecting() }
+        for connection in effects.discards {
+            Task { await discard(connection) }
+        }
+        if let timer {
+            Task { [weak self] in
+                try? await Task.sleep(until: timer, clock: .continuous)
+                self?.timerFired(timer)
+            }
+        }
+        for closer in closers { closer.resume() }
+    }
+
+    private func timerFired(_ at: ContinuousClock.Instant) {
+        let isCurrent = shell.withLock { shell in
+            guard shell.timerAt == at else { return false }
+            shell.timerAt = nil
+            return true
+        }
+        if isCurrent { apply { state, now in state.tick(at: now) } }
+    }
+
+    private func startConnecting() {
+        let id = shell.withLock { shell in
+            shell.lastID += 1
+            shell.attempts[shell.lastID] = .some(nil)
+            return shell.lastID
+        }
+        let attempt = Task { await connect(attempt: id) }
+        let isClosed = shell.withLock { shell in
+            if shell.attempts.keys.contains(id) { shell.attempts[id] = attempt }
+            return shell.state.isClosed
+        }
+        if isClosed { attempt.cancel() }
+    }
+
+    private func connect(attempt id: UInt64) async {
+        let outcome: Result<Connection, PostgresError>
+        do throws(PostgresError) {
+            outcome = .success(try await Connection.open(configuration))
+        } catch {
+            outcome = .failure(error)
+        }
+        shell.withLock { _ = $0.attempts.removeValue(forKey: id) }
+        apply { state, now in
+            switch outcome {
+            case .success(let connection): state.connected(connection, at: now)
+            case .failure(let error): state.connectFailed(error, at: now, jitter: .random(in: 0...1))
+            }
+        }
+    }
+}
+
+extension Pool {
+    public struct Statistics: Sendable, Equatable {
+        /// Connections that exist, lent or idle.
+        public let open: Int
+        /// Connections not in use.
+        public let idle: Int
+        public let connecting: Int
+        public let waiting: Int
+        /// Connections made since the pool's creation.
+        public let created: Int
+        /// The largest number of connections.
+        public let maximum: Int
+        /// Callers refused since the pool's creation.
+        ///
+        /// All connections stayed in use, or too many callers waited already.
+        public let exhausted: Int
+        /// The total time that callers have waited in line.
+        public let waited: Duration
     }
 }

@@ -22,14 +22,14 @@ extension Pooling {
     /// A pooler announces a process number that is not the server's. Where sessions are shared, one client uses several
     /// of them or, since the one given back last is lent first, two clients use the same. Throws as `Connection.open`
     /// does.
-    public static func look(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
+    public static func check(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {
         var configuration = ConnectionConfiguration(uri: uri, connectTimeout: connectTimeout)
         configuration.ownsSession = false
         let first = try await Connection.open(configuration)
         do throws(PostgresError) {
-            let pooling = try await look(through: first, configuration)
+            let pooling = try await check(through: first, configuration)
             await first.closeAndWait()
             return pooling
         } catch {
@@ -38,7 +38,7 @@ extension Pooling {
         }
     }
 
-    private static func look(
+    private static func check(
         through first: Connection,
         _ configuration: ConnectionConfiguration
     ) async throws(PostgresError) -> Pooling {
@@ -60,5 +60,22 @@ extension Pooling {
     private static func process(of connection: Connection) async throws(PostgresError) -> Int32 {
         let rows = try await connection.run(process, timeout: .seconds(3))
         return try rows.int32(0, 0)
+    }
+}
+
+/// Waiting times that double up to a bound, with jitter.
+///
+/// The jitter prevents many callers who failed together from returning together.
+struct Backoff: Sendable {
+    let first: Duration
+    let longest: Duration
+
+    /// The wait after this many consecutive failures (at least 1).
+    ///
+    /// Between half and all of the doubled time, by `jitter` between 0 and 1.
+    func delay(afterFailures failures: Int, jitter: Double) -> Duration {
+        let doublings = min(max(failures - 1, 0), 16)
+        let full = min(longest, first * (1 << doublings))
+        return full * (0.5 + 0.5 * jitter)
     }
 }

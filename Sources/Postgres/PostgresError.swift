@@ -9,8 +9,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case server(sqlState: String)
         /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
         case connectionLost
-        /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled: a failover may
-        /// lose it. The connection is usable.
+        /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled: a failover
+        /// may lose it. The connection is usable.
         case unreplicated
         /// No connection can be made at present.
         case unavailable
@@ -84,7 +84,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         // poolers report a lost server as a protocol violation and end the session; PostgreSQL reports one statement
         case .server(sqlState: "08P01") where leavesSession: false
         case .server(let sqlState):
-            Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.lastWords
+            Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.shutdownMessage
                 || isOfReadOnlyServer
         case .timedOut, .cancelled, .decoding: false
         }
@@ -122,17 +122,17 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
     }
 
-    /// Whether the database refuses statements for a reason that no parameter of theirs can cause: missing privileges or
-    /// objects (42501, 42P01, 42703, 42883), and damaged files (XX001, XX002).
+    /// Whether the database refuses statements for a reason that no parameter of theirs can cause: missing privileges
+    /// or objects (42501, 42P01, 42703, 42883), and damaged files (XX001, XX002).
     public var isOfDatabase: Bool {
         sqlState.map { Self.databaseStates.contains($0) } ?? false
     }
 
     private static let databaseStates: Set = ["42501", "42P01", "42703", "42883", "XX001", "XX002"]
 
-    /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal error
-    /// (XX000).
-    private static let lastWords = "postmaster was shut down, exiting"
+    /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal
+    /// error (XX000).
+    private static let shutdownMessage = "postmaster was shut down, exiting"
 
     /// The error classes of an outage.
     ///
@@ -145,7 +145,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     /// For people: the server's or the connection's message.
     ///
     /// It has the code by which the error can be looked up.
-    public var words: String {
+    public var userMessage: String {
         switch kind {
         case .server(let sqlState): message.isEmpty ? "SQLSTATE \(sqlState)" : "\(message) (SQLSTATE \(sqlState))"
         default: message.isEmpty ? "\(kind)" : message

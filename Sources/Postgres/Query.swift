@@ -10,7 +10,12 @@ public struct Query: Sendable {
     /// It is only made where it is sent.
     public var alternative: (@Sendable () -> Query)?
 
+    /// A query with values in the order of the statement's parameters.
     public init(_ statement: Statement, _ parameters: Parameters = .init()) {
+        assert(
+            statement.parameters.isEmpty || statement.parameters.count == parameters.count,
+            "statement '\(statement.name)' has parameters \(statement.parameters), not \(parameters.count) values"
+        )
         self.statement = statement
         self.parameters = parameters
     }
@@ -26,4 +31,105 @@ public struct Query: Sendable {
     /// `COMMIT`. A transaction that had already failed makes it throw 25P02, where plain SQL would silently roll back.
     public static let commit = Query(Statement("postgres_commit", "COMMIT"))
     public static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
+}
+
+/// A statement's text, prepared on a connection at its first use there.
+///
+/// ```swift
+/// static let waiters = Statement(
+///     "settle_waiters",
+///     ["organization", "user", "blocker"],
+///     """
+///     SELECT m.id FROM mutations m
+///     WHERE m.organization_id = :organization AND m.user_id = :user AND m.blocked_on = :blocker
+///     """
+/// )
+/// let query = waiters(organization: lane.organization, user: lane.user, blocker: id)
+/// ```
+@dynamicCallable
+public struct Statement: Sendable, Hashable {
+    /// The name it is prepared under, unique in the process.
+    ///
+    /// A name used with another text is refused. Without a name it is prepared each time.
+    public let name: String
+    /// The names of `$1`, `$2`, …; empty for a text that was written with numbers.
+    public let parameters: [String]
+    /// One SQL statement with `$1`, `$2`, … for its parameters.
+    public let sql: String
+    /// The text from which a ``Dialect`` starts, where its rules cannot use ``sql``.
+    ///
+    /// It has the same parameters and the same result.
+    public let variant: String?
+
+    /// A statement without parameters, or with numbers for them.
+    ///
+    /// - Parameter name: one that no other statement in the process has.
+    public init(_ name: String, _ sql: String, variant: String? = nil) {
+        self.name = name
+        parameters = []
+        self.sql = sql
+        self.variant = variant
+    }
+
+    /// A statement whose text names its parameters: `:organization` is the parameter `organization`.
+    ///
+    /// Names consist of lower-case letters, digits and underscores. `::` is a cast. It is a programming error if the
+    /// text names a parameter that is not listed, or a listed one is not in the text.
+    ///
+    /// - Parameter parameters: in the order in which their values are bound.
+    public init(_ name: String, _ parameters: [String], _ sql: String, variant: String? = nil) {
+        let (text, missing) = Self.numbered(sql, parameters, of: name)
+        precondition(missing.isEmpty, "statement '\(name)' has no parameter :\(missing.joined(separator: ", :"))")
+        self.name = name
+        self.parameters = parameters
+        self.sql = text
+        self.variant = variant.map { Self.numbered($0, parameters, of: name).text }
+    }
+
+    /// The query with a value for each parameter, in the order of the list.
+    ///
+    /// It is a programming error if the names of the values are not those of the parameters.
+    public func dynamicallyCall(withKeywordArguments values: KeyValuePairs<String, any ParameterValue>) -> Query {
+        let isBound = values.count == parameters.count && zip(values, parameters).allSatisfy { $0.key == $1 }
+        precondition(isBound, "statement '\(name)' has parameters \(parameters), and not \(values.map(\.key))")
+        var bound = Parameters()
+        for (_, value) in values { value.add(to: &bound) }
+        return Query(self, bound)
+    }
+
+    /// Replaces `:name` by the number of the parameter, and returns the parameters that the text does not name.
+    private static func numbered(
+        _ text: String,
+        _ parameters: [String],
+        of statement: String
+    ) -> (text: String, missing: [String]) {
+        let bytes = Array(text.utf8)
+        var (result, missing) = ([UInt8](), parameters)
+        var place = 0
+        while place < bytes.count {
+            let start = place + 1
+            let isName = bytes[place] == UInt8(ascii: ":") && (place == 0 || bytes[place - 1] != UInt8(ascii: ":"))
+            guard isName, start < bytes.count, isLetter(bytes[start]) else {
+                result.append(bytes[place])
+                place = start
+                continue
+            }
+            place = bytes[start...].firstIndex { !isLetter($0) && !isDigit($0) } ?? bytes.count
+            let name = String(decoding: bytes[start..<place], as: UTF8.self)
+            guard let index = parameters.firstIndex(where: { $0 == name }) else {
+                preconditionFailure("the text of statement '\(statement)' has the unlisted parameter :\(name)")
+            }
+            result.append(contentsOf: "$\(index + 1)".utf8)
+            missing.removeAll { $0 == name }
+        }
+        return (String(decoding: result, as: UTF8.self), missing)
+    }
+
+    private static func isLetter(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || byte == UInt8(ascii: "_")
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+    }
 }

@@ -1,18 +1,20 @@
 import AdministrationFeature
+package import CommandSupport
 import EncryptionFeature
 import IngestFeature
 import OperatorsFeature
 import RetentionFeature
-package import SyncHTTP
 package import SyncStore
+import TransferFeature
 import UsersFeature
 import WebhooksFeature
 
 /// The features of the gateway. Their services start in this order and end in the opposite one.
 package enum Assembly {
-    package static let features: [any Feature.Type] = [
+    package static let features: [any GatewayFeature.Type] = [
         AdministrationFeature.self,
         UsersFeature.self,
+        TransferFeature.self,
         EncryptionFeature.self,
         RetentionFeature.self,
         OperatorsFeature.self,
@@ -21,5 +23,5 @@ package enum Assembly {
     ]
 
     /// The schema's tables: the engine's, and those of all features.
-    package static let tables = StoredTable.engine + features.flatMap { $0.tables }
+    package static let tables = features.tables
 }

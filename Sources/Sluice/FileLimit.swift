@@ -1,3 +1,5 @@
+import CMalloc
+import CommandSupport
 import Foundation
 import Glibc
 
@@ -71,5 +73,21 @@ enum FileLimit {
     /// has no other connection most of the time.
     static func listeners(beside connections: Int) -> Int {
         max(reserve, min(connections, current - reserve - connections / 4))
+    }
+}
+
+extension Settings {
+    /// Files that may be open at the same time: connections of clients, connections to upstreams, and the reserve.
+    var filesNeeded: Int { maxConnections + maxUpstreamRequests + FileLimit.reserve }
+}
+
+/// Settings of the C library's allocator.
+enum Allocator {
+    /// Keeps freed memory in few heaps.
+    ///
+    /// Each of glibc's arenas, up to eight a core, keeps memory that the others could use; two serve this process as
+    /// well.
+    static func useFewArenas() {
+        _ = mallopt(M_ARENA_MAX, 2)
     }
 }

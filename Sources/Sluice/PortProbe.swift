@@ -1,3 +1,5 @@
+import CommandSupport
+import Foundation
 import Glibc
 import SyncHTTP
 
@@ -11,7 +13,7 @@ enum PortProbe {
     }
 
     /// Whether a server could listen here; tries it for a moment.
-    static func look(at address: ListenAddress) -> Finding {
+    static func check(at address: ListenAddress) -> Finding {
         withSocket(address) { descriptor, target, length in
             var yes: Int32 = 1
             setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
@@ -37,5 +39,85 @@ enum PortProbe {
         guard descriptor >= 0 else { return .unusable(String(cString: strerror(errno))) }
         defer { close(descriptor) }
         return body(descriptor, target, first.ai_addrlen)
+    }
+}
+
+/// The process that listens at a TCP port of this machine, as far as the system shows it to this user.
+struct PortOwner: Sendable, Equatable {
+    let process: Int
+    /// The program's name, without its folder.
+    let program: String
+    let arguments: [String]
+    /// The process's working directory; empty if it is not shown.
+    let directory: String
+
+    /// A description for an error: `another sluice dev (process 4711, in /home/me/sluice/.sluice)`.
+    ///
+    /// Nil if the process is not visible, for example because it belongs to another user.
+    static func userMessage(of port: Int) -> String? { of(port)?.userMessage }
+
+    var userMessage: String {
+        if isDevelopment { return "another sluice dev (process \(process), in \(TerminalText.of(developmentFolder)))" }
+        if program == "sluice" { return "another Sluice gateway (process \(process))" }
+        return "another program (\(TerminalText.of(program, upTo: 40)), process \(process))"
+    }
+
+    private var isDevelopment: Bool { program == "sluice" && arguments.first == "dev" }
+
+    /// The value of `--directory`, or its default.
+    private var developmentFolder: String {
+        var folder = ".sluice"
+        for (index, argument) in arguments.enumerated() {
+            if argument == "--directory", index + 1 < arguments.count { folder = arguments[index + 1] }
+            if argument.hasPrefix("--directory=") { folder = String(argument.dropFirst("--directory=".count)) }
+        }
+        if folder.hasPrefix("/") { return folder }
+        while folder.hasPrefix("./") { folder.removeFirst(2) }
+        return directory.isEmpty ? folder : directory + "/" + folder
+    }
+
+    /// The listener at a port, over either version of IP.
+    static func of(_ port: Int) -> PortOwner? {
+        let sockets = Set(["tcp", "tcp6"].flatMap { listeners(in: text(of: "/proc/net/\($0)"), at: port) })
+        guard !sockets.isEmpty else { return nil }
+        let links = Set(sockets.map { "socket:[\($0)]" })
+        let processes = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+        for process in processes.compactMap({ Int($0) }) {
+            let folder = "/proc/\(process)/fd"
+            let descriptors = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+            let holds = descriptors.contains { descriptor in
+                let link = try? FileManager.default.destinationOfSymbolicLink(atPath: folder + "/" + descriptor)
+                return links.contains(link ?? "")
+            }
+            if holds { return PortOwner(process) }
+        }
+        return nil
+    }
+
+    private init?(_ process: Int) {
+        let userMessage = Self.text(of: "/proc/\(process)/cmdline").split(
+            separator: "\0",
+            omittingEmptySubsequences: false
+        )
+        .map(String.init)
+        guard let first = userMessage.first, !first.isEmpty else { return nil }
+        self.process = process
+        program = URL(filePath: first).lastPathComponent
+        arguments = userMessage.dropFirst().filter { !$0.isEmpty }
+        directory = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/cwd")) ?? ""
+    }
+
+    /// The inodes of the listening sockets at a port in a table of `/proc/net`.
+    static func listeners(in table: String, at port: Int) -> [Substring] {
+        table.split(separator: "\n").dropFirst().compactMap { line in
+            let columns = line.split(separator: " ", omittingEmptySubsequences: true)
+            // 0A: LISTEN
+            guard columns.count > 9, columns[3] == "0A", let colon = columns[1].lastIndex(of: ":") else { return nil }
+            return Int(columns[1][columns[1].index(after: colon)...], radix: 16) == port ? columns[9] : nil
+        }
+    }
+
+    private static func text(of file: String) -> String {
+        FileManager.default.contents(atPath: file).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 }

@@ -1,3 +1,5 @@
+import CommandSupport
+import JSONText
 import Postgres
 import SyncDispatch
 import SyncModel
@@ -72,13 +74,13 @@ extension PrometheusRegistry {
     ///
     /// - Parameter organizations: how many are named by their ids, if a setting allows that; the others together are
     ///   `other`. 0 shows none of them.
-    func addDispatchMetrics(of dispatcher: Dispatcher, _ census: LaneCensus, organizations: Int) {
+    func addDispatchMetrics(of dispatcher: Dispatcher, _ stats: LaneStatsCollector, organizations: Int) {
         addGauge(
             "sluice_lanes",
             "Lanes of all replicas, by state: running, due, waiting (back-off, circuit), halted (action needed).",
             by: "state"
         ) {
-            guard let lanes = census.findings.lanes else { return [:] }
+            guard let lanes = stats.findings.lanes else { return [:] }
             return ["running": lanes.running, "due": lanes.due, "waiting": lanes.waiting, "halted": lanes.halted]
                 .mapValues(Double.init)
         }
@@ -108,7 +110,7 @@ extension PrometheusRegistry {
             "sluice_oldest_pending_mutation_seconds",
             "Age of the oldest pending or in-flight mutation; 0 without such mutations."
         ) {
-            census.findings.lanes.map { $0.oldest.map(Self.age) ?? 0 }
+            stats.findings.lanes.map { $0.oldest.map(Self.age) ?? 0 }
         }
         guard organizations > 0 else { return }
         let oldest = "sluice_organization_oldest_pending_mutation_seconds"
@@ -118,7 +120,7 @@ extension PrometheusRegistry {
         describe(oldest, kind: .gauge, help: help)
         describe(halted, kind: .gauge, help: "Halted lanes of these organizations, which need a person's action.")
         onScrape { registry in
-            let found = census.findings
+            let found = stats.findings
             let report = OrganizationReport(
                 found.organizations,
                 limit: organizations,
@@ -185,7 +187,7 @@ extension PrometheusRegistry {
     }
 
     /// How well caching verified tokens works, and how fresh the verifying keys are.
-    func addTokenMetrics(of verifier: TokenVerifier, _ keeper: KeyKeeper) {
+    func addTokenMetrics(of verifier: TokenVerifier, _ keeper: JWKSRefresher) {
         addGauge("sluice_tokens_cached", "Cached verified tokens.") { Double(verifier.cachedTokens) }
         addGauge(
             "sluice_jwt_files_broken",
@@ -214,5 +216,40 @@ extension PrometheusRegistry {
     /// In seconds; 0 for a moment in the future.
     private static func age(of moment: Timestamp) -> Double {
         Double(max(0, SystemClock.now().microseconds - moment.microseconds)) / 1_000_000
+    }
+}
+
+/// Metrics of single organizations: some by name, all others as one.
+struct OrganizationReport {
+    struct Row: Equatable {
+        /// The id, or `other`.
+        let organization: String
+        /// Age of the oldest mutation that is pending or in flight; 0 without any.
+        let seconds: Double
+        /// Lanes that wait for a person's decision.
+        let halted: Int
+
+        var labels: [(String, String)] { [("organization", organization)] }
+    }
+
+    let rows: [Row]
+
+    /// - Parameters:
+    ///   - stats: organizations, those first that have waited longest, and one more than `limit` if there are others.
+    ///   - halted: lanes that are halted in all organizations.
+    init(_ stats: [LaneStore.OrganizationStats], limit: Int, halted: Int, now: Timestamp) {
+        func seconds(_ row: LaneStore.OrganizationStats) -> Double {
+            let age = row.oldest.map { now.microseconds - $0.microseconds } ?? 0
+            return Double(max(0, age)) / 1_000_000
+        }
+        var rows = stats.prefix(limit).map {
+            Row(organization: $0.organization.lowercased, seconds: seconds($0), halted: $0.halted)
+        }
+        if stats.count > limit {
+            // the two were counted a moment apart
+            let others = max(0, halted - rows.reduce(0) { $0 + $1.halted })
+            rows.append(Row(organization: "other", seconds: seconds(stats[limit]), halted: others))
+        }
+        self.rows = rows
     }
 }

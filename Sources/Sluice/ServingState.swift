@@ -1,7 +1,12 @@
+import ArgumentParser
+import CommandSupport
+import Glibc
 import Logging
 import ServiceLifecycle
 import SyncHTTP
 import Synchronization
+import Telemetry
+import UnixSignals
 
 /// Whether the listeners can serve requests.
 ///
@@ -70,5 +75,55 @@ final class ServingState: Service {
         state.withLock { $0.phase = .ending }
         onEnding()
         logger.notice("Sluice is shutting down after finishing work in progress")
+    }
+}
+
+/// The log lines at the gateway's start: version, settings in force, and warnings. No secrets.
+enum StartReport {
+    static func log(_ settings: Settings, to logger: Logger) {
+        var metadata: Logger.Metadata = [LogKeys.version: "\(Version.current)"]
+        for (name, value) in settings.inForce { metadata[name] = "\(value)" }
+        logger.info("Sluice starts", metadata: metadata)
+        for warning in settings.warnings {
+            logger.warning("Configuration should be reviewed", metadata: [LogKeys.reason: "\(warning)"])
+        }
+        let needed = settings.filesNeeded
+        if FileLimit.current < needed {
+            logger.warning(
+                "The limit of open files is lower than the limit of connections; raise it (ulimit -n)",
+                metadata: ["limit": .stringConvertible(FileLimit.current), "needed": .stringConvertible(needed)]
+            )
+        }
+    }
+}
+
+/// The log's last lines when the gateway did not end in the usual way.
+enum EndReport {
+    /// Logs the error. A shutdown that ran out of time is still a requested shutdown.
+    static func exitCode(for error: any Error, logger: Logger) -> ExitCode {
+        if error is CancellationError {
+            logger.warning("Shutdown timed out; work in progress was aborted")
+            return .success
+        }
+        logger.critical("Sluice ended with an error", metadata: [LogKeys.error: "\(error)"])
+        return .failure
+    }
+}
+
+/// Ends the gateway at a second Ctrl-C during shutdown, without waiting for work in progress.
+enum SecondInterrupt {
+    /// The code that a shell reports for a program ended by Ctrl-C.
+    private static let exitCode: Int32 = 128 + SIGINT
+
+    /// Watches signals until it is cancelled: the first one begins the shutdown, a SIGINT after it ends the process.
+    static func watch(logger: Logger) async {
+        var isEnding = false
+        for await signal in await UnixSignalsSequence(trapping: [.sigterm, .sigint]) {
+            if isEnding, signal == .sigint {
+                logger.warning("Interrupted again; work in progress was aborted")
+                _exit(exitCode)
+            }
+            isEnding = true
+        }
     }
 }

@@ -28,8 +28,10 @@ public final class SluiceClient: Sendable {
         public var pullInterval: Duration = .seconds(60)
         /// Changes on a page: 1 to 1,000.
         public var pageLimit = 500
-        /// Seconds that an answer may take.
-        public var timeout: TimeInterval = 30
+        /// The number of seconds for which a request may receive nothing.
+        public var idleTimeout: TimeInterval = 30
+        /// The number of seconds for which a request may take, however slowly its response arrives.
+        public var totalTimeout: TimeInterval = 120
         /// How long writes that ended are kept: as far back as an operator may restore the gateway from a backup.
         public var keep: Duration = .seconds(7 * 86_400)
         /// Whether to listen to the gateway's events while resumed, so that others' changes come within a second. Off
@@ -41,6 +43,15 @@ public final class SluiceClient: Sendable {
             private static let listens = false
         #else
             private static let listens = true
+        #endif
+        /// Reports when a network becomes usable; a resumed client then tries at once.
+        ///
+        /// The default is the system's monitor on Apple's platforms, and nil elsewhere.
+        public var networkMonitor: (any NetworkMonitor)? = Configuration.systemMonitor
+        #if canImport(Network)
+            private static var systemMonitor: (any NetworkMonitor)? { SystemNetworkMonitor() }
+        #else
+            private static var systemMonitor: (any NetworkMonitor)? { nil }
         #endif
         var limits = PushBatch.Limits()
         /// The time for `created_at`; it orders nothing.
@@ -60,10 +71,11 @@ public final class SluiceClient: Sendable {
     let map: EntityMap
     let configuration: Configuration
     let hub = StatusHub()
-    let bell = Bell()
+    let bell = WakeSignal()
     let worker: SyncWorker
     let gateway: GatewayClient
     private let running = Locked(Running())
+    private let counter: StatusCounter
     private let counting: AnyDatabaseCancellable
     /// Whether a transaction that is not over yet will wake the worker.
     private let isRinging = Locked(false)
@@ -88,7 +100,8 @@ public final class SluiceClient: Sendable {
         configuration.session = configuration.session.uncached
         configuration.pullInterval = configuration.pullInterval.clamped
         configuration.keep = configuration.keep.clamped
-        configuration.timeout = min(max(configuration.timeout, 1), 86_400)
+        configuration.totalTimeout = min(max(configuration.totalTimeout, 1), 86_400)
+        configuration.idleTimeout = min(max(configuration.idleTimeout, 1), configuration.totalTimeout)
         try database.read { db in
             guard try db.tableExists("sluice_mutations") else {
                 throw SluiceError.configuration(
@@ -105,8 +118,9 @@ public final class SluiceClient: Sendable {
         self.gateway = GatewayClient(
             url: gateway,
             session: URLSession(configuration: configuration.session),
-            tokens: TokenKeeper(token),
-            timeout: configuration.timeout,
+            tokens: TokenCache(token),
+            idleTimeout: configuration.idleTimeout,
+            totalTimeout: configuration.totalTimeout,
             check: { try await Account.check($0, database, device) }
         )
         worker = SyncWorker(
@@ -119,7 +133,8 @@ public final class SluiceClient: Sendable {
             device: device
         )
         hub.update(try database.read { try StatusCounts.fetch($0) })
-        counting = StatusCounter(database, hub).start()
+        counter = StatusCounter(database, hub)
+        counting = counter.start()
     }
 
     deinit {
@@ -135,7 +150,7 @@ public final class SluiceClient: Sendable {
     /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
     ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row, or a reference to one, that the library has no
     ///   record of. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
-    ///   ``SluiceError/otherAccount`` after a sign-out. The database's errors.
+    ///   ``SluiceError/signedOut`` after a sign-out. The database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)
@@ -146,11 +161,11 @@ public final class SluiceClient: Sendable {
         return id
     }
 
-    /// - Throws: ``SluiceError/invalid(_:)`` outside a transaction, ``SluiceError/otherAccount`` after a sign-out.
+    /// - Throws: ``SluiceError/invalid(_:)`` outside a transaction, ``SluiceError/signedOut`` after a sign-out.
     func checkTransaction(_ db: Database) throws {
         try checkInside(db)
         // after a sign-out on any client of the file, the writes are the next user's and not this client's
-        guard try Device.known(db) == worker.device else { throw SluiceError.otherAccount }
+        guard try Device.known(db) == worker.device else { throw SluiceError.signedOut }
     }
 
     private func checkInside(_ db: Database) throws {
@@ -189,19 +204,37 @@ public final class SluiceClient: Sendable {
             running.isOn = true
             // in sequence, however often the app changes between foreground and background
             let previous = running.task
-            let (worker, listener) = (worker, EventListener(self))
+            let (worker, listener, bell) = (worker, EventListener(self), bell)
+            let monitor = configuration.networkMonitor
             running.task = Task { [weak self] in
                 await previous?.value
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask { await worker.run() }
                     if let listener { group.addTask { await listener.run() } }
+                    if let monitor {
+                        group.addTask {
+                            for await _ in monitor.connections() where await worker.endOutage() { bell.ring() }
+                        }
+                    }
                 }
                 self?.showSuspension()
             }
         }
         Task { [worker, bell, gateway] in
             await gateway.tokens.forget()
-            await worker.wantEverything()
+            await worker.endBackOff()
+            bell.ring()
+        }
+    }
+
+    /// Ends the pause after failed attempts, and synchronizes now if the client is resumed: for a pull-to-refresh or a
+    /// button.
+    ///
+    /// What the user writes during an outage does not shorten the pause, which is never longer than a minute, unless
+    /// the gateway asks for more. ``syncOnce(deadline:)`` ends it, too, and waits for the result.
+    public func retryNow() {
+        Task { [worker, bell] in
+            await worker.endBackOff()
             bell.ring()
         }
     }
@@ -261,8 +294,11 @@ public final class SluiceClient: Sendable {
     /// The status now, and whenever it changes.
     public var status: AsyncStream<SyncStatus> { hub.stream }
 
-    /// The status as it is now.
-    public var currentStatus: SyncStatus { hub.status }
+    /// The status as it is now, with all writes that are committed.
+    public var currentStatus: SyncStatus {
+        counter.catchUp()
+        return hub.status
+    }
 
     /// Returns the present state of a write; nil if it is not in the outbox, or no longer.
     public func state(of mutation: UUID) async throws -> Outcome? {
@@ -294,6 +330,9 @@ public final class SluiceClient: Sendable {
     public var conflicts: AsyncThrowingStream<[FailedWrite], any Error> {
         stream { try FailedWrite.fetchConflicts($0) }
     }
+
+    /// The rows that are kept out of the app's tables, now and whenever they change.
+    public var heldRows: AsyncThrowingStream<[HeldRow], any Error> { stream { try HeldRow.fetchAll($0) } }
 
     private func stream<Value: Sendable & Equatable>(
         _ fetch: @escaping @Sendable (Database) throws -> Value

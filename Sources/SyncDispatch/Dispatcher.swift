@@ -13,7 +13,7 @@ package final class Dispatcher: Service {
     private let inFlight: InFlightRequests
     private let circuits: Circuits
     private let logger: Logger
-    private let noteUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
+    private let recordUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
     private let inbox = Inbox()
     private let search: LaneSearch
     private let clock: HostClock<LaneKey>
@@ -39,7 +39,7 @@ package final class Dispatcher: Service {
 
     /// - Parameters:
     ///   - worker: the gateway's id, which identifies the owner of a lease.
-    ///   - noteUpstream: called after each request with whether more requests go to the organization's upstream, and
+    ///   - recordUpstream: called after each request with whether more requests go to the organization's upstream, and
     ///     why not.
     package init(
         store: Store,
@@ -47,11 +47,11 @@ package final class Dispatcher: Service {
         configuration: DispatchConfiguration,
         logger: Logger,
         worker: UUID = UUID(),
-        noteUpstream: @escaping @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void = { _, _, _ in }
+        recordUpstream: @escaping @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void = { _, _, _ in }
     ) {
         self.store = store
         self.worker = worker
-        self.noteUpstream = noteUpstream
+        self.recordUpstream = recordUpstream
         inFlight = InFlightRequests(upstream)
         self.configuration = configuration
         self.logger = logger
@@ -107,7 +107,7 @@ package final class Dispatcher: Service {
             store.notifier.whenDueElsewhere(nil)
         }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.keepPolling() }
+            group.addTask { await self.runPollLoop() }
             group.addTask { await self.clock.run() }
             group.addTask {
                 await withDiscardingTaskGroup { tasks in await self.loop(&tasks) }
@@ -172,13 +172,13 @@ package final class Dispatcher: Service {
                 let running = running(scheduler)
                 tasks.addTask { [search] in await search.search(organization, room, running: running) }
             }
-            if scheduler.isFull { store.notifier.tellDue() }
+            if scheduler.isFull { store.notifier.notifyDue() }
             report(scheduler)
         }
         deadline?.cancel()
         report(scheduler)
         // other replicas need not wait for their next look into the database
-        store.notifier.tellDue()
+        store.notifier.notifyDue()
     }
 
     private func take(_ messages: Inbox.Messages, into scheduler: inout LaneScheduler) {
@@ -223,7 +223,7 @@ package final class Dispatcher: Service {
             logger: logger,
             isDraining: { [self] in isDraining.load(ordering: .relaxed) },
             isCrowded: { [self] organization in state.withLock { $0.isCrowded(organization) } },
-            noteUpstream: noteUpstream,
+            recordUpstream: recordUpstream,
             noteCap: { [self] organization, cap in noteCap(organization, cap) }
         )
     }
@@ -240,12 +240,56 @@ package final class Dispatcher: Service {
         }
     }
 
-    private func keepPolling() async {
+    private func runPollLoop() async {
         while !Task.isCancelled {
             poll()
             // jitter keeps replicas from looking at the same moment
             let pause = configuration.pollInterval * Double.random(in: 0.8...1.2)
             try? await Task.sleep(for: .seconds(pause))
         }
+    }
+}
+
+// MARK: - DispatcherState
+
+/// The dispatcher's state that other threads may read; the scheduler belongs to its loop.
+struct DispatcherState {
+    private(set) var running = 0
+    private(set) var waiting = 0
+    private(set) var working = 0
+    private(set) var awaiting = 0
+    private(set) var heldBySlow = 0
+    private var lastTurn: ContinuousClock.Instant?
+    private var contention = LaneScheduler.Contention()
+    /// How many lanes of each organization may run, as far as known.
+    private var caps: [UUID: Int] = [:]
+
+    /// The loop begins to look at messages.
+    mutating func beginTurn(at now: ContinuousClock.Instant) { lastTurn = now }
+
+    /// The loop has given lanes their places.
+    mutating func report(_ scheduler: LaneScheduler) {
+        running = scheduler.runningCount
+        waiting = scheduler.waitingCount
+        working = scheduler.hosts.working
+        awaiting = scheduler.hosts.awaiting
+        heldBySlow = scheduler.hosts.heldBySlow
+        contention = scheduler.contention
+    }
+
+    /// A runner has read how many lanes of an organization may run.
+    ///
+    /// - Returns: whether that has changed.
+    mutating func noteCap(_ organization: UUID, _ cap: Int) -> Bool {
+        caps.updateValue(cap, forKey: organization) != cap
+    }
+
+    /// Whether other lanes wait for the place of one of an organization.
+    func isCrowded(_ organization: UUID) -> Bool { contention.includes(organization) }
+
+    /// Why lanes are not run; empty if they are.
+    func reasons(at now: ContinuousClock.Instant) -> [String] {
+        guard let lastTurn else { return ["the dispatcher has not started"] }
+        return now - lastTurn > .seconds(30) ? ["the dispatcher does not respond"] : []
     }
 }

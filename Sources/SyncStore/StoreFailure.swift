@@ -29,7 +29,7 @@ package struct StoreFailure: Sendable {
     private static let lostStatements: Set = ["26000", "42P05"]
 
     /// Logs that an answer was given without a part that could not be read. Once a second at most.
-    package func note(_ error: any Error, leavingOut what: StaticString) {
+    package func record(_ error: any Error, leavingOut what: StaticString) {
         var metadata: Logger.Metadata = ["left_out": "\(what)", "error": "\(error)"]
         if let error = error as? PostgresError {
             metadata["error"] = "\(error.message)"
@@ -75,7 +75,8 @@ package struct StoreFailure: Sendable {
             return .storeUnavailable
         }
         if error.isOfDatabase || error.sqlState == "54000" {
-            // missing rights, damage, or no transaction ids left (54000): no request can prevent it, and none is at fault
+            // missing rights, damage, or no transaction ids left (54000): no request can prevent it, and none is at
+            // fault
             logger.log(level: warned.isDue() ? .error : .debug, "store refuses statements", metadata: metadata)
             return .storeUnavailable
         }
@@ -98,7 +99,7 @@ package struct StoreFailure: Sendable {
     }
 
     /// Logs that an organization is not served because its key is missing.
-    package func note(locked organization: UUID, _ reason: String) {
+    package func record(locked organization: UUID, _ reason: String) {
         logger.error(
             "Organization is locked: its data cannot be decrypted",
             metadata: ["organization": "\(organization.uuidString.lowercased())", "reason": "\(reason)"]
@@ -106,7 +107,7 @@ package struct StoreFailure: Sendable {
     }
 
     /// Logs that a value could not be opened; its row is shown without it.
-    package func note(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
+    package func record(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
         unreadable.increment()
         logger.log(
             level: warnedOfUnreadable.isDue() ? .error : .debug,
@@ -140,4 +141,35 @@ extension Problem {
     ///
     /// Otherwise the database is unavailable.
     package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
+}
+
+extension StoreFailure {
+    /// Runs `body` against the database; its errors become problems for the caller.
+    nonisolated(nonsending) package func reporting<Value>(
+        _ what: StaticString,
+        _ body: nonisolated(nonsending) () async throws -> Value
+    ) async throws(Problem) -> Value {
+        do {
+            return try await body()
+        } catch {
+            throw problem(error, doing: what)
+        }
+    }
+}
+
+package enum StoreMetrics {
+    /// Sealed values that could not be opened when their rows were read.
+    package static let unreadableValues = "sluice_unreadable_values_total"
+    /// Events from elsewhere by `result`, see `IngestResult`.
+    package static let ingestEvents = "sluice_ingest_events_total"
+    /// Acts of operators whose outcome could not be written to the audit log.
+    package static let unfinishedActs = "sluice_audit_unfinished_total"
+    /// Requests to upstreams, by `outcome`.
+    ///
+    /// Counted by the dispatcher, read by operators' views.
+    package static let upstreamAttempts = "sluice_upstream_attempts_total"
+    /// Look-ups of subjects and of organizations' names in the database.
+    ///
+    /// With `outcome`: `found`, `made` (a new user) or `unknown`.
+    package static let identityLookups = "sluice_identity_lookups_total"
 }

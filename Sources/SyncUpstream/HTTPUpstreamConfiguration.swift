@@ -40,8 +40,8 @@ package struct HTTPUpstreamConfiguration: Sendable {
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
-                try pipeline.addHandlers([StatusCheck(), OneAnswerEach()], position: .after(decoder))
-                try pipeline.addHandler(FlushOnce(), position: .first)
+                try pipeline.addHandlers([StatusCheck(), UnsolicitedResponseGuard()], position: .after(decoder))
+                try pipeline.addHandler(SingleFlushHandler(), position: .first)
                 // as much in one go as an upstream may have sent at once
                 try channel.syncOptions?.setOption(
                     .recvAllocator,

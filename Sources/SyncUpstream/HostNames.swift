@@ -1,7 +1,14 @@
 package import Foundation
+import NIOCore
 import NIOPosix
 package import SyncModel
 import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
 /// Looks host names up on separate threads, so that names that take long delay no other name.
 ///
@@ -33,24 +40,24 @@ package final class HostNames: Sendable {
     private static let capacity = 10_000
 
     private let threads: NIOThreadPool
-    private let patience: Duration
+    private let timeout: Duration
     private let lifetime: Duration
     private let lookUp: @Sendable (String) -> [IPAddress]
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - threads: names that are looked up at the same time.
-    ///   - patience: how long a caller waits for the resolver.
+    ///   - timeout: how long a caller waits for the resolver.
     ///   - lifetime: how long an answer is used again.
     ///   - lookUp: blocks until the resolver has answered.
     package init(
         threads: Int = 64,
-        patience: Duration = .seconds(5),
+        timeout: Duration = .seconds(5),
         lifetime: Duration = .seconds(10),
         lookUp: @escaping @Sendable (String) -> [IPAddress] = HostAddresses.lookUp
     ) {
         self.threads = NIOThreadPool(numberOfThreads: threads)
-        self.patience = patience
+        self.timeout = timeout
         self.lifetime = lifetime
         self.lookUp = lookUp
         state = Mutex(State(shares: FairShares(whole: threads)))
@@ -64,13 +71,13 @@ package final class HostNames: Sendable {
         if let address = IPAddress(host) { return .addresses([address]) }
         return await withCheckedContinuation { continuation in
             let (answer, ticket) = state.withLock {
-                $0.begin(host, organization, continuation, patience, Self.capacity)
+                $0.begin(host, organization, continuation, timeout, Self.capacity)
             }
             switch (answer, ticket) {
             case (let answer?, _): continuation.resume(returning: answer)
             case (nil, let ticket?):
                 Task { [self] in
-                    try? await Task.sleep(for: patience)
+                    try? await Task.sleep(for: timeout)
                     giveUp(ticket, on: host)
                 }
                 if let holder = ticket.holder { start(host, holder) }
@@ -83,7 +90,7 @@ package final class HostNames: Sendable {
         threads.submit { [self] state in
             let found = state == .active ? lookUp(host) : []
             let waiting = self.state.withLock { state in
-                state.shares.giveBack(1, of: holder)
+                state.shares.release(1, of: holder)
                 let entry = state.entries[host]
                 state.entries[host] = .found(found, until: .now + lifetime)
                 if case .pending(_, let waiting)? = entry { return Array(waiting.values) }
@@ -116,7 +123,7 @@ extension HostNames.State {
         _ host: String,
         _ organization: UUID,
         _ continuation: CheckedContinuation<HostNames.Answer, Never>,
-        _ patience: Duration,
+        _ timeout: Duration,
         _ capacity: Int
     ) -> (HostNames.Answer?, HostNames.Ticket?) {
         let now = ContinuousClock.now
@@ -125,7 +132,7 @@ extension HostNames.State {
         case .found(let addresses, let until)? where now < until: return (.addresses(addresses), nil)
         case .pending(let since, var waiting)?:
             // later callers do not wait for a look-up that is late already
-            guard since.duration(to: now) < patience else { return (.late, nil) }
+            guard since.duration(to: now) < timeout else { return (.late, nil) }
             waiting[lastTicket] = continuation
             entries[host] = .pending(since: since, waiting)
             return (nil, HostNames.Ticket(number: lastTicket, holder: nil))
@@ -139,6 +146,55 @@ extension HostNames.State {
             }
             entries[host] = .pending(since: now, [lastTicket: continuation])
             return (nil, HostNames.Ticket(number: lastTicket, holder: holder))
+        }
+    }
+}
+
+/// Looks names of hosts up, as the system does.
+package enum HostAddresses {
+    /// The names of webhooks and databases; the callers bound how many of these an organization has.
+    private static let names = HostNames(lifetime: .zero)
+
+    /// Returns the addresses of a name, or the address in the text.
+    ///
+    /// Returns an empty array if there are no addresses, or if the system's resolver does not respond in time.
+    package static func of(_ host: String) async -> [IPAddress] {
+        // each name gets its own share, like an organization: one that takes long occupies one thread
+        let holder = UUID()
+        guard case .addresses(let found) = await names.addresses(of: host, for: holder) else { return [] }
+        return found
+    }
+
+    /// Blocks its thread for as long as the system's resolver takes.
+    package static func lookUp(_ host: String) -> [IPAddress] {
+        var hints = addrinfo()
+        hints.ai_family = AF_UNSPEC
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var first: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, nil, &hints, &first) == 0 else { return [] }
+        defer { freeaddrinfo(first) }
+        var found: [IPAddress] = []
+        var next = first
+        while let info = next?.pointee {
+            if let address = address(info), !found.contains(address) { found.append(address) }
+            next = info.ai_next
+        }
+        return found
+    }
+
+    private static func address(_ info: addrinfo) -> IPAddress? {
+        guard let address = info.ai_addr else { return nil }
+        switch info.ai_family {
+        case AF_INET:
+            return address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { address in
+                withUnsafeBytes(of: address.pointee.sin_addr) { IPAddress(bytes: Array($0)) }
+            }
+        case AF_INET6:
+            return address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { address in
+                // an address that is good on one link only is no address of the internet
+                withUnsafeBytes(of: address.pointee.sin6_addr) { IPAddress(bytes: Array($0)) }
+            }
+        default: return nil
         }
     }
 }

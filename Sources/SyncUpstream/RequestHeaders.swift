@@ -14,7 +14,7 @@ struct RequestHeaders {
         _ request: UpstreamRequest,
         host: String,
         credential: (name: String, value: String)?,
-        operators: [ExactText: String],
+        operators: [ByteExactString: String],
         userAgent: String
     ) {
         fields.reserveCapacity(12 + operators.count + request.headers.count)
@@ -42,7 +42,7 @@ struct RequestHeaders {
         _ request: UpstreamFetch,
         host: String,
         credential: (name: String, value: String)?,
-        operators: [ExactText: String],
+        operators: [ByteExactString: String],
         userAgent: String
     ) {
         fields.add(name: "Host", value: host)

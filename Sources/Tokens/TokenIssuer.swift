@@ -1,7 +1,8 @@
 package import FoundationEssentials
 import JSONText
 import JWTKit
-import SyncModel
+package import SyncModel
+import Synchronization
 
 /// Makes HS256 tokens with the shared secret.
 ///
@@ -41,5 +42,156 @@ package struct TokenIssuer: Sendable {
         let header = try encoder.encode(["alg": TokenAlgorithm.hs256.rawValue, "typ": "JWT"])
         let signed = Base64URL.encode(header) + "." + Base64URL.encode(try encoder.encode(payload))
         return signed + "." + Base64URL.encode(try key.implementation.sign(Data(signed.utf8)))
+    }
+}
+
+/// Claims under the names that the settings give them.
+struct IssuedPayload: Encodable {
+    /// A claim's value.
+    enum Value: Encodable {
+        case text(String)
+        case number(Int64)
+        case object([String: Value])
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .text(let text): try container.encode(text)
+            case .number(let number): try container.encode(number)
+            case .object(let members): try container.encode(members)
+            }
+        }
+    }
+
+    private var members: [String: Value]
+
+    init(texts: [String: String], numbers: [String: Int64]) {
+        members = texts.mapValues(Value.text).merging(numbers.mapValues(Value.number)) { text, _ in text }
+    }
+
+    func encode(to encoder: any Encoder) throws { try members.encode(to: encoder) }
+
+    /// Puts a value at a path, and makes the objects on the way.
+    ///
+    /// - Throws: ``TokenConfigurationError`` for a path through a list, and if another claim is in the way.
+    mutating func set(_ value: Value, at place: ClaimPlace) throws(TokenConfigurationError) {
+        var names: [String] = []
+        for step in place.query.steps {
+            guard case .member(let name) = step else {
+                throw TokenConfigurationError("No token can be made with a claim at \(place): it leads into a list.")
+            }
+            names.append(name)
+        }
+        guard let set = Self.setting(value, at: names[...], in: members) else {
+            throw TokenConfigurationError("No token can be made with a claim at \(place): another claim is in the way.")
+        }
+        members = set
+    }
+
+    private static func setting(
+        _ value: Value,
+        at names: ArraySlice<String>,
+        in members: [String: Value]
+    ) -> [String: Value]? {
+        guard let name = names.first else { return nil }
+        var members = members
+        if names.count == 1 {
+            guard members[name] == nil else { return nil }
+            members[name] = value
+            return members
+        }
+        guard case .object(let inner) = members[name] ?? .object([:]),
+            let set = setting(value, at: names.dropFirst(), in: inner)
+        else { return nil }
+        members[name] = .object(set)
+        return members
+    }
+}
+
+/// Makes the tokens that identify a request's user to upstreams.
+///
+/// They are short-lived JWTs, signed with the gateway's own key, whose public half is published.
+package final class RequestSigner: Sendable {
+    /// The `iss` of its tokens.
+    package static let issuer = "sluice"
+    /// How long a token lives, in seconds.
+    package static let lifetimeSeconds: Int64 = 300
+    /// The least remaining life of a token for another request, in seconds.
+    private static let reserveSeconds: Int64 = 60
+    private static let rememberedTokens = 10_000
+
+    private struct Bearer: Hashable {
+        let organization: UUID
+        let user: UUID
+    }
+
+    private struct Token {
+        let text: String
+        let expiresAt: Int64
+    }
+
+    package let jwks: [UInt8]
+    /// The JWKS document of a gateway without a key.
+    package static let noKeys = Array(#"{"keys":[]}"#.utf8)
+
+    private let key: SigningKey
+    private let userClaim: String
+    private let organizationClaim: String
+    private let now: TimeSource
+    /// Header and dot, the same for all tokens.
+    private let prefix: String
+    private let cache = Mutex(GenerationCache<Bearer, Token>(capacity: rememberedTokens))
+
+    /// A signer with the private key of a PEM file.
+    ///
+    /// EC on P-256 signs by ES256, Ed25519 by EdDSA, RSA of at least 2048 bits by RS256.
+    ///
+    /// - Throws: ``TokenConfigurationError`` for any other key, and where there is not exactly one.
+    package init(
+        pem: TokenKeySource,
+        userClaim: String = "sub",
+        organizationClaim: String = "org",
+        now: @escaping TimeSource
+    ) async throws {
+        let key = try await SigningKey(pem: pem)
+        self.key = key
+        self.userClaim = userClaim
+        self.organizationClaim = organizationClaim
+        self.now = now
+        jwks = key.jwks
+        prefix =
+            Base64URL.encode(Array(#"{"alg":"\#(key.algorithm.rawValue)","kid":"\#(key.id)","typ":"JWT"}"#.utf8)) + "."
+    }
+
+    /// A token for requests on behalf of a user, good for at least another minute.
+    ///
+    /// Signed once in four minutes for each user, unless too many other users push it out of the cache.
+    ///
+    /// - Throws: what JWTKit throws when it cannot sign; with an accepted key, nothing.
+    package func sign(organization: UUID, user: UUID) async throws -> String {
+        let bearer = Bearer(organization: organization, user: user)
+        let now = now().seconds
+        let known = cache.withLock { $0.find(bearer) }
+        if let known, known.expiresAt - Self.reserveSeconds > now { return known.text }
+        let token = try token(for: bearer, now: now)
+        cache.withLock { $0.insert(token, for: bearer) }
+        return token.text
+    }
+
+    private func token(for bearer: Bearer, now: Int64) throws -> Token {
+        let expiresAt = now + Self.lifetimeSeconds
+        let payload = IssuedPayload(
+            texts: [
+                "iss": Self.issuer,
+                "jti": UUID().uuidString.lowercased(),
+                userClaim: bearer.user.uuidString.lowercased(),
+                organizationClaim: bearer.organization.uuidString.lowercased(),
+            ],
+            numbers: ["iat": now, "exp": expiresAt]
+        )
+        let claims = try DefaultJWTSerializer().jsonEncoder.encode(payload)
+        let signed = prefix + Base64URL.encode(claims)
+        let signature = try key.implementation.sign(Data(signed.utf8))
+        return Token(text: signed + "." + Base64URL.encode(signature), expiresAt: expiresAt)
     }
 }

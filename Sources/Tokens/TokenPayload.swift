@@ -1,4 +1,6 @@
+package import FoundationEssentials
 import JSONText
+package import SyncModel
 
 /// A payload's claims.
 ///
@@ -37,5 +39,161 @@ struct TokenPayload {
             throw .malformedClaim(place.description, mustBe: "a text or a list of texts")
         }
         return texts.compactMap { $0 }
+    }
+}
+
+extension TokenPayload {
+    private static let nameForm = "a text of 1 to \(ExternalName.maximumBytes) bytes without control characters"
+    private static let uuidForm = "a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab"
+    private static let keysForm =
+        "an object, or a list of texts, with at most \(IdentityPlaces.maximumNames) names, each "
+
+    /// Reads the bearer.
+    func user(_ place: ClaimPlace, _ form: IdentityPlaces.UserForm) throws(TokenError) -> TokenClaims.User {
+        guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
+        if form != .mapped, let id = value.uuid { return .id(id) }
+        if form == .uuid { throw .malformedClaim(place.description, mustBe: Self.uuidForm) }
+        return .subject(try name(value, place))
+    }
+
+    /// Reads the organization for which the bearer acts.
+    func organization(
+        _ organization: IdentityPlaces.Organization,
+        _ form: IdentityPlaces.OrganizationForm
+    ) throws(TokenError) -> TokenClaims.Organization {
+        switch organization {
+        case .fixed(let id): return .id(id)
+        case .keys(let place): return .names(try keys(place))
+        case .claim(let place):
+            guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
+            if form != .external, let id = value.uuid { return .id(id) }
+            if form == .uuid { throw .malformedClaim(place.description, mustBe: Self.uuidForm) }
+            return .names([try name(value, place)])
+        }
+    }
+
+    /// The names of an object's members, or of a list.
+    ///
+    /// They are never taken for ids: providers let customers choose them, and one could choose another's id.
+    private func keys(_ place: ClaimPlace) throws(TokenError) -> [ByteExactString] {
+        guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
+        let names: [String?]
+        if let members = value.members {
+            names = members.map(\.name.string)
+        } else if let elements = value.elements {
+            names = elements.map(\.string)
+        } else {
+            throw malformedKeys(place)
+        }
+        guard !names.isEmpty else { throw .missingClaim(place.description) }
+        guard names.count <= IdentityPlaces.maximumNames else { throw malformedKeys(place) }
+        var seen: Set<ByteExactString> = []
+        var found: [ByteExactString] = []
+        for name in names {
+            guard let name, ExternalName.isValid(name) else { throw malformedKeys(place) }
+            let text = ByteExactString(name)
+            if seen.insert(text).inserted { found.append(text) }
+        }
+        return found
+    }
+
+    private func name(_ value: JSONValue, _ place: ClaimPlace) throws(TokenError) -> ByteExactString {
+        guard let name = value.string, ExternalName.isValid(name) else {
+            throw .malformedClaim(place.description, mustBe: Self.nameForm)
+        }
+        return ByteExactString(name)
+    }
+
+    private func malformedKeys(_ place: ClaimPlace) -> TokenError {
+        .malformedClaim(place.description, mustBe: Self.keysForm + Self.nameForm)
+    }
+}
+
+/// The claims of a verified token. Only a verifier makes one from a token.
+package struct TokenClaims: Sendable, Hashable {
+    /// The bearer, as the issuer names them.
+    package enum User: Sendable, Hashable {
+        /// A user's own id.
+        case id(UUID)
+        /// The issuer's name of the user; 1 to 255 bytes, without control characters.
+        case subject(ByteExactString)
+    }
+
+    /// The organization for which the bearer acts, as the issuer names it.
+    package enum Organization: Sendable, Hashable {
+        /// An organization's own id.
+        case id(UUID)
+        /// The issuer's names of the organizations that the bearer may act for.
+        ///
+        /// 1 to ``IdentityPlaces/maximumNames`` names of 1 to 255 bytes, each once.
+        case names([ByteExactString])
+    }
+
+    /// The issuer as it is configured: ``TrustedIssuer/issuer``.
+    package let issuer: ByteExactString?
+    /// The namespace of the names: see ``TrustedIssuer/namespace``.
+    package let namespace: ByteExactString
+    package let organization: Organization
+    package let user: User
+    /// What names of organizations may refer to; ids have been checked.
+    package let covered: TrustedIssuer.Organizations
+    /// When the token expires, in seconds since 1970.
+    ///
+    /// From then on it is refused, after the configured leeway.
+    package let expiresAt: Int64
+}
+
+/// A token's header or payload: a JSON object that can be read in one way only.
+enum TokenObject {
+    /// - Throws: `repeatedMember` where a name comes twice, for one reader takes the first and another the last of
+    ///   them (RFC 7519, section 4); `malformed`.
+    static func parsing(_ json: [UInt8]) throws(TokenError) -> JSONValue {
+        guard let tree = try? JSONTree(parsing: json), tree.root.kind == .object else { throw .malformed }
+        let defects = tree.defects
+        if defects.contains(where: { $0.kind == .duplicateMember }) { throw .repeatedMember }
+        guard defects.isEmpty else { throw .malformed }
+        return tree.root
+    }
+}
+
+/// A token's parts, before any of them is trusted.
+struct TokenText {
+    /// The members of the header that decide how the token is verified.
+    struct Header {
+        let alg: String
+        let kid: String?
+
+        init(_ json: [UInt8]) throws(TokenError) {
+            let members = try TokenObject.parsing(json)
+            guard let alg = members["alg"]?.string else { throw .malformedHeader("alg", mustBe: "a text") }
+            self.alg = alg
+            kid = members["kid"]?.string
+            if let kid = members["kid"], kid.kind != .string, !kid.isNull {
+                throw .malformedHeader("kid", mustBe: "a text")
+            }
+            // extensions that the reader must understand; we understand none
+            if let critical = members["crit"], !critical.isNull {
+                throw .malformedHeader("crit", mustBe: "absent: no extensions are understood")
+            }
+        }
+    }
+
+    let header: Header
+    /// Header, dot and payload, as they were signed.
+    let signed: ArraySlice<UInt8>
+    let payload: [UInt8]
+    let signature: [UInt8]
+
+    init(_ bytes: [UInt8]) throws(TokenError) {
+        let dots = bytes.indices.filter { bytes[$0] == UInt8(ascii: ".") }
+        guard dots.count == 2,
+            let header = Base64URL.decode(bytes[..<dots[0]]),
+            let payload = Base64URL.decode(bytes[(dots[0] + 1)..<dots[1]]),
+            let signature = Base64URL.decode(bytes[(dots[1] + 1)...])
+        else { throw .malformed }
+        self.header = try Header(header)
+        self.signed = bytes[..<dots[1]]
+        self.payload = payload
+        self.signature = signature
     }
 }

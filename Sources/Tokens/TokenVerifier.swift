@@ -1,3 +1,4 @@
+import Crypto
 package import FoundationEssentials
 package import SyncModel
 import Synchronization
@@ -16,12 +17,12 @@ package final class TokenVerifier: Sendable {
         var configuration: TokenConfiguration
         var table: IssuerTable
         /// By URL.
-        var remotes: [ExactText: RemoteKeys]
+        var remotes: [ByteExactString: JWKSCache]
         var cache: GenerationCache<TokenDigest, TokenClaims>
         /// Counts key changes, so that a verdict by an old key set is not cached.
         var epoch = 0
         /// Numbers of fetches by result.
-        var refreshes: [RemoteKeysState.Outcome: Int] = [:]
+        var refreshes: [JWKSCacheState.Outcome: Int] = [:]
 
         mutating func forget() {
             cache.removeAll()
@@ -32,10 +33,10 @@ package final class TokenVerifier: Sendable {
     /// Why a token is refused, and the issuer whose newer keys might change that.
     struct Refused: Error {
         let reason: TokenError
-        var remote: RemoteKeys?
+        var remote: JWKSCache?
     }
 
-    /// Wakes a ``KeyKeeper`` to check for due fetches.
+    /// Wakes a ``JWKSRefresher`` to check for due fetches.
     let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
     private let leewaySeconds: Int64
@@ -43,7 +44,7 @@ package final class TokenVerifier: Sendable {
 
     /// A verifier with the configured keys.
     ///
-    /// Published keys are fetched later: see ``KeyKeeper``.
+    /// Published keys are fetched later: see ``JWKSRefresher``.
     ///
     /// - Throws: ``TokenConfigurationError`` when no key is configured or one is unusable.
     package init(configuration: TokenConfiguration) async throws {
@@ -78,7 +79,7 @@ package final class TokenVerifier: Sendable {
     /// The claims of a token, verified now or before.
     ///
     /// A token that names an unknown key waits for its issuer's newer keys, for 3 seconds at most, and not always: see
-    /// ``RemoteKeysState``.
+    /// ``JWKSCacheState``.
     ///
     /// - Parameter token: the text after `Bearer ` in the header.
     package func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {
@@ -110,7 +111,11 @@ package final class TokenVerifier: Sendable {
     ///
     /// It must also still be remembered under the same name. This checks the settings alone: a request that outlasts
     /// the settings in force checks again.
-    package func stillSpeaks(for organization: UUID, _ issuer: ExactText?, rememberedAs namespace: ExactText) -> Bool {
+    package func stillSpeaks(
+        for organization: UUID,
+        _ issuer: ByteExactString?,
+        rememberedAs namespace: ByteExactString
+    ) -> Bool {
         guard let rules = state.withLock({ $0.table.issuer(named: issuer)?.rules }) else { return false }
         return rules.namespace == namespace && rules.organizations.covers(organization)
     }
@@ -215,5 +220,82 @@ package final class TokenVerifier: Sendable {
         }
         let isUnknown = text.header.kid.map { !issuer.keys.knows($0) } ?? false
         return Refused(reason: isUnknown ? .unknownKey : reason, remote: isUnknown ? remote : nil)
+    }
+}
+
+/// Keys that are fetched.
+extension TokenVerifier {
+    /// The URLs that keys are fetched from.
+    var remotes: [JWKSCache] { state.withLock { Array($0.remotes.values) } }
+
+    /// Puts fetched keys in force.
+    func takeKeys(of remote: JWKSCache) {
+        state.withLock { state in
+            state.table.takeKeys(of: remote)
+            state.forget()
+        }
+    }
+
+    func count(_ outcome: JWKSCacheState.Outcome) {
+        state.withLock { $0.refreshes[outcome, default: 0] += 1 }
+    }
+
+    var configuration: TokenConfiguration { state.withLock { $0.configuration } }
+
+    /// Makes the ``JWKSRefresher`` check for due fetches.
+    func findWork() { wake.yield() }
+
+    package struct KeyReport: Sendable {
+        /// URLs, without their queries, whose keys have never been fetched.
+        package var missing: [String] = []
+        /// URLs, without their queries, that publish no usable key.
+        ///
+        /// The issuer has withdrawn all of them.
+        package var empty: [String] = []
+        /// Whether no key is available at all, so that no token can be verified.
+        package var isWithoutKeys = false
+        /// Providers that keys are fetched from.
+        package var providers = 0
+        /// The time of the oldest fetched key set; nil if all are missing, or none exist.
+        package var oldest: Timestamp?
+        /// Numbers of fetches by result: `changed`, `unchanged`, `failed`.
+        package var refreshes: [(outcome: String, count: Int)] = []
+    }
+
+    /// The state of fetched keys, for health and metrics.
+    package var keyReport: KeyReport {
+        let (remotes, entries, refreshes) = state.withLock {
+            (Array($0.remotes.values), $0.table.entries, $0.refreshes)
+        }
+        var report = KeyReport()
+        report.providers = remotes.count
+        report.missing = remotes.filter { $0.keys == nil }.map { KeySetURL.shown($0.url) }.sorted()
+        report.empty = remotes.filter { $0.keys?.isEmpty == true }.map { KeySetURL.shown($0.url) }.sorted()
+        report.isWithoutKeys = entries.allSatisfy(\.keys.keys.isEmpty)
+        report.oldest = remotes.compactMap(\.freshAt).min()
+        report.refreshes = JWKSCacheState.Outcome.allCases.map { ($0.rawValue, refreshes[$0] ?? 0) }
+        return report
+    }
+}
+
+/// The SHA-256 of a token's text: the key of cached tokens.
+///
+/// So a memory dump contains no token.
+struct TokenDigest: Hashable, Sendable {
+    private let words: (UInt64, UInt64, UInt64, UInt64)
+
+    init(_ text: UnsafeRawBufferPointer) {
+        var hash = SHA256()
+        hash.update(bufferPointer: text)
+        self.words = hash.finalize().withUnsafeBytes { $0.loadUnaligned(as: (UInt64, UInt64, UInt64, UInt64).self) }
+    }
+
+    static func == (left: Self, right: Self) -> Bool {
+        left.words == right.words
+    }
+
+    /// One word is enough: it is uniform already, and only verified tokens get in.
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(words.0)
     }
 }

@@ -1,7 +1,8 @@
+import CommandSupport
 import SyncHTTP
 package import SyncModel
 
-@testable import Sluice
+@testable import DemoUpstream
 
 /// The REST API of `sluice dev --demo-upstream`, in this process on its own port. It stops with the last reference.
 package final class DemoServer: Sendable {

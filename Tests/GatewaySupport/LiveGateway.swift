@@ -47,7 +47,7 @@ package final class LiveGateway: RunningGateway {
     ///   - operates: whether operations are executed.
     ///   - delivers: the key that webhooks are signed with. They are sent to this machine only. Nil delivers no
     /// webhooks.
-    ///   - patience: the time-outs for the database. The default tolerates a slow machine.
+    ///   - timeouts: the time-outs for the database. The default tolerates a slow machine.
     ///   - masterKeys: the text of its file; nil for none, or for one if `SLUICE_TEST_SEALED` is set.
     ///   - configure: changes the servers' settings.
     package static func start(
@@ -59,7 +59,7 @@ package final class LiveGateway: RunningGateway {
         retains: Bool = false,
         operates: Bool = false,
         delivers: WebhookSigningKey? = nil,
-        patience: DatabasePatience = patience(true),
+        timeouts: DatabaseTimeouts = timeouts(true),
         masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws -> LiveGateway {
@@ -89,7 +89,7 @@ package final class LiveGateway: RunningGateway {
                 retains,
                 operates,
                 delivers,
-                patience,
+                timeouts,
                 masterKeys,
                 configuration
             )
@@ -106,7 +106,7 @@ package final class LiveGateway: RunningGateway {
         _ retains: Bool,
         _ operates: Bool,
         _ delivers: WebhookSigningKey?,
-        _ patience: DatabasePatience,
+        _ timeouts: DatabaseTimeouts,
         _ masterKeys: String?,
         _ configuration: HTTPConfiguration
     ) async throws {
@@ -115,7 +115,7 @@ package final class LiveGateway: RunningGateway {
         logger.logLevel = .critical
         let uri = role.map { database.uri(user: $0) } ?? database.uri
         var settings = StoreConfiguration(databaseURL: uri, poolSize: 3, committers: 2)
-        settings.patience = patience
+        settings.timeouts = timeouts
         settings.tables = Assembly.tables
         settings.participants = Assembly.features.flatMap { $0.participants }
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
@@ -134,10 +134,10 @@ package final class LiveGateway: RunningGateway {
         var configuration = configuration
         configuration.probes = upstream
         let reader = HTTPReader(version: "test", logger: logger)
-        let keeper = KeyKeeper(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
+        let keeper = JWKSRefresher(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
         var dispatch = DispatchConfiguration(now: { clock.now })
         dispatch.pollInterval = 0.05
-        var delivery = WebhookCourier.Configuration(now: { clock.now })
+        var delivery = WebhookDispatcher.Configuration(now: { clock.now })
         delivery.pollInterval = 0.05
         let sender = WebhookSender(
             policy: configuration.webhookAddresses,
@@ -145,7 +145,7 @@ package final class LiveGateway: RunningGateway {
             now: { clock.now },
             logger: logger
         )
-        let courier = WebhookCourier(
+        let webhookDispatcher = WebhookDispatcher(
             store: store.webhooks,
             post: .signing(by: delivers, with: sender) { clock.now },
             configuration: delivery,
@@ -157,7 +157,7 @@ package final class LiveGateway: RunningGateway {
             configuration: dispatch,
             logger: logger,
             worker: store.notifier.gatewayID,
-            noteUpstream: courier.note(upstream:isDown:reason:)
+            recordUpstream: webhookDispatcher.record(upstream:isDown:reason:)
         )
         var gateway = GatewayContext(
             store: store,
@@ -183,12 +183,12 @@ package final class LiveGateway: RunningGateway {
             now: { clock.now },
             logger: logger
         )
-        let operating = OperationService(store: store, retentionDays: 365, lookInterval: 0.05, logger: logger)
+        let operating = OperationService(store: store, retentionDays: 365, pollInterval: 0.05, logger: logger)
         var polling = Poller.Configuration(now: { clock.now })
         polling.pollInterval = 0.05
         let poller = Poller(store: store, upstream: upstream, configuration: polling, logger: logger)
         let keeping: [any Service] =
-            (retains ? [retention] : []) + (operates ? [operating] : []) + (delivers == nil ? [] : [courier])
+            (retains ? [retention] : []) + (operates ? [operating] : []) + (delivers == nil ? [] : [webhookDispatcher])
             + (polls ? [poller] : [])
         let group = ServiceGroup(
             services: [keeper, store.notifier, store.quotas, store.pushes, store.ingest] + lanes + keeping + [
@@ -222,8 +222,8 @@ package final class LiveGateway: RunningGateway {
     }
 
     /// The time-outs: long ones for a busy machine, or those of the service for tests of time-outs.
-    package static func patience(_ isLong: Bool) -> DatabasePatience {
-        isLong ? DatabasePatience(statement: .seconds(60)) : DatabasePatience()
+    package static func timeouts(_ isLong: Bool) -> DatabaseTimeouts {
+        isLong ? DatabaseTimeouts(statement: .seconds(60)) : DatabaseTimeouts()
     }
 
     package static func migratedDatabase(on cluster: TestCluster? = nil) async throws -> TestDatabase {

@@ -76,7 +76,8 @@ import Testing
         ]
         let read = Statement(
             "things",
-            "SELECT \(Thing.columns.names(of: "k")), \(Thing.columns.parameter(1)) AS more FROM \(Thing.columns.unnested(as: "k"))"
+            Thing.columns.inputs + ["more"],
+            "SELECT \(Thing.columns.names(of: "k")), :more AS more FROM \(Thing.columns.unnested(as: "k"))"
         )
         try await withConnection { connection, _ in
             for some in [[], things] {
@@ -94,12 +95,14 @@ import Testing
 
     @Test func `a statement receives its columns in every form that it needs`() {
         let columns = Columns<Thing>(.uuid("id", \.id), Columns(.text("name", \.name), .int8("count", \.count)))
-        #expect(columns.count == 3)
+        #expect(columns.inputs == ["id", "name", "count"])
+        #expect(columns.inputs(prefixed: "own_").inputs == ["own_id", "own_name", "own_count"])
         #expect(columns.names == "id, name, count")
         #expect(columns.names(of: "k") == "k.id, k.name, k.count")
-        #expect(columns.unnested(as: "k") == "unnest($1::uuid[], $2::text[], $3::int8[]) AS k (id, name, count)")
+        #expect(
+            columns.unnested(as: "k") == "unnest(:id::uuid[], :name::text[], :count::int8[]) AS k (id, name, count)"
+        )
         #expect(columns.overwritten(except: ["id"]) == "name = excluded.name, count = excluded.count")
-        #expect(columns.parameter(1) == "$4" && columns.parameter(2) == "$5")
     }
 
     @Test func `reads a row to its end, and no further`() async throws {

@@ -142,9 +142,9 @@ import Testing
         try await reader.execute(script: "BEGIN; SELECT FROM a")
         let alter = Migration(name: "0002_alter", sql: "CREATE TABLE c (n int); ALTER TABLE a ADD COLUMN m int")
         let (waits, tell) = AsyncStream<MigratorError>.makeStream()
-        let hasty = MigratorPatience(forLock: .milliseconds(50), pause: .milliseconds(50), total: .seconds(300))
+        let hasty = MigratorTimeouts(forLock: .milliseconds(50), pause: .milliseconds(50), total: .seconds(300))
         let migration = Task {
-            try await Migrator(migrations: [Self.first, alter], patience: hasty)
+            try await Migrator(migrations: [Self.first, alter], timeout: hasty)
                 .migrate(on: connection) { tell.yield($0) }
         }
         var seen = 0
@@ -166,9 +166,9 @@ import Testing
 
         try await reader.execute(script: "BEGIN; SELECT FROM a")
         let third = Migration(name: "0003_alter", sql: "ALTER TABLE a ADD COLUMN o int")
-        let brief = MigratorPatience(forLock: .milliseconds(50), pause: .milliseconds(10), total: .milliseconds(100))
+        let brief = MigratorTimeouts(forLock: .milliseconds(50), pause: .milliseconds(10), total: .milliseconds(100))
         let error = await #expect(throws: MigratorError.self) {
-            _ = try await Migrator(migrations: [Self.first, alter, third], patience: brief).migrate(on: connection)
+            _ = try await Migrator(migrations: [Self.first, alter, third], timeout: brief).migrate(on: connection)
         }
         if case .failed("0003_alter", _) = error {} else { Issue.record("\(String(describing: error))") }
         #expect(!connection.isInTransaction)

@@ -8,7 +8,7 @@ import Testing
         try await Self.build()
         let command = #"exec "$ROOT/scripts/phones" --sluice "$SLUICE""#
         let tour = try Program(shell: command, environment: ["ROOT": Self.root, "SLUICE": Program.path])
-        let result = try await tour.result(within: Self.patience)
+        let result = try await tour.result(within: Self.timeout)
         #expect(result.status == 0, "\(result.output)\(result.complaint)")
         let told = [
             "Both lose the network.", "Kari decides: her number.", "In the end both phones show the same.",
@@ -31,12 +31,12 @@ import Testing
             exec swift build --package-path Examples/FieldNotes --scratch-path .build-examples --disable-dependency-cache
             """
         let build = try Program(shell: script, environment: ["ROOT": root, "CHECKOUTS": checkouts])
-        let result = try await build.result(within: patience)
+        let result = try await build.result(within: timeout)
         try #require(result.status == 0, "\(result.output)\(result.complaint)")
     }
 
     /// For a slow machine.
-    private static let patience = Duration.seconds(900)
+    private static let timeout = Duration.seconds(900)
 
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
         .standardized.path

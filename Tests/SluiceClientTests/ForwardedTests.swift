@@ -73,7 +73,7 @@ import Testing
         renamed.name = "Kari N."
         let edit = try await phone.write { [options, renamed] db, client in
             try renamed.update(db)
-            return try client.enqueue(.update(renamed, options), in: db)
+            return try client.enqueue(.update(renamed, options: options), in: db)
         }
         await phone.sync()
         guard case .failed(let failed) = try await phone.client.outcome(of: try #require(edit)) else {

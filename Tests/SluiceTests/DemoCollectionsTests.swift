@@ -1,9 +1,10 @@
+import CommandSupport
 import Foundation
 import SyncModel
 import Synchronization
 import Testing
 
-@testable import Sluice
+@testable import DemoUpstream
 
 /// The demo's REST API without the network.
 @Suite struct DemoCollectionsTests {

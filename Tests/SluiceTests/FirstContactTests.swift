@@ -3,6 +3,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
+@testable import CommandSupport
 @testable import OperatorsFeature
 @testable import Postgres
 @testable import Sluice
@@ -10,8 +11,8 @@ import Testing
 
 /// Errors that a new user meets first, and their remedies.
 @Suite struct FirstContactTests {
-    private static func trouble(_ text: String) -> ConnectionTrouble {
-        ConnectionTrouble(PostgresError(ConnectFailure.read(text)))
+    private static func failure(_ text: String) -> ConnectionFailure {
+        ConnectionFailure(PostgresError(ConnectFailure.read(text)))
     }
 
     private static let refuses = "the database refuses the connection: "
@@ -27,23 +28,26 @@ import Testing
         ("server does not support SSL, but SSL was required", "the database cannot be reached: ", "sslmode"),
     ])
     func `reports a failed connection with its remedy`(text: String, start: String, cure: String) {
-        let words = Self.trouble(text).words
-        #expect(words.hasPrefix(start) && words.contains("; ") && words.contains(cure), "\(words)")
+        let userMessage = Self.failure(text).userMessage
+        #expect(
+            userMessage.hasPrefix(start) && userMessage.contains("; ") && userMessage.contains(cure),
+            "\(userMessage)"
+        )
     }
 
     @Test func `every failure has a remedy`() {
-        let words = Set(
+        let userMessage = Set(
             ConnectFailure.allCases.map { failure in
-                ConnectionTrouble(PostgresError(.init(message: "m", failure: failure, sqlState: nil))).cure
+                ConnectionFailure(PostgresError(.init(message: "m", failure: failure, sqlState: nil))).cure
             }
         )
-        #expect(words.count == ConnectFailure.allCases.count)
+        #expect(userMessage.count == ConnectFailure.allCases.count)
     }
 
     @Test func `shortens long lists of migrations`() {
         #expect(SchemaCheck.list(["0001_a", "0002_b"]) == "0001_a, 0002_b")
         #expect(SchemaCheck.list((1...28).map { "m\($0)" }) == "28 migrations, m1 to m28")
-        #expect(SchemaCheck.Finding.empty.words == "the database is empty: run sluice migrate")
+        #expect(SchemaCheck.Finding.empty.userMessage == "the database is empty: run sluice migrate")
     }
 
     @Test func `finds the objects that a migration would create`() {
@@ -85,12 +89,12 @@ import Testing
 
     @Test func `shows the value of an option without a token`() {
         let message = #"Error: The value 'alice' is invalid for '--user <uuid>': "alice" is not a UUID"#
-        #expect(ShownMessage.of(message, about: ["token", "--user", "alice"]) == message)
-        #expect(ShownMessage.of(message, about: ["token", "make", "--user=alice"]) == message)
+        #expect(TerminalMessage.of(message, about: ["token", "--user", "alice"]) == message)
+        #expect(TerminalMessage.of(message, about: ["token", "make", "--user=alice"]) == message)
         let secret = "eyJhbGciOiJIUzI1NiJ9"
         let long = "Error: The value '\(secret)' is invalid"
-        #expect(!ShownMessage.of(long, about: ["token", "--user", secret]).contains(secret))
-        #expect(!ShownMessage.of("Unexpected 'alice'", about: ["token", "explain", "alice"]).contains("alice"))
+        #expect(!TerminalMessage.of(long, about: ["token", "--user", secret]).contains(secret))
+        #expect(!TerminalMessage.of("Unexpected 'alice'", about: ["token", "explain", "alice"]).contains("alice"))
     }
 
     // MARK: - Files

@@ -3,7 +3,7 @@ import SyncModel
 import Testing
 import Tokens
 
-@testable import Sluice
+@testable import CommandSupport
 
 /// The issuers file: its content, and each kind of error.
 @Suite struct IssuersFileTests {

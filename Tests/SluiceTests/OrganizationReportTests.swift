@@ -8,9 +8,9 @@ import Testing
 @Suite struct OrganizationReportTests {
     private static let now = Timestamp(microseconds: 1_795_000_000_000_000)
 
-    private func census(_ ages: [Double?], halted: Int = 1) -> [LaneStore.OrganizationCensus] {
+    private func stats(_ ages: [Double?], halted: Int = 1) -> [LaneStore.OrganizationStats] {
         ages.enumerated().map { index, age in
-            LaneStore.OrganizationCensus(
+            LaneStore.OrganizationStats(
                 organization: UUID(uuidString: "00000000-0000-4000-8000-00000000000\(index)") ?? UUID(),
                 halted: halted,
                 oldest: age.map { Self.now.adding(seconds: -$0) }
@@ -19,7 +19,7 @@ import Testing
     }
 
     private func rows(_ ages: [Double?], limit: Int, halted: Int) -> [String] {
-        OrganizationReport(census(ages), limit: limit, halted: halted, now: Self.now).rows
+        OrganizationReport(stats(ages), limit: limit, halted: halted, now: Self.now).rows
             .map { "\($0.organization.suffix(5)) \($0.seconds) \($0.halted)" }
     }
 

@@ -1,7 +1,7 @@
 import SyncHTTP
 import Testing
 
-@testable import Sluice
+@testable import CommandSupport
 
 /// Each kind of invalid setting. The error names the setting and the allowed values.
 @Suite struct SettingRefusalTests {

@@ -8,7 +8,7 @@ import Telemetry
 import Testing
 import Tokens
 
-@testable import Sluice
+@testable import CommandSupport
 
 @Suite struct SettingsTests {
     @Test func `the defaults are those of the contract`() throws {
@@ -80,7 +80,7 @@ import Tokens
             #expect(settings.databasePoolSize == 20)
             #expect(settings.committers == 4)
             #expect(
-                settings.databasePatience.statement == .seconds(10) && settings.databasePatience.lock == .seconds(8)
+                settings.databaseTimeouts.statement == .seconds(10) && settings.databaseTimeouts.lock == .seconds(8)
             )
             #expect(settings.publicAddress == ListenAddress(host: "::", port: 80))
             #expect(settings.operationsAddress == ListenAddress(host: "0.0.0.0", port: 81))
@@ -255,10 +255,10 @@ import Tokens
 
     @Test func `checks a file of master keys and never shows it`() throws {
         let good = "main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2)
-        for (text, words) in [("", "no key"), ("main:hushhush", "64 hex digits"), ("hushhush", "line 1")] {
+        for (text, userMessage) in [("", "no key"), ("main:hushhush", "64 hex digits"), ("hushhush", "line 1")] {
             let file = try TextFile(text)
             let problem = try #require(problems(["SLUICE_MASTER_KEY_FILE": file.path]).first)
-            #expect(problem.contains(words) && problem.contains(file.path), "\(problem)")
+            #expect(problem.contains(userMessage) && problem.contains(file.path), "\(problem)")
             #expect(!problem.contains("hushhush"), "\(problem)")
         }
         #expect(try problems(["SLUICE_MASTER_KEY_FILE": "/nowhere"]).first?.contains("cannot be read") == true)

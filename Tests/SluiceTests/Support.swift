@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import Sluice
+@testable import CommandSupport
 
 /// Settings from an environment, and from a file if its text is given.
 func load(_ environment: [String: String], file text: String? = nil) throws -> Settings {

@@ -24,7 +24,7 @@ package final class EventSource: Sendable {
             organization: organization.id,
             tokenID: UUID(),
             source: name,
-            isUseNews: false
+            isFirstUse: false
         )
         let answer = try await (other ?? gateway).store.ingest.submit(
             try IngestRequest(body: Array(body.utf8), limits: IntakeLimits()),

@@ -29,12 +29,12 @@ package final class Gateway: Sendable {
     /// - Parameters:
     ///   - replicaOf: another gateway whose database this one shares.
     ///   - masterKeys: the text of its file; nil for no keys, or for one key if `SLUICE_TEST_SEALED` is set.
-    ///   - lookInterval: how often it polls for changes without a notification; nil for the interval in service.
+    ///   - pollInterval: how often it polls for changes without a notification; nil for the interval in service.
     package init(
         replicaOf other: Gateway? = nil,
         committers: Int = 2,
         masterKeys: String? = nil,
-        lookInterval: Duration? = nil
+        pollInterval: Duration? = nil
     ) async throws {
         hasOwnKeys = masterKeys != nil
         database = if let other { other.database } else { try await Self.migratedDatabase() }
@@ -43,8 +43,8 @@ package final class Gateway: Sendable {
         logger.logLevel = .error
         var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers)
         // a slow machine causes no time-out; real time-outs are tested on real processes
-        settings.patience = DatabasePatience(statement: .seconds(60))
-        if let lookInterval { settings.lookInterval = lookInterval }
+        settings.timeouts = DatabaseTimeouts(statement: .seconds(60))
+        if let pollInterval { settings.pollInterval = pollInterval }
         settings.tables = Self.tables
         settings.participants = [WebhookParticipant()]
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }

@@ -72,7 +72,7 @@ final class Helper: Sendable {
     private let service: Task<Void, Never>
 
     init(_ gateway: Gateway, _ upstream: FakeUpstream, pollInterval: Double = 0.05) {
-        (dispatcher, group) = Stage.dispatcher(gateway, upstream, pollInterval: pollInterval)
+        (dispatcher, group) = DispatcherHarness.dispatcher(gateway, upstream, pollInterval: pollInterval)
         let group = group
         service = Task { try? await group.run() }
     }
@@ -113,7 +113,7 @@ final class Shared<Value: Sendable>: Sendable {
     }
 }
 
-extension Stage {
+extension DispatcherHarness {
     var key: LaneKey { LaneKey(organization: organization.id, user: phone.user) }
 
     /// Another user of the organization.
@@ -153,7 +153,7 @@ extension Stage {
                     Issue.record("the condition was never true: \(description)")
                     return
                 }
-                _ = await watch.news(within: .milliseconds(100))
+                _ = await watch.changes(within: .milliseconds(100))
             }
         }
     }
@@ -194,7 +194,7 @@ extension Stage {
         through other: Gateway? = nil,
         heldUntil: Timestamp? = nil,
         releases: Bool = false
-    ) async throws -> LaneTurn {
+    ) async throws -> LaneAction {
         try await (other ?? gateway).store.lanes.step(
             step,
             of: key,
@@ -208,15 +208,15 @@ extension Stage {
         OutcomePlanner(policy: RetryPolicy()).outcome(of: answer, to: dispatch, now: gateway.clock.now, jitter: 0)
     }
 
-    func settle(_ dispatch: Dispatch, _ answer: UpstreamAnswer, by worker: UUID) async throws -> LaneTurn {
+    func settle(_ dispatch: Dispatch, _ answer: UpstreamAnswer, by worker: UUID) async throws -> LaneAction {
         try await step(.settle(dispatch, outcome(answer, to: dispatch)), by: worker)
     }
 }
 
-extension LaneTurn {
+extension LaneAction {
     var dispatch: Dispatch? { if case .run(let dispatch) = self { dispatch } else { nil } }
     var isLost: Bool { if case .lost = self { true } else { false } }
-    var unblocking: [UUID]? { if case .goOn(_, let ids) = self { ids } else { nil } }
+    var unblocking: [UUID]? { if case .proceed(_, let ids) = self { ids } else { nil } }
     var isReleased: Bool { if case .released = self { true } else { false } }
 }
 

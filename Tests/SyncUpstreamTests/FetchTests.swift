@@ -8,7 +8,7 @@ import Testing
 @Suite struct FetchTests {
     private func fetch(
         _ path: String = "/items",
-        headers: [ExactText: String] = [:],
+        headers: [ByteExactString: String] = [:],
         etag: String? = nil,
         maximumBytes: Int = 1_000,
         timeout: Duration = .seconds(60)

@@ -31,14 +31,14 @@ import Testing
 
     @Test func `a silent name delays no other name and takes one thread`() async throws {
         let resolver = Resolver()
-        let names = HostNames(threads: 4, patience: .milliseconds(50), lookUp: resolver.lookUp)
+        let names = HostNames(threads: 4, timeout: .milliseconds(50), lookUp: resolver.lookUp)
         let (organization, other) = (UUID(), UUID())
         #expect(await names.addresses(of: "silent.example", for: organization) == .late)
         for _ in 0..<20 {
             #expect(await names.addresses(of: "silent.example", for: organization) == .late)
         }
         #expect(resolver.names == ["silent.example"])
-        let patient = HostNames(threads: 4, patience: .seconds(60), lookUp: resolver.lookUp)
+        let patient = HostNames(threads: 4, timeout: .seconds(60), lookUp: resolver.lookUp)
         #expect(await patient.addresses(of: "other.example", for: other) == address)
         #expect(await names.addresses(of: "other.example", for: other) == address)
         resolver.release()
@@ -46,7 +46,7 @@ import Testing
 
     @Test func `an organization leaves threads for others`() async throws {
         let resolver = Resolver()
-        let names = HostNames(threads: 6, patience: .milliseconds(50), lookUp: resolver.lookUp)
+        let names = HostNames(threads: 6, timeout: .milliseconds(50), lookUp: resolver.lookUp)
         let (organization, other) = (UUID(), UUID())
         var answers: [HostNames.Answer] = []
         for number in 0..<6 {
@@ -60,7 +60,7 @@ import Testing
 
     @Test func `a silent name resolves once its server answers`() async throws {
         let resolver = Resolver()
-        let names = HostNames(threads: 2, patience: .milliseconds(50), lookUp: resolver.lookUp)
+        let names = HostNames(threads: 2, timeout: .milliseconds(50), lookUp: resolver.lookUp)
         let organization = UUID()
         #expect(await names.addresses(of: "silent.example", for: organization) == .late)
         resolver.release()
@@ -71,7 +71,7 @@ import Testing
 
     @Test func `does not look up an address, and reuses an answer`() async throws {
         let resolver = Resolver()
-        let names = HostNames(patience: .seconds(60), lifetime: .seconds(600), lookUp: resolver.lookUp)
+        let names = HostNames(timeout: .seconds(60), lifetime: .seconds(600), lookUp: resolver.lookUp)
         #expect(await names.addresses(of: "192.0.2.7", for: UUID()) == address)
         #expect(resolver.names.isEmpty)
         for _ in 0..<3 { #expect(await names.addresses(of: "one.example", for: UUID()) == address) }
@@ -80,7 +80,7 @@ import Testing
 
     @Test func `a request to a silent name is not sent`() async throws {
         let resolver = Resolver()
-        let names = HostNames(threads: 2, patience: .milliseconds(20), lookUp: resolver.lookUp)
+        let names = HostNames(threads: 2, timeout: .milliseconds(20), lookUp: resolver.lookUp)
         let upstream = HTTPUpstream(now: { noon }, names: names, logger: Logger(label: "test"))
         let settings = UpstreamSettings(baseURL: "http://silent.example")
         let request = UpstreamRequest(

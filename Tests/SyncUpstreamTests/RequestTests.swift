@@ -9,7 +9,7 @@ import Testing
     private func sent(
         _ request: UpstreamRequest,
         credential: UpstreamCredential? = nil,
-        operators: [ExactText: String] = [:],
+        operators: [ByteExactString: String] = [:],
         path: String = "",
         sign: HTTPUpstream.Sign? = nil
     ) async throws -> ScriptedServer.Received {
@@ -126,9 +126,9 @@ import Testing
         _ result: [String]?
     ) async throws {
         let received = try await sent(
-            request(headers: mutation.map { [ExactText(name): $0] } ?? [:]),
+            request(headers: mutation.map { [ByteExactString(name): $0] } ?? [:]),
             credential: credential.map { .header(name: name, value: $0) },
-            operators: operators.map { [ExactText(name): $0] } ?? [:]
+            operators: operators.map { [ByteExactString(name): $0] } ?? [:]
         )
         if let result {
             #expect(received.header(name) == result)
@@ -160,7 +160,7 @@ import Testing
     }
 
     @Test func `the gateway's If-Match overrides the mutation's`() async throws {
-        let headers: [ExactText: String] = [
+        let headers: [ByteExactString: String] = [
             "if-match": "\"1\"", "if-unmodified-since": "Sun, 06 Nov 1994 08:49:37 GMT",
         ]
         let theirs = try await sent(request(headers: headers))
@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test func `an unconditional request has no condition`() async throws {
-        let headers: [ExactText: String] = [
+        let headers: [ByteExactString: String] = [
             "If-Match": "\"1\"", "if-unmodified-since": "x", "if-none-match": "*", "x-kept": "1",
         ]
         let received = try await sent(request(headers: headers, isUnconditional: true))

@@ -42,26 +42,27 @@ func withUpstream<Result>(
 func request(
     _ method: String = "POST",
     _ path: String = "/items",
-    headers: [ExactText: String] = [:],
+    headers: [ByteExactString: String] = [:],
     ifMatch: String? = nil,
     isUnconditional: Bool = false,
     body: String? = #"{"a":1}"#,
     traceparent: String? = nil,
     timeout: Duration = .seconds(60)
 ) -> UpstreamRequest {
-    UpstreamRequest(
+    var request = UpstreamRequest(
         organization: organization,
         user: user,
         method: method,
         path: path,
         headers: headers,
-        ifMatch: ifMatch,
-        isUnconditional: isUnconditional,
         body: body.map { Array($0.utf8) },
         idempotencyKey: key,
-        trace: traceparent.flatMap(TraceContext.init(traceparent:)),
         timeout: timeout
     )
+    request.ifMatch = ifMatch
+    request.isUnconditional = isUnconditional
+    request.trace = traceparent.flatMap(TraceContext.init(traceparent:))
+    return request
 }
 
 extension UpstreamAnswer {

@@ -16,13 +16,13 @@ actor ServerProcess {
     ///   - primary: the directory of a running server, of which this becomes a streaming standby; nil for a new one.
     init(isDurable: Bool, address: String, settings: [String] = [], standbyOf primary: String? = nil) async throws {
         let binaries = try Self.findBinaries()
-        directory = try Self.makeDirectory()
+        directory = try Self.makeDirectory(inMemory: !isDurable)
         let asUser = try Self.handOver(directory)
         let server =
             asUser + [
                 "\(binaries)/postgres", "-D", "\(directory)/data", "-k", directory, "-c", "listen_addresses=\(address)",
                 "-c", "max_connections=600", "-c", "log_min_messages=fatal", "-c", "shared_buffers=64MB",
-            ] + (settings + (isDurable ? [] : ["fsync=off", "full_page_writes=off"])).flatMap { ["-c", $0] }
+            ] + (settings + (isDurable ? [] : Self.volatile)).flatMap { ["-c", $0] }
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + server)
         if let primary {
             try await ChildProcess.run(
@@ -133,9 +133,21 @@ actor ServerProcess {
         return found
     }
 
+    /// Nothing is flushed, and little of the log is kept: the files may be in memory.
+    private static let volatile = [
+        "fsync=off", "full_page_writes=off", "max_wal_size=128MB", "min_wal_size=32MB",
+    ]
+    /// The bytes that memory must have left for another server's files.
+    private static let room: UInt64 = 4 << 30
+
     /// Short, as the path of a Unix socket must fit in 107 bytes.
-    private static func makeDirectory() throws -> String {
-        var template = Array("/tmp/pgtest-XXXXXX".utf8CString)
+    ///
+    /// - Parameter inMemory: whether the files may be in memory, where a database is copied five times faster. If
+    ///   memory has no room for them, they are on disk.
+    private static func makeDirectory(inMemory: Bool) throws -> String {
+        var memory = statvfs()
+        let isRoomy = statvfs("/dev/shm", &memory) == 0 && UInt64(memory.f_bavail) * UInt64(memory.f_frsize) > room
+        var template = Array("\(inMemory && isRoomy ? "/dev/shm" : "/tmp")/pgtest-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw TestCluster.Failure(description: "no temporary directory") }
         return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }

@@ -92,7 +92,9 @@ package final class TestDatabase: Sendable {
             try await waitUntil("no session uses \(template)", every: .milliseconds(25)) {
                 do {
                     if !cluster.nodes.isEmpty { try await connection.execute(script: Self.throwOut(of: template)) }
-                    try await connection.execute(script: "CREATE DATABASE \(name) TEMPLATE \(template)")
+                    try await connection.execute(
+                        script: "CREATE DATABASE \(name) TEMPLATE \(template) STRATEGY FILE_COPY"
+                    )
                     return true
                 } catch let error as PostgresError where error.sqlState == "55006" {
                     // Another session is still connected to the template, or copies it without sharing.

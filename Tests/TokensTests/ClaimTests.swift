@@ -84,8 +84,8 @@ struct ClaimTests {
     @Test(arguments: [("é", "e\u{301}"), ("K", "\u{212a}"), ("Å", "\u{212b}")])
     func `Issuer and audience are compared byte by byte`(configured: String, alike: String) async throws {
         let verifier = try await verifier {
-            $0.own.issuer = ExactText("https://" + configured)
-            $0.own.audience = ExactText(configured)
+            $0.own.issuer = ByteExactString("https://" + configured)
+            $0.own.audience = ByteExactString(configured)
         }
         func refusal(_ issuer: String, _ audience: Any) throws -> TokenError? {
             verifier.refusal(try key.token(claims(["iss": "https://" + issuer, "aud": audience])))

@@ -54,7 +54,7 @@ struct FetchedKeysTests {
     }
 
     /// One step of a keeper: fetches keys that are due.
-    private func fetch(_ verifier: TokenVerifier, at seconds: Double) async -> RemoteKeysState.Outcome? {
+    private func fetch(_ verifier: TokenVerifier, at seconds: Double) async -> JWKSCacheState.Outcome? {
         let moment = Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
         guard let remote = verifier.remotes.first, let start = remote.begin(at: moment) else { return nil }
         let result = await remote.finish(await provider.fetch(remote.url, start.etag), at: moment)
@@ -220,7 +220,7 @@ struct FetchedKeysTests {
         let clock: TimeSource = { Timestamp(microseconds: now * 1_000_000) }
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        let keeper = KeyKeeper(verifier: verifier, fetch: provider.fetch, now: clock, logger: logger)
+        let keeper = JWKSRefresher(verifier: verifier, fetch: provider.fetch, now: clock, logger: logger)
         let service = Task { try await keeper.run() }
         defer { service.cancel() }
         while verifier.keyReport.isWithoutKeys { await Task.yield() }
@@ -249,7 +249,7 @@ struct FetchedKeysTests {
         let clock = Mutex(now)
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        let keeper = KeyKeeper(
+        let keeper = JWKSRefresher(
             verifier: verifier,
             fetch: provider.fetch,
             load: { try read.withLock { try $0.get() } },
@@ -264,13 +264,13 @@ struct FetchedKeysTests {
 
         read.withLock { $0 = .failure(TokenConfigurationError("broken")) }
         clock.withLock { $0 += 5 }
-        verifier.lookForWork()
+        verifier.findWork()
         while !keeper.isFileBroken { await Task.yield() }
         #expect(verifier.refusal(old) == nil)
 
         read.withLock { $0 = .success(TokenConfiguration(keys: [Keys.pem(Keys.ed.publicKey.pemRepresentation)])) }
         clock.withLock { $0 += 5 }
-        verifier.lookForWork()
+        verifier.findWork()
         while keeper.isFileBroken { await Task.yield() }
         #expect(verifier.refusal(old) == .algorithmNotAllowed)
         #expect(verifier.refusal(new) == nil)

@@ -131,8 +131,8 @@ struct IssuerTests {
     func `Issuer names that only look alike have separate keys`() async throws {
         let (composed, decomposed) = ("https://caf\u{e9}.example", "https://cafe\u{301}.example")
         let verifier = try await verifier { north, south, _ in
-            north.issuer = ExactText(composed)
-            south.issuer = ExactText(decomposed)
+            north.issuer = ByteExactString(composed)
+            south.issuer = ByteExactString(decomposed)
         }
         let right = try token(.es256(northKey), iss: composed, org: Self.tenantN)
         #expect(verifier.refusal(right) == nil)

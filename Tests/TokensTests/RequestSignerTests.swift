@@ -33,7 +33,9 @@ import Testing
         let jwks = TokenKeySource(name: "jwks", text: String(decoding: signer.jwks, as: UTF8.self))
         let verifier = try await TokenVerifier(configuration: TokenConfiguration(keys: [jwks], issuer: "sluice"))
         let claims = try verifier.verify(token, now: now)
-        #expect(claims == TokenClaims(organization, user, by: ExactText(RequestSigner.issuer), expiresAt: now + 300))
+        #expect(
+            claims == TokenClaims(organization, user, by: ByteExactString(RequestSigner.issuer), expiresAt: now + 300)
+        )
         #expect(verifier.refusal(token, now: now + 300) == .expired)
         let header = try TokenText(Array(token.utf8)).header
         #expect(header.alg == algorithm)

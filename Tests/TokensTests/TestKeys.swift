@@ -109,7 +109,7 @@ func claims(_ changes: [String: Any] = [:]) -> [String: Any] {
 
 extension TokenClaims {
     /// The claims of a token with UUIDs.
-    init(_ organization: UUID, _ user: UUID, by issuer: ExactText = "", expiresAt: Int64) {
+    init(_ organization: UUID, _ user: UUID, by issuer: ByteExactString = "", expiresAt: Int64) {
         self.init(
             issuer: issuer == "" ? nil : issuer,
             namespace: issuer,

@@ -118,12 +118,12 @@ async function show() {
 		asked: name => view.query.get(name) ?? '',
 		get: (path, more) => get(path, { signal: own.signal, ...more }),
 		// The heading, and the elements next to it.
-		begin(text, ...beside) {
+		begin(text, ...actions) {
 			if (own.signal.aborted) return
 			title = text
 			paintTitle()
 			const place = head.contains(document.activeElement) ? head : null
-			refill(head, h('h1', { tabindex: '-1' }, quoted(text, 120)), beside)
+			refill(head, h('h1', { tabindex: '-1' }, quoted(text, 120)), actions)
 			if (place) head.querySelector('h1').focus()
 		},
 		put: (...children) => { if (!own.signal.aborted) refill(body, children) },

@@ -11,14 +11,14 @@ export function on(kind, act, signal) {
 	signal?.addEventListener('abort', () => listeners[kind].delete(act))
 }
 
-function tell(kind, value) {
+function emit(kind, value) {
 	for (const act of [...listeners[kind]]) act(value)
 }
 
 // `live`, `paused` or `broken`; changes are published as `state` events.
 export let state = 'broken'
 function become(other) {
-	if (state !== other) tell('state', state = other)
+	if (state !== other) emit('state', state = other)
 }
 
 export function start() {
@@ -39,7 +39,7 @@ export function start() {
 		stream.addEventListener(kind, event => {
 			const value = JSON.parse(event.data)
 			setClock(value.at)
-			tell(kind, value)
+			emit(kind, value)
 		})
 	}
 }
@@ -72,6 +72,6 @@ document.addEventListener('visibilitychange', () => {
 	} else {
 		start()
 		// changes while the tab was hidden were not received
-		tell('changed', {})
+		emit('changed', {})
 	}
 })

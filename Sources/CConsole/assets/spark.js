@@ -3,10 +3,10 @@ import { figure, svg } from './dom.js'
 
 const [WIDTH, HEIGHT] = [240, 44]
 
-// `told` are values a step of seconds apart, the last of them now; null, and the part of the hour before them, is
+// `samples` are values a step of seconds apart, the last of them now; null, and the part of the hour before them, is
 // unknown.
-export function spark(told = [], { label, step, kind = '' }) {
-	const values = [...Array(Math.max(0, 3_600 / step - told.length)).fill(null), ...told]
+export function spark(samples = [], { label, step, kind = '' }) {
+	const values = [...Array(Math.max(0, 3_600 / step - samples.length)).fill(null), ...samples]
 	const points = values.map((value, index) => [index, value]).filter(([, value]) => value != null), known = points.map(([, value]) => value)
 	const most = Math.max(...known, 0)
 	const text = known.length ? `${label} in the last hour: now ${figure(known.at(-1))}, at most ${figure(most)}` : `${label}: no data yet`

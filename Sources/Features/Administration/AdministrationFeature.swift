@@ -1,37 +1,55 @@
+package import ArgumentParser
+package import CommandSupport
 import HTTPTypes
 package import SyncHTTP
+package import SyncModel
 package import SyncStore
 
 /// Administration: organizations, their entity types and upstreams.
-package struct AdministrationFeature: Feature {
+package struct AdministrationFeature: GatewayFeature {
     private let gateway: GatewayContext
 
     package static let tables = [
-        StoredTable("readers", key: ["role_name"], purge: .last, isShown: true)
+        StoredTable("readers", key: ["role_name"], purge: .last, isShown: true).plain("created_at")
     ]
+
+    package static let commands: [any ParsableCommand.Type] = [OrganizationsCommand.self, AfterRestoreCommand.self]
 
     package init(_ gateway: GatewayContext) { self.gateway = gateway }
 
     package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
         let (store, http) = (gateway.store, gateway.configuration)
         let organizations = OrganizationEndpoints(store: store, bodies: context.bodies)
-        routes.look(at: "/admin/organizations", organizations.list)
+        routes.read(at: "/admin/organizations", organizations.list)
         let organization = "/admin/organizations/{id}"
-        routes.look(at: organization, organizations.read)
-        routes.act("putOrganization", .put, organization, organizations.write)
-        routes.act("deleteOrganization", .delete, organization, organizations.purge)
+        routes.read(at: organization, organizations.read)
+        routes.write("putOrganization", .put, organization, organizations.write)
+        routes.write("deleteOrganization", .delete, organization, organizations.purge)
         let types = EntityTypeEndpoints(store: store, bodies: context.bodies)
-        routes.look(at: organization + "/entity-types", types.list)
+        routes.read(at: organization + "/entity-types", types.list)
         let type = organization + "/entity-types/{name}"
-        routes.look(at: type, types.read)
-        routes.act("putEntityType", .put, type, types.write)
+        routes.read(at: type, types.read)
+        routes.write("putEntityType", .put, type, types.write)
         let rules = UpstreamRules(canSign: http.canSign, leaseSeconds: http.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: context.bodies, rules: rules)
         let upstream = organization + "/upstream"
-        routes.look(at: upstream, upstreams.read)
-        routes.act("putUpstream", .put, upstream, upstreams.write)
-        routes.act("deleteUpstream", .delete, upstream, upstreams.remove)
+        routes.read(at: upstream, upstreams.read)
+        routes.write("putUpstream", .put, upstream, upstreams.write)
+        routes.write("deleteUpstream", .delete, upstream, upstreams.remove)
         let probe = UpstreamProbeEndpoint(catalog: store.catalog, probes: http.probes, bodies: context.bodies)
-        routes.act("testUpstream", .post, upstream + "/test", probe.send)
+        routes.write("testUpstream", .post, upstream + "/test", probe.send)
+    }
+
+    package static func removeDemo(
+        _ tenant: DemoTenant,
+        from administration: Administration
+    ) async throws(Problem) { _ = try await administration.purge(tenant.organization) }
+
+    package static func completeDemo(
+        _ tenant: inout DemoTenant,
+        in administration: Administration
+    ) async throws(Problem) {
+        guard let upstream = tenant.upstream else { return }
+        _ = try await administration.putUpstream(of: tenant.organization, UpstreamUpdate(baseURL: upstream))
     }
 }

@@ -1,48 +1,51 @@
+package import ArgumentParser
+package import CommandSupport
 import HTTPTypes
 package import ServiceLifecycle
+import SyncDispatch
 package import SyncHTTP
-import SyncModel
+package import SyncModel
 package import SyncStore
 import SyncUpstream
 package import Telemetry
 
 /// Ingest: events from outside, by service tokens, received webhooks, polled endpoints and followed databases.
-package struct IngestFeature: Feature {
+package struct IngestFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let replication: ReplicationWorker
     private let poller: Poller?
-    private let census: SourceCensus
+    private let stats: Stats<[SourceKind: SourceStore.Stats]>
 
-    package static let tables = [
-        StoredTable("service_tokens", key: ["id"], purge: .last, isShown: true),
-        StoredTable("sources", key: ["name"], purge: .last, isShown: true),
-    ]
+    package static let tables: [StoredTable] = [.serviceTokens, .sources]
+
+    package static let commands: [any ParsableCommand.Type] = [TokensCommand.self, SourcesCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway
         let (http, workers) = (gateway.configuration, gateway.workers)
         var following = ReplicationWorker.Configuration(now: http.now)
         following.places = workers.replications
-        following.placesOfOrganization = max(1, workers.replications / 8)
+        following.maxConcurrentPerOrganization = max(1, workers.replications / 8)
         following.batch = min(following.batch, http.limits.mutations)
         following.limits.payloadBytes = http.limits.payloadBytes
         replication = ReplicationWorker(
             store: gateway.store,
-            door: .gateway(http.webhookAddresses),
+            connector: .gateway(http.webhookAddresses),
             configuration: following,
             logger: gateway.logger
         )
         var polling = Poller.Configuration(now: http.now)
         polling.places = workers.polls
-        polling.placesOfOrganization = max(1, workers.polls / 4)
+        polling.maxConcurrentPerOrganization = max(1, workers.polls / 4)
         polling.limits = http.limits
         poller = http.probes.map { reader in
             Poller(store: gateway.store, upstream: reader, configuration: polling, logger: gateway.logger)
         }
-        census = SourceCensus(store: gateway.store.sources)
+        let sources = gateway.store.sources
+        stats = Stats { try await sources.stats() }
     }
 
-    package var services: [any Service] { [replication] + (poller.map { [$0] } ?? []) + [census] }
+    package var services: [any Service] { [replication] + (poller.map { [$0] } ?? []) + [stats] }
 
     package func addRoutes(to routes: inout RouteTable, _ context: PublicContext) {
         let (store, http) = (gateway.store, gateway.configuration)
@@ -73,9 +76,9 @@ package struct IngestFeature: Feature {
         let organization = "/admin/organizations/{id}"
         let tokens = ServiceTokenEndpoints(store: gateway.store, bodies: context.bodies)
         let allTokens = organization + "/service-tokens"
-        routes.look(at: allTokens, tokens.list)
-        routes.act("makeServiceToken", .post, allTokens, tokens.make)
-        routes.act("revokeServiceToken", .delete, allTokens + "/{token_id}", tokens.revoke)
+        routes.read(at: allTokens, tokens.list)
+        routes.write("makeServiceToken", .post, allTokens, tokens.make)
+        routes.write("revokeServiceToken", .delete, allTokens + "/{token_id}", tokens.revoke)
         let sources = SourceEndpoints(
             administration: gateway.store.sourceAdministration,
             bodies: context.bodies,
@@ -83,14 +86,14 @@ package struct IngestFeature: Feature {
             policy: gateway.configuration.webhookAddresses
         )
         let all = organization + "/sources"
-        routes.look(at: all, sources.list)
+        routes.read(at: all, sources.list)
         let source = all + "/{name}"
-        routes.look(at: source, sources.read)
-        routes.act("putSource", .put, source, sources.write)
-        routes.act("deleteSource", .delete, source, sources.remove)
-        routes.act("rotateSourceSecret", .post, source + "/secret", sources.rotate)
-        routes.act("testSource", .post, source + "/test", sources.test)
-        routes.act("runSource", .post, source + "/run", sources.run)
+        routes.read(at: source, sources.read)
+        routes.write("putSource", .put, source, sources.write)
+        routes.write("deleteSource", .delete, source, sources.remove)
+        routes.write("rotateSourceSecret", .post, source + "/secret", sources.rotate)
+        routes.write("testSource", .post, source + "/test", sources.test)
+        routes.write("runSource", .post, source + "/run", sources.run)
     }
 
     package static func describeMetrics(in registry: PrometheusRegistry) {
@@ -115,7 +118,7 @@ package struct IngestFeature: Feature {
         addSourceMetrics(to: registry)
         let (replication, poller) = (replication, poller)
         registry.addGauge("sluice_replications_running", "Databases of organizations that this replica replicates.") {
-            Double(replication.current)
+            Double(replication.loop.places.count)
         }
         registry.addGauge(
             "sluice_replication_lag_bytes",
@@ -134,22 +137,24 @@ package struct IngestFeature: Feature {
             let found = Dictionary(grouping: replication.reports, by: \.walStatus).mapValues { Double($0.count) }
             return Dictionary(uniqueKeysWithValues: SlotReport.walStatuses.map { ($0, found[$0] ?? 0) })
         }
-        registry.addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller?.current ?? 0) }
+        registry.addGauge("sluice_polls_running", "Sources that this replica polls.") {
+            Double(poller?.loop.places.count ?? 0)
+        }
         registry.addGauge("sluice_polls_awaiting", "Sources waiting for a response, outside of the limit.") {
-            Double(poller?.awaiting ?? 0)
+            Double(poller?.loop.places.awaiting ?? 0)
         }
     }
 
     /// The state of sources, in the database over all organizations as of the last count.
     private func addSourceMetrics(to registry: PrometheusRegistry) {
-        let (census, now) = (census, gateway.configuration.now)
+        let (stats, now) = (stats, gateway.configuration.now)
         let name = "sluice_sources"
         let help = "Sources of all active organizations, by kind and state: ok, failing, disabled."
         registry.describe(name, kind: .gauge, help: help)
         registry.onScrape { registry in
-            guard let found = census.findings else { return }
+            guard let found = stats.findings else { return }
             for kind in SourceKind.allCases {
-                let one = found[kind] ?? SourceStore.Census()
+                let one = found[kind] ?? SourceStore.Stats()
                 for (state, count) in [("ok", one.ok), ("failing", one.failing), ("disabled", one.disabled)] {
                     registry.setGauge(name, [("kind", kind.rawValue), ("state", state)], to: Double(count))
                 }
@@ -160,11 +165,27 @@ package struct IngestFeature: Feature {
             "Maximum time since a source's last success, by kind; 0 without sources.",
             by: "kind"
         ) {
-            guard let found = census.findings else { return [:] }
+            guard let found = stats.findings else { return [:] }
             let workedOn = SourceKind.allCases.filter(\.isWorkedOn).map { kind in
                 (kind.rawValue, found[kind]?.oldestSuccess?.age(at: now()) ?? 0)
             }
             return Dictionary(uniqueKeysWithValues: workedOn)
         }
+    }
+
+    package static func diagnoses(_ settings: Settings) async -> [Diagnosis] {
+        await SourceExamination.diagnoses(settings)
+    }
+
+    package static func restored(_ administration: Administration) async throws(Problem) -> RestoreNote? {
+        RestoreNote(try await administration.restoredSources())
+    }
+
+    package static func completeDemo(
+        _ tenant: inout DemoTenant,
+        in administration: Administration
+    ) async throws(Problem) {
+        guard tenant.upstream != nil else { return }
+        tenant.serviceToken = try await administration.makeServiceToken(for: "demo", of: tenant.organization)?.token
     }
 }

@@ -1,3 +1,5 @@
+package import ArgumentParser
+import CommandSupport
 import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
@@ -6,18 +8,18 @@ package import SyncStore
 package import Telemetry
 
 /// Operators: the console, the dashboard, failures and lanes, bulk operations, and the audit log.
-package struct OperatorsFeature: Feature {
+package struct OperatorsFeature: GatewayFeature {
     private let gateway: GatewayContext
-    private let desk: OperatorDesk
+    private let statusService: OperatorStatusService
     private let operating: OperationService
 
-    package static let tables = [
-        StoredTable("operations", key: ["id"], purge: .last, isShown: true)
-    ]
+    package static let tables = [StoredTable.operations]
+
+    package static let commands: [any ParsableCommand.Type] = [AuditCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway
-        desk = OperatorDesk(
+        statusService = OperatorStatusService(
             store: gateway.store,
             registry: gateway.registry,
             configuration: gateway.configuration,
@@ -31,7 +33,7 @@ package struct OperatorsFeature: Feature {
     }
 
     package var services: [any Service] { [operating] }
-    package var operatorServices: [any Service] { [desk] }
+    package var operatorServices: [any Service] { [statusService] }
 
     package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
         let (store, http) = (gateway.store, gateway.configuration)
@@ -41,14 +43,18 @@ package struct OperatorsFeature: Feature {
             answer.headers[.location] = "/console"
             return answer
         }
-        let session = SessionEndpoints(door: context.door, bodies: context.bodies, logger: gateway.logger)
+        let session = SessionEndpoints(
+            authenticator: context.authenticator,
+            bodies: context.bodies,
+            logger: gateway.logger
+        )
         routes.addOpen(.post, "/console/session", session.signIn)
         routes.addOpen(.delete, "/console/session", session.signOut)
-        routes.look(at: "/admin/me", MeEndpoint(store: store, version: http.version).read)
-        let now = NowEndpoints(desk: desk, configuration: http)
-        routes.look(at: "/admin/now", now.read)
-        routes.look(at: "/admin/events", answers: NowEndpoints.eventType, now.listen)
-        routes.look(at: "/admin/audit", AuditEndpoint(log: store.audit).list)
+        routes.read(at: "/admin/me", MeEndpoint(store: store, version: http.version).read)
+        let now = NowEndpoints(statusService: statusService, configuration: http)
+        routes.read(at: "/admin/now", now.read)
+        routes.read(at: "/admin/events", answers: NowEndpoints.eventType, now.listen)
+        routes.read(at: "/admin/audit", AuditEndpoint(log: store.audit).list)
         addFailures(to: &routes, context)
         addOperations(to: &routes, context)
     }
@@ -57,48 +63,48 @@ package struct OperatorsFeature: Feature {
     private func addFailures(to routes: inout OperatorRoutes, _ context: OperatorContext) {
         let store = gateway.store
         let failures = FailureEndpoints(store: store)
-        routes.look(at: "/admin/failures", failures.groups)
-        routes.look(at: "/admin/mutations", failures.list)
-        routes.look(at: "/admin/lanes", failures.lanes)
+        routes.read(at: "/admin/failures", failures.groups)
+        routes.read(at: "/admin/mutations", failures.list)
+        routes.read(at: "/admin/lanes", failures.lanes)
         let user = "/admin/organizations/{id}/users/{user}"
         let insight = UserInsightEndpoints(store: store)
-        routes.look(at: user + "/lane", insight.lane)
-        routes.look(at: user + "/explain", insight.explain)
+        routes.read(at: user + "/lane", insight.lane)
+        routes.read(at: user + "/explain", insight.explain)
         let mutation = user + "/mutations/{mutation}"
         // the endpoint itself audits who reads payloads
-        routes.look(at: mutation, StoryEndpoint(store: store).read)
+        routes.read(at: mutation, MutationHistoryEndpoint(store: store).read)
         let settle = OperatorSettleEndpoints(
             store: store,
             settling: SettleEndpoints(store: store, bodies: context.bodies, limits: gateway.configuration.limits)
         )
-        routes.act("retryMutationOfUser", .post, mutation + "/retry", needs: .settle, settle.retry)
-        routes.act("discardMutationOfUser", .post, mutation + "/discard", needs: .settle, settle.discard)
-        routes.act("resolveConflictOfUser", .post, mutation + "/resolve", needs: .settle, settle.resolve)
+        routes.write("retryMutationOfUser", .post, mutation + "/retry", needs: .settle, settle.retry)
+        routes.write("discardMutationOfUser", .post, mutation + "/discard", needs: .settle, settle.discard)
+        routes.write("resolveConflictOfUser", .post, mutation + "/resolve", needs: .settle, settle.resolve)
         let mutations = BulkEndpoints(store: store, bodies: context.bodies)
         let all = "/admin/organizations/{id}/mutations"
-        routes.look(
+        routes.read(
             at: all,
             needs: .settle,
             audited: "listOrganizationMutations",
-            told: mutations.looked,
+            auditTarget: mutations.looked,
             mutations.list
         )
-        routes.act("retryMutationsOfOrganization", .post, all + "/retry", needs: .settle, mutations.retry)
-        routes.act("discardMutationsOfOrganization", .post, all + "/discard", needs: .settle, mutations.discard)
+        routes.write("retryMutationsOfOrganization", .post, all + "/retry", needs: .settle, mutations.retry)
+        routes.write("discardMutationsOfOrganization", .post, all + "/discard", needs: .settle, mutations.discard)
     }
 
     /// Bulk operations, which settle many mutations in the background.
     private func addOperations(to routes: inout OperatorRoutes, _ context: OperatorContext) {
         let store = gateway.store
         let operations = OperationEndpoints(store: store, operations: store.operations, bodies: context.bodies)
-        routes.look(at: "/admin/operations", operations.listAll)
+        routes.read(at: "/admin/operations", operations.listAll)
         let all = "/admin/organizations/{id}/operations"
-        routes.look(at: all, operations.list)
-        routes.act("startOperation", .post, all, needs: .settle, operations.make)
-        routes.act("previewOperation", .post, all + "/preview", needs: .settle, operations.preview)
+        routes.read(at: all, operations.list)
+        routes.write("startOperation", .post, all, needs: .settle, operations.make)
+        routes.write("previewOperation", .post, all + "/preview", needs: .settle, operations.preview)
         let operation = all + "/{operation_id}"
-        routes.look(at: operation, operations.read)
-        routes.act("cancelOperation", .post, operation + "/cancel", needs: .settle, operations.cancel)
+        routes.read(at: operation, operations.read)
+        routes.write("cancelOperation", .post, operation + "/cancel", needs: .settle, operations.cancel)
     }
 
     package static func describeMetrics(in registry: PrometheusRegistry) {
@@ -117,7 +123,7 @@ package struct OperatorsFeature: Feature {
     package func addMetrics(to registry: PrometheusRegistry) {
         let operating = operating
         registry.addGauge("sluice_operations_running", "Bulk operations in progress on this replica.") {
-            Double(operating.count)
+            Double(operating.loop.places.count)
         }
     }
 }

@@ -1,3 +1,5 @@
+package import ArgumentParser
+import CommandSupport
 import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
@@ -6,14 +8,13 @@ package import SyncStore
 package import Telemetry
 
 /// Retention: deletes payloads, records, tombstones and logs of which the time is over.
-package struct RetentionFeature: Feature {
+package struct RetentionFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let retention: RetentionService
 
-    package static let tables = [
-        StoredTable("retention_places", key: [], purge: .last),
-        StoredTable("retention_runs", key: ["name"], purge: .none),
-    ]
+    package static let tables: [StoredTable] = [.retentionPlaces, .retentionRuns]
+
+    package static let commands: [any ParsableCommand.Type] = [RetentionCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway
@@ -35,8 +36,8 @@ package struct RetentionFeature: Feature {
             now: gateway.configuration.now,
             logger: gateway.logger
         )
-        routes.look(at: "/admin/retention", retention.forecast)
-        routes.act("runRetention", .post, "/admin/retention", retention.runNow)
+        routes.read(at: "/admin/retention", retention.forecast)
+        routes.write("runRetention", .post, "/admin/retention", retention.runNow)
     }
 
     package static func describeMetrics(in registry: PrometheusRegistry) {

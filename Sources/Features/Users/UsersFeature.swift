@@ -1,23 +1,38 @@
+package import ArgumentParser
+package import CommandSupport
 import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
-import SyncModel
+package import SyncModel
 package import SyncStore
 package import Telemetry
 import Tokens
 
 /// Lists and provisions users; exports, merges and erases a user's data.
-package struct UsersFeature: Feature {
+package struct UsersFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let erasures: ErasureService
 
     package static let tables = [
-        StoredTable("erased_names", key: ["user_hash", "name_hash"]),
-        StoredTable("erased_subjects", key: ["subject_hash"]),
-        StoredTable("user_erasures", key: ["user_hash"]),
-        StoredTable("user_joins", key: ["user_id"], purge: .last),
-        StoredTable("erasure_salts", key: [], purge: .last),
+        StoredTable("erased_names", key: ["user_hash", "name_hash"])
+            .open("user_hash", "name_hash", "fingerprint_hash"),
+        StoredTable("erased_subjects", key: ["subject_hash"]).open("subject_hash", "user_hash"),
+        StoredTable("user_erasures", key: ["user_hash"])
+            .naming("user_ids", erase: .step, merge: .keep)
+            .plain(
+                "started_at",
+                "state",
+                "walked_position",
+                "attempts",
+                "last_error",
+                "due_at",
+                "finished_at"
+            )
+            .open("user_hash"),
+        StoredTable("erasure_salts", key: [], purge: .last).open("salt"),
     ]
+
+    package static let commands: [any ParsableCommand.Type] = [UsersCommand.self]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway
@@ -37,20 +52,20 @@ package struct UsersFeature: Feature {
             store: store,
             bodies: context.bodies,
             erasing: erasing,
-            userCalled: { subject throws(TokenConfiguration.NobodysText) in
+            userCalled: { subject throws(TokenConfiguration.UnusableSubject) in
                 try verifier?.user(called: subject.text, by: subject.issuer) ?? .subject(subject.text)
             },
-            patience: http.joinPatience
+            timeout: http.joinTimeout
         )
         let all = "/admin/organizations/{id}/users"
-        routes.look(at: all, users.list)
-        routes.act("letUserIn", .post, all, users.letIn)
+        routes.read(at: all, users.list)
+        routes.write("letUserIn", .post, all, users.letIn)
         let user = all + "/{user}"
-        routes.look(at: user, users.read)
-        routes.act("putUser", .put, user, users.add)
-        routes.act("deleteUser", .delete, user, told: users.removed, users.remove)
+        routes.read(at: user, users.read)
+        routes.write("putUser", .put, user, users.add)
+        routes.write("deleteUser", .delete, user, auditTarget: users.removed, users.remove)
         let exports = UserExportEndpoint(exports: store.exports)
-        routes.look(
+        routes.read(
             at: user + "/export",
             needs: .admin,
             audited: "exportUser",
@@ -63,15 +78,15 @@ package struct UsersFeature: Feature {
             joining: joining,
             administration: store.administration,
             bodies: context.bodies,
-            patience: http.joinPatience
+            timeout: http.joinTimeout
         )
-        routes.act("joinUser", .post, user + "/join", joins.join)
+        routes.write("joinUser", .post, user + "/join", joins.join)
     }
 
     package static func describeMetrics(in registry: PrometheusRegistry) {
         for (name, help) in [
             (UserMetrics.erasedUsers, "Users whose data this replica erased."),
-            (UserMetrics.untoldErasures, "Failed attempts to notify an upstream of an erasure."),
+            (UserMetrics.unpublishedErasures, "Failed attempts to notify an upstream of an erasure."),
             (UserMetrics.joinedUsers, "Users that operators merged into others through this replica."),
         ] { registry.describe(name, kind: .counter, help: help) }
     }
@@ -87,4 +102,9 @@ package struct UsersFeature: Feature {
             "Start of the oldest erasure in progress; 0 without erasures."
         ) { Double(erasures.state.since?.microseconds ?? 0) / 1_000_000 }
     }
+
+    package static func completeDemo(
+        _ tenant: inout DemoTenant,
+        in administration: Administration
+    ) async throws(Problem) { _ = try await administration.putUser(tenant.user, in: tenant.organization) }
 }

@@ -128,3 +128,103 @@ struct ReplicationDecoder {
         PostgresError(.decoding, "the server sent \(what), which is nothing of pgoutput's protocol of version 1")
     }
 }
+
+// MARK: - ReplicationMessage
+
+/// A message of the output plug-in `pgoutput` about one place in the log.
+///
+/// "Logical Replication Message Formats" of PostgreSQL's manual, version 1 of its protocol. Transactions come whole, in
+/// the order of their commits.
+public enum ReplicationMessage: Sendable, Hashable {
+    /// A transaction whose changes follow.
+    ///
+    /// `commit` is the position of its commit; `at` is when it was committed by the clock there, in microseconds since
+    /// 1970.
+    case begin(commit: LogPosition, at: Int64)
+    /// The transaction has ended; `end` is where the log continues behind it.
+    case commit(end: LogPosition)
+    /// The structure of a table whose changes follow.
+    ///
+    /// Sent before the first of them, and again when it has changed.
+    case relation(ReplicationRelation)
+    /// A row was inserted.
+    case insertion(table: UInt32, new: ReplicationTuple)
+    /// A row was updated; `new` is its state from now on.
+    ///
+    /// `old` has the columns that identified it before, where they have changed (or all of the old row, with REPLICA
+    /// IDENTITY FULL).
+    case row(table: UInt32, old: ReplicationTuple?, new: ReplicationTuple)
+    /// A row was deleted; `old` has the columns that identified it.
+    ///
+    /// The other columns are null unless the table has REPLICA IDENTITY FULL.
+    case deletion(table: UInt32, old: ReplicationTuple)
+    /// Tables were emptied.
+    case truncation(tables: [UInt32])
+    /// A message that changes no rows.
+    ///
+    /// An origin, a type's name, a message of `pg_logical_emit_message`.
+    case other
+}
+
+/// A table as the log describes it.
+public struct ReplicationRelation: Sendable, Hashable {
+    public struct Column: Sendable, Hashable {
+        public let name: String
+        /// The type's number; those of built-in types are the same on all servers.
+        public let type: UInt32
+        /// Whether the column is one of those that identify a row.
+        public let isKey: Bool
+    }
+
+    public let id: UInt32
+    public let schema: String
+    public let name: String
+    public let columns: [Column]
+}
+
+/// A row's values in the order of its table's columns.
+public typealias ReplicationTuple = [ReplicationValue]
+
+/// A value as its type's output function writes it.
+public enum ReplicationValue: Sendable, Hashable {
+    case null
+    /// A large value that was not changed, and so is not sent.
+    case unchanged
+    case text([UInt8])
+}
+
+/// A place in a server's write-ahead log (`pg_lsn`): bytes since its beginning.
+public struct LogPosition: Sendable, Hashable, Comparable, CustomStringConvertible {
+    /// No position. In a request for a stream it means the position of the slot.
+    public static let zero = LogPosition(0)
+
+    public let bytes: UInt64
+
+    public init(_ bytes: UInt64) { self.bytes = bytes }
+
+    /// Reads PostgreSQL's text, two hexadecimal numbers of 32 bits: `16/B374D848`. Nil for any other text.
+    public init?(_ text: String) {
+        let halves = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard halves.count == 2, halves.allSatisfy({ $0.utf8.allSatisfy(Self.isDigit) }),
+            let high = UInt32(halves[0], radix: 16), let low = UInt32(halves[1], radix: 16)
+        else { return nil }
+        bytes = UInt64(high) << 32 | UInt64(low)
+    }
+
+    /// PostgreSQL's text.
+    public var description: String {
+        [bytes >> 32, bytes & 0xFFFF_FFFF].map { String($0, radix: 16, uppercase: true) }.joined(separator: "/")
+    }
+
+    public static func < (one: LogPosition, other: LogPosition) -> Bool { one.bytes < other.bytes }
+
+    /// `UInt32(_:radix:)` takes a sign, too.
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
+}

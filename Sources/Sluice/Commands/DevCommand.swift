@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import Postgres
 import SyncModel
@@ -22,9 +23,9 @@ struct DevCommand: AsyncParsableCommand {
             PostgreSQL as the user postgres or nobody.
 
             --demo-upstream adds an organization "Demo upstream", whose mutations are
-            replayed to a small REST API in this process. Printed commands demonstrate a
-            replay, a retry, a conflict and a colleague's edit. Each request to the API is
-            shown on one line. A second user has a failure and a conflict from the start,
+            replayed to a small REST API (the program sluice-demo-upstream). Printed commands
+            demonstrate a replay, a retry, a conflict and a colleague's edit. Each request to
+            the API is shown on one line. A second user has a failure and a conflict from the start,
             to be settled in the console; its address and token are printed. Both start
             over with each start.
 
@@ -80,17 +81,22 @@ struct DevCommand: AsyncParsableCommand {
     private func develop(environment: [String: String]) async throws {
         try FileLimit.require()
         try requirePorts()
-        let upstream: DemoUpstream? =
-            if demoUpstream { try await .listen(port: demoUpstreamPort, report: { Terminal.say($0) }) } else { nil }
+        guard demoUpstream else { return try await develop(environment, with: nil) }
+        try await DemoUpstreamProcess.whileRunning(port: demoUpstreamPort) { upstream in
+            try await develop(environment, with: upstream)
+        }
+    }
+
+    private func develop(_ environment: [String: String], with upstream: DemoUpstreamProcess?) async throws {
         let directory = try DevelopmentDirectory(directory)
-        Terminal.say("Sluice \(Version.current), in \(directory.path)")
+        Terminal.output("Sluice \(Version.current), in \(directory.path)")
         for variable in DevelopmentSettings.ignored(in: environment) {
-            Terminal.say("  \(variable) has no effect here")
+            Terminal.output("  \(variable) has no effect here")
         }
         let cluster = try await DevelopmentCluster.settle(in: directory, environment: environment)
         let layout = cluster.layout
         if !layout.base.hasPrefix(directory.path), let user = layout.user {
-            Terminal.say("  the user \(user.name) cannot access this folder; data is stored in \(layout.base)")
+            Terminal.output("  the user \(user.name) cannot access this folder; data is stored in \(layout.base)")
         }
         let settings = try await DevelopmentSettings.load(
             environment: environment,
@@ -122,10 +128,10 @@ struct DevCommand: AsyncParsableCommand {
     private func requirePorts() throws {
         for (port, option) in [(port, "--port"), (operationsPort, "--operations-port")] {
             let address = DevelopmentSettings.address(port)
-            switch PortProbe.look(at: address) {
+            switch PortProbe.check(at: address) {
             case .free: continue
             case .taken:
-                let owner = PortOwner.words(of: port) ?? "another program"
+                let owner = PortOwner.userMessage(of: port) ?? "another program"
                 throw DevelopmentError(
                     "\(owner) listens at \(address). Stop it, or choose another port with \(option) "
                         + "(make run PORT=9080 OPERATIONS_PORT=9081)."
@@ -135,7 +141,7 @@ struct DevCommand: AsyncParsableCommand {
         }
     }
 
-    private func prepareDatabase(_ settings: Settings, upstream: DemoUpstream?) async throws -> ServiceToken? {
+    private func prepareDatabase(_ settings: Settings, upstream: DemoUpstreamProcess?) async throws -> ServiceToken? {
         try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
             let migrator = Schema.migrator()
             let pending = try await migrator.pending(on: connection)
@@ -144,27 +150,27 @@ struct DevCommand: AsyncParsableCommand {
                 _ = try await migrator.migrate(on: connection)
             }
         }
-        return try await DemoTenant.prepare(settings, upstream: upstream)
+        return try await DemoTenant.prepare(settings, upstream: upstream.map { "http://\($0.address)" })
     }
 
     private func serve(
         _ settings: Settings,
         directory: DevelopmentDirectory,
         watch: DatabaseWatch,
-        upstream: DemoUpstream?,
+        upstream: DemoUpstreamProcess?,
         serviceToken: ServiceToken?
     ) async throws {
         let verifier = try await settings.tokenVerifier()
         let token = try await DemoTenant.builtIn.token(settings)
         let upstreamToken = try await DemoTenant.forwarded.token(settings)
-        let troubledToken = try await DemoTrouble.tenant.token(settings)
+        let troubledToken = try await DemoFault.tenant.token(settings)
         let operatorToken = settings[.operatorToken] ?? ""
         let signer = try await settings.requestSigner()
-        let logger = Wiring.bootstrapLogging(settings)
-        let registry = Wiring.bootstrapMetrics()
+        let logger = GatewayAssembly.bootstrapLogging(settings)
+        let registry = GatewayAssembly.bootstrapMetrics()
         StartReport.log(settings, to: logger)
         do {
-            try await Wiring.run(
+            try await GatewayAssembly.run(
                 settings,
                 verifier: verifier,
                 signer: signer,
@@ -180,12 +186,14 @@ struct DevCommand: AsyncParsableCommand {
                     directory: directory,
                     databaseURI: settings.databaseURL
                 )
-                Terminal.say(text)
+                Terminal.output(text)
                 if let upstream {
-                    if let serviceToken { upstream.webhook.tell(address, token: serviceToken) }
-                    let trouble = DemoTrouble(gateway: address, upstream: upstream.address, token: troubledToken)
-                    Task { await trouble.make() }
-                    Terminal.say(
+                    let failure = DemoFault(gateway: address, upstream: upstream.address, token: troubledToken)
+                    Task {
+                        if let serviceToken { await upstream.report(to: address, token: serviceToken) }
+                        await failure.make()
+                    }
+                    Terminal.output(
                         DemoUpstreamScreen.text(public: address, upstream: upstream.address, token: upstreamToken)
                     )
                 }

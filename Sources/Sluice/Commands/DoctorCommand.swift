@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import SyncUpstream
 
@@ -27,9 +28,9 @@ struct DoctorCommand: AsyncParsableCommand {
     func run() async throws {
         let diagnoses = await examine()
         if json {
-            Terminal.say(Diagnosis.json(diagnoses))
+            Terminal.output(Diagnosis.json(diagnoses))
         } else {
-            for diagnosis in diagnoses { Terminal.say(diagnosis.text) }
+            for diagnosis in diagnoses { Terminal.output(diagnosis.text) }
         }
         if diagnoses.contains(where: { $0.status == .failed }) { throw ExitCode.failure }
     }
@@ -38,7 +39,7 @@ struct DoctorCommand: AsyncParsableCommand {
         do throws(ConfigurationError) {
             let environment = ProcessInfo.processInfo.environment
             let settings = try Settings.load(configFile: options.configFile, environment: environment)
-            let reader = HTTPReader(version: Version.current, logger: Wiring.commandLogger())
+            let reader = HTTPReader(version: Version.current, logger: .ofCommands())
             let diagnoses =
                 await HostExamination(settings: settings, reader: reader).diagnoses()
                 + DatabaseExamination(settings: settings, reader: reader).diagnoses()

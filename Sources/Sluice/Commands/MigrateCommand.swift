@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Postgres
 import SyncStore
 
@@ -65,7 +66,7 @@ struct MigrateCommand: AsyncParsableCommand {
         let settings = try await options.load()
         let migrator = Schema.migrator(partitions: partitions)
         do {
-            if try await Pooling.look(at: settings.databaseURL) == .shared {
+            if try await Pooling.check(at: settings.databaseURL) == .shared {
                 throw Terminal.failure(PoolerAdvice.sentence, Terminal.badConfiguration)
             }
             let (isToBeSpread, isWorker) = try await requireCluster(settings)
@@ -78,33 +79,33 @@ struct MigrateCommand: AsyncParsableCommand {
                 let isDone = dryRun || status.pending.isEmpty
                 return (isDone ? status.pending : try await migrate(migrator, connection), status.unknownNewer)
             }
-            for name in names { Terminal.say(dryRun ? "would apply \(name)" : "applied \(name)") }
-            if names.isEmpty { Terminal.say("The schema is up to date.") }
-            if !newer.isEmpty { Terminal.say("A newer version has applied \(newer.joined(separator: ", ")).") }
+            for name in names { Terminal.output(dryRun ? "would apply \(name)" : "applied \(name)") }
+            if names.isEmpty { Terminal.output("The schema is up to date.") }
+            if !newer.isEmpty { Terminal.output("A newer version has applied \(newer.joined(separator: ", ")).") }
             if isToBeSpread { try await spread(settings) }
             if !isWorker { try await grant(settings) }
         } catch let refusal as Distribution.Refusal {
-            throw Terminal.failure(Self.words(refusal))
+            throw Terminal.failure(Self.userMessage(refusal))
         } catch let obstacle as SchemaObstacle {
-            throw Terminal.failure(obstacle.words + settings.databaseHint)
+            throw Terminal.failure(obstacle.userMessage + settings.databaseHint)
         } catch let error as PostgresError where error.isOfConnection {
-            throw Terminal.failure(ConnectionTrouble(error).words + settings.databaseHint, Terminal.unavailable)
+            throw Terminal.failure(ConnectionFailure(error).userMessage + settings.databaseHint, Terminal.unavailable)
         } catch let error as PostgresError {
-            throw Terminal.failure("the database returned an error: \(error.words)\(settings.databaseHint)")
+            throw Terminal.failure("the database returned an error: \(error.userMessage)\(settings.databaseHint)")
         } catch let error as MigratorError {
-            throw Terminal.failure(error.words)
+            throw Terminal.failure(error.userMessage)
         }
     }
 
-    /// Whether tables are spread over a cluster, for they are already, or are to be from now on; and whether this is one of
-    /// its servers that take no changes. Asked before anything is changed.
+    /// Whether tables are spread over a cluster, for they are already, or are to be from now on; and whether this is
+    /// one of its servers that take no changes. Asked before anything is changed.
     private func requireCluster(_ settings: Settings) async throws -> (isToBeSpread: Bool, isWorker: Bool) {
         let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
             try await Distribution.facts(on: $0)
         }
         guard facts.isSpread || facts.isCoordinator else { throw Distribution.Refusal.worker }
         if !citus, !facts.isSpread, facts.workers > 0 {
-            Terminal.complain(
+            Terminal.printError(
                 "the database is a coordinator with \(facts.workers) workers, but its tables would be only on it; "
                     + "to distribute them while they are empty, run: sluice migrate --citus"
             )
@@ -125,19 +126,19 @@ struct MigrateCommand: AsyncParsableCommand {
             return (before, try await Distribution.facts(on: connection))
         }
         guard !before.isSpread else { return }
-        if dryRun { return Terminal.say("would distribute the tables over \(before.servers) servers") }
-        Terminal.say("The tables are distributed over \(after.servers) servers, in \(after.shards) shards each.")
+        if dryRun { return Terminal.output("would distribute the tables over \(before.servers) servers") }
+        Terminal.output("The tables are distributed over \(after.servers) servers, in \(after.shards) shards each.")
     }
 
-    private static func words(_ refusal: Distribution.Refusal) -> String {
+    private static func userMessage(_ refusal: Distribution.Refusal) -> String {
         switch refusal {
         case .noCluster:
             "this database is no Citus coordinator: run CREATE EXTENSION citus on every server, and register the servers"
         case .worker:
             "this server is a worker of a Citus cluster, but tables are created on the coordinator; set "
                 + "\(Setting.databaseURL.variable) to it"
-        case .tableElsewhere(let words):
-            "a server of the cluster has a local table: \(words); drop it there, in this database, and run this again"
+        case .tableElsewhere(let userMessage):
+            "a server of the cluster has a local table: \(userMessage); drop it there, in this database, and run this again"
         case .noServer: "no server of the cluster accepts shards: register one with citus_add_node"
         case .inUse(let table):
             "table \(table) has rows: a database in use is not distributed; see docs/citus.md to move to a cluster"
@@ -154,7 +155,7 @@ struct MigrateCommand: AsyncParsableCommand {
             }
             guard isGranted, roles else { return }
             let names = "\(Roles.gateway) and \(Roles.reader)"
-            Terminal.say(dryRun ? "would set up the roles \(names)" : "The roles \(names) are set up.")
+            Terminal.output(dryRun ? "would set up the roles \(names)" : "The roles \(names) are set up.")
         } catch let error as PostgresError where error.sqlState == "42501" {
             // a role that does not own the tables cannot grant
             guard roles else { return }
@@ -168,7 +169,7 @@ struct MigrateCommand: AsyncParsableCommand {
     private func migrate(_ migrator: Migrator, _ connection: Connection) async throws -> [String] {
         try await migrator.migrate(on: connection) { failure in
             guard case .failed(let name, let error) = failure else { return }
-            Terminal.complain("\(name) is blocked by another transaction's lock (\(error.message)); retrying")
+            Terminal.printError("\(name) is blocked by another transaction's lock (\(error.message)); retrying")
         }
     }
 }

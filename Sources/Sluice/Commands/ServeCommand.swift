@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Logging
 import Postgres
 import SyncHTTP
@@ -40,15 +41,15 @@ struct ServeCommand: AsyncParsableCommand {
         let (verifier, signer) = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
             try await settings.keys()
         }
-        let logger = Wiring.bootstrapLogging(settings)
-        let registry = Wiring.bootstrapMetrics()
+        let logger = GatewayAssembly.bootstrapLogging(settings)
+        let registry = GatewayAssembly.bootstrapMetrics()
         Allocator.useFewArenas()
         StartReport.log(settings, to: logger)
         let arrival = try await requireSchema(settings, logger: logger)
         try requireAddress(settings.publicAddress, .publicAddress, logger: logger)
         try requireAddress(settings.operationsAddress, .operationsAddress, logger: logger)
         do {
-            try await Wiring.run(
+            try await GatewayAssembly.run(
                 settings,
                 verifier: verifier,
                 signer: signer,
@@ -66,9 +67,9 @@ struct ServeCommand: AsyncParsableCommand {
     /// Fails with the setting's name: a listener that cannot bind reports an error too, but not which listener it is.
     private func requireAddress(_ address: ListenAddress, _ setting: Setting, logger: Logger) throws {
         let reason: String
-        switch PortProbe.look(at: address) {
+        switch PortProbe.check(at: address) {
         case .free: return
-        case .taken: reason = "\(PortOwner.words(of: address.port) ?? "another program") listens there"
+        case .taken: reason = "\(PortOwner.userMessage(of: address.port) ?? "another program") listens there"
         case .unusable(let refusal): reason = refusal
         }
         logger.critical(
@@ -82,9 +83,9 @@ struct ServeCommand: AsyncParsableCommand {
 
     /// Checks the schema. If the database is unavailable, returns the watcher that checks it once it is available.
     private func requireSchema(_ settings: Settings, logger: Logger) async throws -> DatabaseWatcher? {
-        switch await SchemaCheck.look(at: settings.databaseURL) {
+        switch await SchemaCheck.check(at: settings.databaseURL) {
         case .ready(let pooling):
-            PoolerAdvice.note(pooling, to: logger)
+            PoolerAdvice.record(pooling, to: logger)
             return nil
         case .shared:
             logger.critical(
@@ -92,10 +93,10 @@ struct ServeCommand: AsyncParsableCommand {
                 metadata: [LogKeys.reason: "\(PoolerAdvice.refusal): \(PoolerAdvice.reason)"]
             )
             throw Terminal.badConfiguration
-        case .unreachable(let trouble):
+        case .unreachable(let failure):
             logger.warning(
                 "Cannot reach the database; starting without it",
-                metadata: [LogKeys.error: "\(trouble.words)\(settings.databaseHint)"]
+                metadata: [LogKeys.error: "\(failure.userMessage)\(settings.databaseHint)"]
             )
             return DatabaseWatcher(databaseURL: settings.databaseURL, logger: logger)
         case .empty:

@@ -1,3 +1,4 @@
+import CommandSupport
 import JSONText
 
 /// A push to try things with. All ids are fixed, so that a push that is pasted twice is the same push.

@@ -1,3 +1,5 @@
+import CommandSupport
+import Foundation
 import Glibc
 import Postgres
 import Subprocess
@@ -112,5 +114,150 @@ struct DevelopmentCluster: Sendable {
                 try await connection.execute(script: "CREATE DATABASE \(Self.database)")
             }
         }
+    }
+}
+
+// MARK: - ClusterLayout
+
+/// The places of a private cluster's files.
+struct ClusterLayout: Sendable {
+    /// Holds data, log and, if its path is short enough, the socket.
+    let base: String
+    let socketFolder: String
+    let user: DatabaseUser?
+
+    var data: String { base + "/data" }
+    var log: String { base + "/postgres.log" }
+    var pidFile: String { data + "/postmaster.pid" }
+
+    /// A URI for one of its databases.
+    func uri(database: String) -> String {
+        let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/".utf8)
+        let host = socketFolder.utf8.map { byte in
+            if plain.contains(byte) { return String(Unicode.Scalar(byte)) }
+            let digits = String(byte, radix: 16, uppercase: true)
+            return "%" + (digits.count < 2 ? "0" : "") + digits
+        }
+        return "postgresql:///\(database)?host=\(host.joined())&port=\(Self.port)&user=\(Self.superuser)"
+    }
+
+    static let superuser = "sluice"
+    /// Only in the socket's name: the server listens on no network.
+    static let port = 5432
+    static let socketName = ".s.PGSQL.\(port)"
+    /// The longest path of a Unix socket, in bytes.
+    static let longestSocketPath = 107
+
+    /// Finds the places used before, or chooses and records them.
+    ///
+    /// Data is in the folder itself, or under /var/tmp if the database's user cannot access the folder (for example in
+    /// root's home). The socket is next to it, or under TMPDIR if its path gets too long.
+    static func settle(
+        in directory: DevelopmentDirectory,
+        user: DatabaseUser?,
+        temporary: String
+    ) async throws -> ClusterLayout {
+        let base = try await remembered("data-location", in: directory) {
+            let inside = directory.file("postgres")
+            try Folder.makePrivate(inside, owner: user)
+            if await isReachable(inside, by: user) { return inside }
+            rmdir(inside)
+            return "/var/tmp/" + DevelopmentDirectory.uniqueName()
+        }
+        try Folder.makePrivate(base, owner: user)
+        let socketFolder = try await remembered("socket-location", in: directory) {
+            let isShort = "\(base)/\(socketName)".utf8.count <= longestSocketPath
+            if isShort { return base }
+            let name = DevelopmentDirectory.uniqueName()
+            let fits = "\(temporary)/\(name)/\(socketName)".utf8.count <= longestSocketPath
+            return (fits ? temporary : "/tmp") + "/" + name
+        }
+        try Folder.makePrivate(socketFolder, owner: user)
+        return ClusterLayout(base: base, socketFolder: socketFolder, user: user)
+    }
+
+    /// A place that is recorded when it lies outside of the folder.
+    private static func remembered(
+        _ name: String,
+        in directory: DevelopmentDirectory,
+        choose: () async throws -> String
+    ) async throws -> String {
+        let note = directory.file(name)
+        if let place = Folder.text(of: note), place.hasPrefix("/") { return place }
+        let place = try await choose()
+        if !place.hasPrefix(directory.path + "/") { try Folder.write(place, to: note, mode: 0o644) }
+        return place
+    }
+
+    private static func isReachable(_ folder: String, by user: DatabaseUser?) async -> Bool {
+        guard user != nil else { return true }
+        let result = try? await run(
+            UserShell.executable,
+            arguments: UserShell.arguments("cd \"$1\" && touch .probe && rm .probe", ["sh", folder], as: user),
+            output: .discarded
+        )
+        return result?.terminationStatus.isSuccess ?? false
+    }
+}
+
+struct PostgresBinaries: Sendable {
+    /// The folder of `initdb` and `postgres`.
+    let folder: String
+
+    /// The newest installation, or that of a cluster's major version.
+    static func find(major: String?, path: String) throws -> PostgresBinaries {
+        let root = "/usr/lib/postgresql"
+        let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).compactMap(Int.init)
+        let wanted = versions.sorted(by: >).filter { major == nil || String($0) == major }
+        let installed = wanted.map { "\(root)/\($0)/bin" }
+        let candidates = installed + path.split(separator: ":").map(String.init)
+        let found = candidates.first { folder in
+            ["initdb", "postgres"].allSatisfy { FileManager.default.isExecutableFile(atPath: "\(folder)/\($0)") }
+        }
+        guard let found else {
+            let product = major.map { "PostgreSQL \($0)" } ?? "PostgreSQL 15 or later"
+            throw DevelopmentError(
+                """
+                No \(product) server is installed: neither \(root)/*/bin nor PATH has initdb and postgres.
+                Install it: apt-get install postgresql
+                """
+            )
+        }
+        return PostgresBinaries(folder: found)
+    }
+
+    /// The environment of children: nothing in the caller's can point them elsewhere.
+    var environment: Subprocess.Environment {
+        .custom(["PATH": "\(folder):/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"])
+    }
+}
+
+/// The possible remains of an earlier run: a server that is still ending, or its PID file.
+struct StaleServer {
+    let layout: ClusterLayout
+
+    /// Waits for the server to end, ends it if it does not, and removes files that would keep another from starting.
+    func clear() async throws {
+        guard let pid = recordedPID else { return }
+        for attempt in 0..<200 where isOurs(pid) {
+            // Its watchdog ends it; after five seconds, signals do.
+            if attempt >= 50 { kill(pid, attempt < 100 ? SIGINT : SIGQUIT) }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        if isOurs(pid) { throw DevelopmentError("PostgreSQL of an earlier run does not stop: process \(pid).") }
+        // Another program may have the process id already, which would make the server refuse to start.
+        unlink(layout.pidFile)
+        unlink("\(layout.socketFolder)/\(ClusterLayout.socketName).lock")
+    }
+
+    private var recordedPID: pid_t? {
+        Folder.text(of: layout.pidFile)?.split(separator: "\n").first.flatMap { pid_t($0) }
+    }
+
+    /// Whether the process is a server of this cluster: its working directory is the data directory.
+    private func isOurs(_ pid: pid_t) -> Bool {
+        guard kill(pid, 0) == 0 || errno == EPERM else { return false }
+        guard let command = Folder.text(of: "/proc/\(pid)/cmdline") else { return false }
+        return command.split(separator: "\0").contains { $0 == layout.data }
     }
 }

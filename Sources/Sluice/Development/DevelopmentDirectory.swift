@@ -1,4 +1,6 @@
+import CommandSupport
 import Glibc
+import SyncHTTP
 
 /// The folder `.sluice`: secrets, a lock, and the database's files or their places.
 struct DevelopmentDirectory: Sendable {
@@ -50,4 +52,123 @@ struct DevelopmentDirectory: Sendable {
         defer { free(text) }
         return String(cString: text)
     }
+}
+
+/// Folders and small files, created with the permissions they need.
+enum Folder {
+    /// Creates the folder and its parents if they are missing.
+    static func make(_ path: String, mode: mode_t = 0o755) throws {
+        if exists(path) { return }
+        let parent = path.split(separator: "/").dropLast().joined(separator: "/")
+        if !parent.isEmpty { try make("/" + parent) }
+        guard mkdir(path, mode) == 0 || errno == EEXIST else {
+            throw DevelopmentError.system("The folder \(path) cannot be created")
+        }
+    }
+
+    /// Creates a folder for its owner alone, in a place where others may write, too; an existing one must be the
+    /// owner's.
+    static func makePrivate(_ path: String, owner: DatabaseUser?) throws {
+        if mkdir(path, 0o700) != 0, errno != EEXIST {
+            throw DevelopmentError.system("The folder \(path) cannot be created")
+        }
+        let expected = owner?.userID ?? geteuid()
+        var found = stat()
+        guard lstat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR,
+            found.st_uid == expected || found.st_uid == geteuid()
+        else { throw DevelopmentError("\(path) belongs to another user; remove it, or choose another --directory.") }
+        if let owner, chown(path, owner.userID, owner.groupID) != 0 {
+            throw DevelopmentError.system("the owner of \(path) cannot be changed to \(owner.name)")
+        }
+        chmod(path, 0o700)
+    }
+
+    static func exists(_ path: String) -> Bool {
+        var found = stat()
+        return stat(path, &found) == 0
+    }
+
+    /// A short file's text without the line end, or the end of a long one; nil if it cannot be read.
+    static func text(of path: String) -> String? {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: 16_384)
+        // Fails if the file is shorter than that; then it is read from its start.
+        lseek(file, -off_t(bytes.count), SEEK_END)
+        let count = read(file, &bytes, bytes.count)
+        guard count > 0 else { return nil }
+        return String(String(decoding: bytes[..<count], as: UTF8.self).reversed().drop(while: \.isNewline).reversed())
+    }
+
+    static func write(_ text: String, to path: String, mode: mode_t) throws {
+        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        guard file >= 0 else { throw DevelopmentError.system("\(path) cannot be written") }
+        defer { close(file) }
+        let bytes = Array((text + "\n").utf8)
+        guard Glibc.write(file, bytes, bytes.count) == bytes.count else {
+            throw DevelopmentError.system("\(path) cannot be written")
+        }
+    }
+}
+
+/// The settings of `sluice dev`: its own database, addresses and secrets, and the environment's other settings.
+enum DevelopmentSettings {
+    /// Settings that dev makes itself.
+    private static let own: [Setting] = [
+        .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
+        .jwtIssuer, .jwtAudience, .jwtAudienceClaim, .jwtExclusiveKeys, .jwtUserClaim, .jwtUserIDs,
+        .jwtOrganizationClaim, .jwtOrganizationKeys, .jwtOrganization, .jwtOrganizationIDs, .operatorToken,
+    ]
+
+    /// Variables of the environment that have no effect here.
+    static func ignored(in environment: [String: String]) -> [String] {
+        ownVariables.filter { environment[$0] != nil }
+    }
+
+    static func load(
+        environment: [String: String],
+        databaseURI: String,
+        directory: DevelopmentDirectory,
+        ports: (public: Int, operations: Int)
+    ) async throws -> Settings {
+        var variables = environment.filter { !ownVariables.contains($0.key) }
+        variables[Setting.databaseURL.variable] = databaseURI
+        variables[Setting.publicAddress.variable] = address(ports.public).description
+        variables[Setting.operationsAddress.variable] = address(ports.operations).description
+        variables[Setting.jwtSecret.variable] = try directory.secret("jwt-secret")
+        variables[Setting.operatorToken.variable] = try directory.secret("operator-token")
+        // For development, the log shows warnings, not every start-up detail.
+        if variables[Setting.logLevel.variable] == nil { variables[Setting.logLevel.variable] = "notice" }
+        if variables[Setting.logFormat.variable] == nil { variables[Setting.logFormat.variable] = "text" }
+        return try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
+            try Settings.load(configFile: nil, environment: variables)
+        }
+    }
+
+    static func address(_ port: Int) -> ListenAddress { ListenAddress(host: "127.0.0.1", port: port) }
+
+    private static let ownVariables =
+        own.map(\.variable) + own.compactMap(\.fileName).map(Setting.variable(for:))
+        + [Setting.variable(for: Setting.configFile)]
+}
+
+/// Why `sluice dev` cannot continue, with an instruction.
+struct DevelopmentError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+
+    /// The error of the last system call.
+    static func system(_ attempt: String) -> DevelopmentError {
+        DevelopmentError("\(attempt): \(SystemError.current)")
+    }
+}
+
+/// The error of this thread's last system call.
+enum SystemError {
+    /// The system's error message; read it immediately after the failure.
+    static var current: String { String(cString: strerror(errno)) }
 }

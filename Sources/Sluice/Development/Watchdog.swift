@@ -1,17 +1,20 @@
+import Glibc
+import ServiceLifecycle
 import Subprocess
+import Synchronization
 
 /// The shell between this process and the server.
 ///
 /// It runs the server until its input closes, which the system does when this process ends in any way.
 enum Watchdog {
     static func arguments(_ layout: ClusterLayout) -> Arguments {
-        let words = [
+        let userMessage = [
             "sluice-dev-watchdog", layout.log,
             "postgres", "-D", layout.data, "-k", layout.socketFolder, "-p", String(ClusterLayout.port),
             "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c", "cluster_name=sluice-dev",
             "-c", "logging_collector=off", "-c", "log_destination=stderr",
         ]
-        return UserShell.arguments(script, words, as: layout.user)
+        return UserShell.arguments(script, userMessage, as: layout.user)
     }
 
     /// SIGINT is what "pg_ctl stop -m fast" sends. It is repeated, because a server that is just starting may miss it.
@@ -29,4 +32,74 @@ enum Watchdog {
         while runs; do kill -INT $server 2>/dev/null; sleep 0.1; done
         wait
         """
+}
+
+/// Knows whether the private server runs, and ends the gateway when it does not.
+final class DatabaseWatch: Service {
+    private let log: String
+    private let isOver = Mutex(false)
+    private let ends: AsyncStream<Void>
+    private let continuation: AsyncStream<Void>.Continuation
+
+    init(log: String) {
+        self.log = log
+        (ends, continuation) = AsyncStream.makeStream()
+    }
+
+    var hasEnded: Bool { isOver.withLock { $0 } }
+
+    func serverEnded() {
+        isOver.withLock { $0 = true }
+        continuation.finish()
+    }
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            for await _ in self.ends {}
+        }
+        if hasEnded { throw failure("The private PostgreSQL server has ended") }
+    }
+
+    /// An error with the last lines of the server's log.
+    func failure(_ what: String) -> DevelopmentError {
+        let lines = (Folder.text(of: log) ?? "").split(separator: "\n").suffix(5).map { "  \($0)" }
+        return DevelopmentError(([what + "; the end of \(log):"] + lines).joined(separator: "\n"))
+    }
+}
+
+/// The user that a server runs as when root starts it: PostgreSQL refuses to be root.
+struct DatabaseUser: Sendable {
+    let name: String
+    let userID: uid_t
+    let groupID: gid_t
+
+    /// `postgres`, or `nobody`; nil if this process is not root, and may run a server itself.
+    static func forRoot() throws -> DatabaseUser? {
+        guard geteuid() == 0 else { return nil }
+        for name in ["postgres", "nobody"] {
+            guard let entry = getpwnam(name)?.pointee else { continue }
+            return DatabaseUser(name: name, userID: entry.pw_uid, groupID: entry.pw_gid)
+        }
+        throw DevelopmentError("PostgreSQL does not run as root, and there is no user postgres or nobody to run it.")
+    }
+}
+
+/// A script of the shell, run as a database's user.
+enum UserShell {
+    static let executable = Executable.name("sh")
+
+    /// The shell's arguments.
+    ///
+    /// A separate program, setpriv(1), changes the user. It must not happen between fork and exec: there the C library
+    /// would wait for threads that the child does not have, sometimes without end.
+    ///
+    /// - Parameters:
+    ///   - userMessage: `$0`, `$1` and so on.
+    ///   - user: nil for the user of this process.
+    static func arguments(_ script: String, _ userMessage: [String], as user: DatabaseUser?) -> Arguments {
+        let shell = ["-c", script] + userMessage
+        guard let user else { return Arguments(shell) }
+        let change = "exec setpriv --reuid=\(user.userID) --regid=\(user.groupID) --clear-groups sh \"$@\""
+        return Arguments(["-c", change, "sh"] + shell)
+    }
 }

@@ -1,3 +1,4 @@
+import CommandSupport
 import Postgres
 import SyncStore
 
@@ -16,7 +17,7 @@ struct ClusterExamination {
                 return [spread(version, facts)] + diagnoses(of: health) + (await commits(to: health.homes))
             }
         } catch {
-            return [.failed("cluster", "cannot be queried: \(error.words)", "Check its servers, and try again.")]
+            return [.failed("cluster", "cannot be queried: \(error.userMessage)", "Check its servers, and try again.")]
         }
     }
 
@@ -99,7 +100,7 @@ struct ClusterExamination {
 
     private func locks(_ health: Distribution.Health) -> Diagnosis {
         if health.hasLockTimeout { return .ok("cluster locks", "the role's lock_timeout is set") }
-        let seconds = settings.databasePatience.lock / .seconds(1)
+        let seconds = settings.databaseTimeouts.lock / .seconds(1)
         return .warning(
             "cluster locks",
             "the role has no lock_timeout, and the gateway's setting does not reach the servers behind this one",
@@ -128,7 +129,7 @@ struct ClusterExamination {
             do {
                 try await SchemaCheck.withConnection(to: settings.databaseURL, at: server) { _ in }
             } catch {
-                failures.append("\(server): \(error.words)")
+                failures.append("\(server): \(error.userMessage)")
             }
         }
         switch (failures.isEmpty, settings.directCommits) {

@@ -1,4 +1,4 @@
-import IngestFeature
+import CommandSupport
 import Postgres
 import SyncDispatch
 import SyncModel
@@ -11,7 +11,7 @@ struct DatabaseExamination {
 
     func diagnoses() async -> [Diagnosis] {
         do {
-            let pooling = try await Pooling.look(at: settings.databaseURL)
+            let pooling = try await Pooling.check(at: settings.databaseURL)
             if pooling == .shared { return [pooler(pooling)] }
             let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
                 try await DatabaseFacts(on: $0)
@@ -23,17 +23,17 @@ struct DatabaseExamination {
             guard schema.status == .ok else { return diagnoses + [schema] }
             let cluster = await ClusterExamination(settings: settings).diagnoses()
             return diagnoses + [schema, await role(), await masterKeys()] + cluster + (await upstreams())
-                + (await sources())
+                + (await features())
         } catch let error as PostgresError where error.isOfConnection {
-            let trouble = ConnectionTrouble(error)
-            let cure = trouble.cure.prefix(1).uppercased() + trouble.cure.dropFirst()
+            let failure = ConnectionFailure(error)
+            let cure = failure.cure.prefix(1).uppercased() + failure.cure.dropFirst()
             let advice = "\(cure). `sluice serve` starts without it and recovers."
-            return [.failed("database", trouble.finding + settings.databaseHint, advice)]
+            return [.failed("database", failure.finding + settings.databaseHint, advice)]
         } catch {
             return [
                 .failed(
                     "database",
-                    "cannot be queried: \(error.words)\(settings.databaseHint)",
+                    "cannot be queried: \(error.userMessage)\(settings.databaseHint)",
                     "Correct \(Setting.databaseURL.variable)."
                 )
             ]
@@ -108,14 +108,14 @@ struct DatabaseExamination {
     }
 
     private func schema() async -> Diagnosis {
-        switch await SchemaCheck.look(at: settings.databaseURL) {
+        switch await SchemaCheck.check(at: settings.databaseURL) {
         case .ready: .ok("schema", "up to date")
         case .shared: .failed("schema", "cannot be read through a pooler that shares sessions", PoolerAdvice.remedy)
         case .empty: .failed("schema", "the database is empty", "Run: sluice migrate")
         case .behind(let pending): .failed("schema", "is missing \(SchemaCheck.list(pending))", "Run: sluice migrate")
         case .unfit(let reason):
             .failed("schema", reason, "Use a separate database for Sluice, and the version that migrated it.")
-        case .unreachable(let trouble): .failed("schema", trouble.words, "Try again.")
+        case .unreachable(let failure): .failed("schema", failure.userMessage, "Try again.")
         }
     }
 
@@ -124,22 +124,20 @@ struct DatabaseExamination {
             let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) { try await RoleFacts(on: $0) }
             return facts.diagnosis
         } catch {
-            return .failed("role", "cannot be determined: \(error.words)", "Try again.")
+            return .failed("role", "cannot be determined: \(error.userMessage)", "Try again.")
         }
     }
 
     private func masterKeys() async -> Diagnosis {
         let (subject, variable) = ("master keys", Setting.masterKeyFile.variable)
-        var settings = settings
-        settings[.databasePoolSize] = "1"
-        let store = Wiring.store(settings, logger: Wiring.commandLogger())
+        let store = settings.commandStore()
         let found: MasterKeysInUse
         do {
             found = try await store.masterKeysInUse()
             await store.close()
         } catch {
             await store.close()
-            return .failed(subject, "the data keys cannot be counted: \(error.words)", "Try again.")
+            return .failed(subject, "the data keys cannot be counted: \(error.userMessage)", "Try again.")
         }
         guard found.missing.isEmpty else {
             let finding = found.missing.joined(separator: "; ")
@@ -151,20 +149,10 @@ struct DatabaseExamination {
         return .ok(subject, settings.masterKeys == nil ? "not set; nothing is encrypted" : "no data key exists yet")
     }
 
-    private func sources() async -> [Diagnosis] {
-        var settings = settings
-        settings[.databasePoolSize] = "1"
-        let store = Wiring.store(settings, logger: Wiring.commandLogger())
-        let found: [SourceStore.Followed]
-        do throws(Problem) {
-            found = try await store.sources.followed(limit: SourceExamination.maximum + 1)
-        } catch {
-            await store.close()
-            return [.failed("sources", "cannot be listed: \(error.detail)", "Try again.")]
-        }
-        await store.close()
-        let inspector = SourceInspector(door: .gateway(settings.webhookAddresses), now: SystemClock.now)
-        return await SourceExamination(inspector: inspector).diagnoses(of: found)
+    private func features() async -> [Diagnosis] {
+        var diagnoses: [Diagnosis] = []
+        for feature in InstalledFeatures.list { diagnoses += await feature.diagnoses(settings) }
+        return diagnoses
     }
 
     private func upstreams() async -> [Diagnosis] {
@@ -174,7 +162,141 @@ struct DatabaseExamination {
             }
             return await UpstreamExamination(reader: reader).diagnoses(of: list)
         } catch {
-            return [.failed("upstreams", "cannot be listed: \(error.words)", "Try again.")]
+            return [.failed("upstreams", "cannot be listed: \(error.userMessage)", "Try again.")]
         }
     }
+}
+
+// MARK: - DatabaseFacts
+
+struct DatabaseFacts: Sendable {
+    let name: String
+    /// As `server_version_num`: 150004 for 15.4.
+    let versionNumber: Int
+    let version: String
+    let encoding: String
+    let fsync: String
+    let synchronousCommit: String
+    let fullPageWrites: String
+    let maximumConnections: Int
+    let reservedConnections: Int
+    /// The lowest limit of role and database; nil if they set none.
+    let connectionLimit: Int?
+    let hasCitus: Bool
+    let autovacuum: String
+    let trackCounts: String
+    /// How far its clock is ahead of the host's, in seconds; half the time of asking is uncertain.
+    let clockSkew: Double
+
+    init(on connection: Connection) async throws {
+        let before = SystemClock.now()
+        let clock = try await connection.run(Query(Self.clock))
+        let after = SystemClock.now()
+        let middle = before.microseconds + (after.microseconds - before.microseconds) / 2
+        clockSkew = Double(try clock.timestamp(0, 0) - middle) / 1_000_000
+
+        let rows = try await connection.run(Query(Self.settings))
+        name = try rows.string(0, 0)
+        versionNumber = Int(try rows.string(0, 1)) ?? 0
+        version = try rows.string(0, 2)
+        encoding = try rows.string(0, 3)
+        fsync = try rows.string(0, 4)
+        synchronousCommit = try rows.string(0, 5)
+        fullPageWrites = try rows.string(0, 6)
+        maximumConnections = Int(try rows.string(0, 7)) ?? 0
+        reservedConnections = Int(try rows.string(0, 8)) ?? 0
+        autovacuum = try rows.string(0, 9)
+        trackCounts = try rows.string(0, 10)
+        hasCitus = try rows.bool(0, 13)
+        connectionLimit = [try rows.string(0, 11), try rows.string(0, 12)].compactMap(Int.init).filter { $0 >= 0 }.min()
+    }
+
+    private static let clock = Statement("doctor_clock", "SELECT clock_timestamp()")
+
+    private static let settings = Statement(
+        "doctor_settings",
+        """
+        SELECT current_database()::text, current_setting('server_version_num'), current_setting('server_version'),
+            current_setting('server_encoding'), current_setting('fsync'), current_setting('synchronous_commit'),
+            current_setting('full_page_writes'), current_setting('max_connections'),
+            current_setting('superuser_reserved_connections'), current_setting('autovacuum'),
+            current_setting('track_counts'),
+            coalesce((SELECT rolconnlimit::text FROM pg_roles WHERE rolname = current_user), '-1'),
+            coalesce((SELECT datconnlimit::text FROM pg_database WHERE datname = current_database()), '-1'),
+            EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
+        """
+    )
+}
+
+// MARK: - RoleFacts
+
+/// The rights of the role that the gateway connects as.
+struct RoleFacts: Sendable {
+    let name: String
+    let isSuperuser: Bool
+    let bypassesRowSecurity: Bool
+    /// Tables of the gateway that belong to it, or to a role that it is a member of.
+    let ownedTables: Int
+    /// Tables with missing rights: `lanes (DELETE)`.
+    let missing: [String]
+
+    init(on connection: Connection) async throws {
+        let rows = try await connection.run([Query(Self.role), Query(Self.rights)])
+        name = try rows[0].string(0, 0)
+        isSuperuser = try rows[0].bool(0, 1)
+        bypassesRowSecurity = try rows[0].bool(0, 2)
+        var owned = 0
+        var missing: [String] = []
+        for row in 0..<rows[1].count {
+            if try rows[1].bool(row, 1) { owned += 1 }
+            let rights = try rows[1].string(row, 2)
+            if !rights.isEmpty { missing.append("\(try rows[1].string(row, 0)) (\(rights))") }
+        }
+        ownedTables = owned
+        self.missing = missing
+    }
+
+    var diagnosis: Diagnosis {
+        if !missing.isEmpty {
+            let finding = "\(name) has no rights on \(missing.joined(separator: ", "))"
+            return .failed("role", finding, "GRANT them to the role, as the owner of the tables.")
+        }
+        let advice =
+            "Let the gateway connect as a role that owns nothing and may SELECT, INSERT, UPDATE and DELETE only."
+        if isSuperuser { return .warning("role", "\(name) is a superuser with unrestricted access", advice) }
+        if ownedTables > 0 {
+            return .warning(
+                "role",
+                "\(name) owns \(ownedTables) of the tables, so it could change or drop them",
+                advice
+            )
+        }
+        if bypassesRowSecurity {
+            return .warning("role", "\(name) has BYPASSRLS", "ALTER ROLE … NOBYPASSRLS; the gateway does not need it.")
+        }
+        return .ok("role", "\(name) owns no tables, and has all required rights")
+    }
+
+    private static let role = Statement(
+        "doctor_role",
+        "SELECT rolname::text, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
+    )
+
+    /// The rights that `sql/roles.sql` grants to gateways.
+    ///
+    /// They only read the list of migrations, and may delete readers' bindings, as a purge does, but not write them.
+    private static let rights = Statement(
+        "doctor_rights",
+        """
+        SELECT c.relname::text, pg_has_role(c.relowner, 'USAGE'), coalesce((
+            SELECT string_agg(r.name, ', ' ORDER BY r.position)
+            FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY r (name, position)
+            WHERE NOT has_table_privilege(c.oid, r.name)
+                AND (r.name = 'SELECT' OR c.relname NOT IN ('schema_migrations', 'schema_migrations_lock'))
+                AND (r.name IN ('SELECT', 'DELETE') OR c.relname <> 'readers')), '')
+        FROM pg_class c
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+        ORDER BY c.relname
+        """
+    )
 }

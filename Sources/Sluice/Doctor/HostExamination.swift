@@ -1,3 +1,4 @@
+import CommandSupport
 import SyncHTTP
 import SyncUpstream
 
@@ -18,7 +19,7 @@ struct HostExamination {
 
     private func listener(_ address: ListenAddress, _ setting: Setting) -> Diagnosis {
         let subject = "listener \(address)"
-        switch PortProbe.look(at: address) {
+        switch PortProbe.check(at: address) {
         case .free: return .ok(subject, "free")
         case .taken:
             let advice =

@@ -1,3 +1,4 @@
+import CommandSupport
 import Foundation
 import JSONText
 import SyncHTTP
@@ -43,8 +44,8 @@ struct TokenExplanation {
     // MARK: - Findings before the verdict
 
     private var header: Diagnosis {
-        let id = examination.keyID.map { ", key \(ShownText.of($0))" } ?? ", no key id"
-        return .ok("token", ShownText.of(examination.algorithm ?? "-") + id)
+        let id = examination.keyID.map { ", key \(TerminalText.of($0))" } ?? ", no key id"
+        return .ok("token", TerminalText.of(examination.algorithm ?? "-") + id)
     }
 
     private var issuer: Diagnosis {
@@ -54,7 +55,7 @@ struct TokenExplanation {
 
     private var key: Diagnosis {
         guard let key = examination.key else { return .ok("key", "-") }
-        let id = key.id.map { ShownText.of($0) } ?? "a key without an id"
+        let id = key.id.map { TerminalText.of($0) } ?? "a key without an id"
         let origin = key.isPublished ? "published by the issuer" : "configured"
         return .ok("key", "\(id), \(key.algorithm), \(origin); the signature is valid")
     }
@@ -118,7 +119,7 @@ struct TokenExplanation {
     private func badKey(_ error: TokenError) -> Diagnosis {
         guard let settings else { return .failed("key", error.explanation, "Ask the issuer.") }
         if error != .badSignature, let unsupported = unsupportedAlgorithm(settings) { return unsupported }
-        let id = examination.keyID.map { ShownText.of($0) } ?? "-"
+        let id = examination.keyID.map { TerminalText.of($0) } ?? "-"
         let name = examination.keyID == nil ? "the token has no key id, and no key fits" : "no key \(id)"
         switch error {
         case .keysUnavailable:
@@ -128,7 +129,7 @@ struct TokenExplanation {
         case .unknownKey: return .failed("key", "\(name); \(keys)", advice(forUnknownKey: id, settings))
         case .algorithmNotAllowed:
             let algorithm = examination.algorithm ?? "-"
-            let finding = "the issuer has no key for \(ShownText.of(algorithm)); \(keys)"
+            let finding = "the issuer has no key for \(TerminalText.of(algorithm)); \(keys)"
             return .failed("key", finding, advice(forAlgorithm: algorithm, settings))
         default:
             let other =
@@ -141,7 +142,7 @@ struct TokenExplanation {
 
     /// The available keys, for a finding.
     private var keys: String {
-        let known = examination.knownKeys.prefix(10).map { ShownText.of($0) }.joined(separator: ", ")
+        let known = examination.knownKeys.prefix(10).map { TerminalText.of($0) }.joined(separator: ", ")
         if !known.isEmpty { return "the available keys are \(known)" }
         let algorithms = examination.knownAlgorithms
         if algorithms.isEmpty { return "no key is available" }
@@ -163,7 +164,7 @@ struct TokenExplanation {
             let finding =
                 "\(algorithm) requires a public key, which the issuer's settings lack; \(keys)"
             return .failed("key", finding, advice)
-        default: return .failed("key", "the algorithm \(ShownText.of(algorithm)) is not supported", advice)
+        default: return .failed("key", "the algorithm \(TerminalText.of(algorithm)) is not supported", advice)
         }
     }
 
@@ -190,7 +191,7 @@ struct TokenExplanation {
     private var wrongAudience: Diagnosis {
         guard let settings else { return .failed("audience", "the token is for another audience", "Ask the issuer.") }
         let place = settings.issuer.audienceClaim
-        let wanted = settings.issuer.audience.map { ShownText.of($0) } ?? "-"
+        let wanted = settings.issuer.audience.map { TerminalText.of($0) } ?? "-"
         return .failed(
             "audience",
             "\(place) is \(said(place)), not \(wanted)",
@@ -202,14 +203,14 @@ struct TokenExplanation {
     /// A claim that is missing or invalid.
     private func badClaim(_ place: String, _ explanation: String) -> Diagnosis {
         let members = examination.payload?.members.map(Array.init) ?? []
-        let names = members.prefix(Self.shownNames).map { ShownText.of($0.name.string) }.joined(separator: ", ")
+        let names = members.prefix(Self.shownNames).map { TerminalText.of($0.name.string) }.joined(separator: ", ")
         let more = members.count > Self.shownNames ? " and \(members.count - Self.shownNames) more" : ""
         let finding = explanation + (names.isEmpty ? " The token has no claims." : " The token has \(names)\(more).")
         guard let settings else { return .failed("claims", finding, "Configure the issuer to add it.") }
         let issuer = settings.issuer
         switch place {
         case issuer.audienceClaim.description where issuer.audience != nil && place != "exp":
-            let wanted = issuer.audience.map { ShownText.of($0) } ?? "-"
+            let wanted = issuer.audience.map { TerminalText.of($0) } ?? "-"
             return .failed("audience", finding, "Set \(settings.audienceClaim) to the claim that has \(wanted).")
         case issuer.places.user.description:
             return .failed("user", finding, advice(forUserOf: settings))
@@ -267,14 +268,18 @@ struct TokenExplanation {
         of claims: TokenClaims,
         in organization: Organization?,
         chosen: String?,
-        _ verdict: CallerInquiry.Verdict
+        _ verdict: AuthorizationDryRun.Verdict
     ) -> [Diagnosis] {
-        let whose = organization.map { Diagnosis.ok("organization", "\($0.id.lowercased), \(ShownText.of($0.name))") }
+        let whose = organization.map {
+            Diagnosis.ok("organization", "\($0.id.lowercased), \(TerminalText.of($0.name))")
+        }
         switch verdict {
         case .user(let user):
-            return [whose, .ok("user", "\(words(for: claims.user)) is user \(user.lowercased)")].compactMap(\.self)
+            return [whose, .ok("user", "\(userMessage(for: claims.user)) is user \(user.lowercased)")].compactMap(
+                \.self
+            )
         case .newcomer:
-            let finding = "\(words(for: claims.user)) is new and will get an id with the first request"
+            let finding = "\(userMessage(for: claims.user)) is new and will get an id with the first request"
             return [whose, .ok("user", finding)].compactMap(\.self)
         case .refused(let problem):
             guard let organization, let whose else { return [refusedOrganization(claims, chosen, problem)] }
@@ -282,10 +287,10 @@ struct TokenExplanation {
         }
     }
 
-    private func words(for user: TokenClaims.User) -> String {
+    private func userMessage(for user: TokenClaims.User) -> String {
         switch user {
         case .id: "a UUID"
-        case .subject(let text): "subject \(ShownText.of(text.string))"
+        case .subject(let text): "subject \(TerminalText.of(text.string))"
         }
     }
 
@@ -306,13 +311,13 @@ struct TokenExplanation {
         return .failed("organization", problem.detail, advice)
     }
 
-    private func advice(forNames names: [ExactText], _ claims: TokenClaims, _ chosen: String?) -> String {
-        let shown = names.prefix(5).map { ShownText.of($0) }.joined(separator: ", ")
+    private func advice(forNames names: [ByteExactString], _ claims: TokenClaims, _ chosen: String?) -> String {
+        let shown = names.prefix(5).map { TerminalText.of($0) }.joined(separator: ", ")
         let list = names.count > 5 ? "\(shown) and \(names.count - 5) more" : shown
         if chosen == nil, names.count > 1 {
             return "The token contains \(list). Choose one with --organization, in requests with X-Sluice-Organization."
         }
-        if let chosen, ExactText(percentEncoded: chosen).map({ !names.contains($0) }) ?? true {
+        if let chosen, ByteExactString(percentEncoded: chosen).map({ !names.contains($0) }) ?? true {
             return "--organization (X-Sluice-Organization) must be one that the token contains: \(list)."
         }
         return
@@ -321,10 +326,10 @@ struct TokenExplanation {
     }
 
     /// An issuer's name as an argument of a command.
-    private static func word(_ issuer: ExactText) -> String { issuer == "" ? "''" : ShownText.of(issuer) }
+    private static func word(_ issuer: ByteExactString) -> String { issuer == "" ? "''" : TerminalText.of(issuer) }
 
     private func refusedUser(_ claims: TokenClaims, _ organization: Organization, _ problem: Problem) -> Diagnosis {
-        let finding = "\(words(for: claims.user)): \(problem.detail)"
+        let finding = "\(userMessage(for: claims.user)): \(problem.detail)"
         let advice: String
         switch (problem.code, claims.user) {
         case (.userErased, _):
@@ -354,7 +359,7 @@ struct TokenExplanation {
     private func said(_ place: ClaimPlace) -> String {
         guard let value = examination.payload?.value(at: place.query) else { return "missing" }
         if value.kind == .number, let seconds = value.int64 { return Self.moment(seconds) }
-        return ShownText.of(value.string ?? String(decoding: value.raw, as: UTF8.self))
+        return TerminalText.of(value.string ?? String(decoding: value.raw, as: UTF8.self))
     }
 
     private static func moment(_ seconds: Int64) -> String {

@@ -68,7 +68,7 @@ struct KeyRewriter {
             }
             guard isMerged else { return mapping.key }
         }
-        try Base.delete(EntityName(entity.entityType, mapping.key), db)
+        try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
         // what waits for the row need not wait for it to be written: it is there, or is held itself
         try db.execute(
             sql: """

@@ -23,7 +23,7 @@ struct Device {
     /// changes is one more in the log.
     ///
     /// - Parameter device: the device that the number is for; nil for the device of the file.
-    /// - Throws: ``SluiceError/otherAccount`` if there is no such device: the user has signed out.
+    /// - Throws: ``SluiceError/signedOut`` if there is no such device: the user has signed out.
     static func nextSequence(_ db: Database, of device: UUID? = nil) throws -> Int64 {
         let next = try db.cachedStatement(
             sql: """
@@ -31,7 +31,7 @@ struct Device {
                 FROM sluice_device WHERE device_id = coalesce(?, device_id)
                 """
         )
-        guard let sequence = try Int64.fetchOne(next, arguments: [device?.wire]) else { throw SluiceError.otherAccount }
+        guard let sequence = try Int64.fetchOne(next, arguments: [device?.wire]) else { throw SluiceError.signedOut }
         return sequence
     }
 }

@@ -11,7 +11,7 @@ struct Enqueuing {
     /// The maximum number of levels of a payload that the gateway accepts.
     private static let depth = 64
     private let identities: Identities
-    private let rows: ShownRows
+    private let rows: Projection
 
     init(_ map: EntityMap, _ db: Database, sequence: Int64, now: Date) {
         self.map = map
@@ -19,7 +19,7 @@ struct Enqueuing {
         self.sequence = sequence
         self.now = now
         identities = Identities(map, db, now: now)
-        rows = ShownRows(map, identities, db)
+        rows = Projection(map, identities, db)
     }
 
     /// - Returns: the mutation's id; nil for an update that changes nothing.
@@ -99,7 +99,7 @@ struct Enqueuing {
             operation: operation.rawValue,
             name,
             ids: (localID, serverID),
-            endpoint: options.endpoint ?? entity.endpoint.map { operation == .create ? $0 : $0 + "/{local_id}" },
+            endpoint: options.endpoint ?? entity.endpoint(of: operation),
             payload: wire?.document,
             needed: needed,
             baseVersion: version,
@@ -114,9 +114,16 @@ struct Enqueuing {
     /// What an entity is shown as before this write.
     private func shown(_ entity: EntitySync, _ name: EntityName) throws -> JSON {
         guard let document = try rows.document(entity, name.key) else {
+            if try wasDeleted(name) { throw SluiceError.deleted(entityType: name.entityType, key: name.key) }
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
         }
         return document
+    }
+
+    /// Whether the server or a write of this phone has deleted an entity that existed.
+    private func wasDeleted(_ name: EntityName) throws -> Bool {
+        if try ServerSnapshot.of(name, db)?.isDeleted ?? false { return true }
+        return try identities.mapping(name)?.status == .resolved
     }
 
     private func makeMapping(_ entity: EntitySync, _ name: EntityName) throws {
@@ -189,14 +196,18 @@ struct Enqueuing {
 
     // MARK: - Requests
 
+    static func check(endpoint: String) throws {
+        guard endpoint.hasPrefix("/"), !endpoint.hasPrefix("//") else {
+            throw SluiceError.invalid("the endpoint '\(endpoint)' does not begin with one '/'")
+        }
+    }
+
     private func enqueue(_ request: Write.Request, _ options: Write.Options) throws -> UUID? {
         let entity = try map.entity(request.entityType)
         guard ["POST", "PATCH", "PUT", "DELETE"].contains(request.method) else {
             throw SluiceError.invalid("'\(request.method)' is no method of a write: POST, PATCH, PUT or DELETE")
         }
-        guard request.endpoint.hasPrefix("/"), !request.endpoint.hasPrefix("//") else {
-            throw SluiceError.invalid("the endpoint '\(request.endpoint)' does not begin with one '/'")
-        }
+        try Self.check(endpoint: request.endpoint)
         guard request.payload?.isDeeper(than: Self.depth) != true else {
             throw SluiceError.invalid("a payload may nest \(Self.depth) levels; this one has more")
         }

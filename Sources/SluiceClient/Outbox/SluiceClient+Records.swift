@@ -10,12 +10,12 @@ extension SluiceClient {
     @discardableResult
     public func insert<Record: Syncable & PersistableRecord>(
         _ record: Record,
-        _ options: Write.Options = Write.Options(),
+        options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
         try together(in: db) {
             try record.insert(db)
-            return try enqueue(.create(record, options), in: db)
+            return try enqueue(.create(record, options: options), in: db)
         }
     }
 
@@ -26,12 +26,12 @@ extension SluiceClient {
     @discardableResult
     public func insert<Record: Syncable & MutablePersistableRecord>(
         _ record: inout Record,
-        _ options: Write.Options = Write.Options(),
+        options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
         try together(in: db) {
             try record.insert(db)
-            return try enqueue(.create(record, options), in: db)
+            return try enqueue(.create(record, options: options), in: db)
         }
     }
 
@@ -42,17 +42,17 @@ extension SluiceClient {
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord>(
         _ record: Record,
-        _ options: Write.Options = Write.Options(),
+        options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
         try together(in: db) {
             try record.update(db)
-            return try enqueue(.update(record, options), in: db)
+            return try enqueue(.update(record, options: options), in: db)
         }
     }
 
     /// Updates a row that a person has changed since it was read, and enqueues the person's changes:
-    /// ``Write/update(_:from:_:)``.
+    /// ``Write/update(_:from:options:)``.
     ///
     /// - Parameter original: the record as it was read.
     /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
@@ -61,12 +61,12 @@ extension SluiceClient {
     public func update<Record: Syncable & MutablePersistableRecord>(
         _ record: Record,
         from original: Record,
-        _ options: Write.Options = Write.Options(),
+        options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
         try together(in: db) {
             try record.update(db)
-            return try enqueue(.update(record, from: original, options), in: db)
+            return try enqueue(.update(record, from: original, options: options), in: db)
         }
     }
 
@@ -77,20 +77,34 @@ extension SluiceClient {
     @discardableResult
     public func delete<Record: Syncable & MutablePersistableRecord>(
         _ record: Record,
-        _ options: Write.Options = Write.Options(),
+        options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> UUID? {
         try together(in: db) {
             try record.delete(db)
-            return try enqueue(.delete(record, options), in: db)
+            return try enqueue(.delete(record, options: options), in: db)
         }
+    }
+
+    /// Updates a row if there is one of the record's key, and otherwise inserts it; enqueues that.
+    ///
+    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
+    /// - Throws: what `save` and ``enqueue(_:in:)`` throw.
+    @discardableResult
+    public func save<Record: Syncable & PersistableRecord>(
+        _ record: Record,
+        options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> UUID? {
+        let exists = try record.exists(db)
+        return try exists ? update(record, options: options, in: db) : insert(record, options: options, in: db)
     }
 
     /// Enqueues the creation of every row that the library has no record of.
     ///
     /// It is for an app that had rows before it had the library: call it once, after the migration. A row is enqueued
     /// after the rows of its type that it names. For rows of other types, enqueue those first, or all with one call:
-    /// ``enqueueUnknown(of:_:in:)``.
+    /// ``enqueueUnknown(of:options:in:)``.
     ///
     /// Rows that the server already has are created there again. If that is possible, pull first, with keys that are
     /// the server's ids.
@@ -100,10 +114,10 @@ extension SluiceClient {
     @discardableResult
     public func enqueueUnknown<Record: Syncable>(
         _ type: Record.Type,
-        _ options: Write.Options = Write.Options(),
+        options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> Int {
-        try enqueueUnknown(of: [type], options, in: db)
+        try enqueueUnknown(of: [type], options: options, in: db)
     }
 
     /// Enqueues the creation of every row of several types that the library has no record of.
@@ -119,7 +133,7 @@ extension SluiceClient {
     @discardableResult
     public func enqueueUnknown(
         of types: [any Syncable.Type],
-        _ options: Write.Options = Write.Options(),
+        options: Write.Options = Write.Options(),
         in db: Database
     ) throws -> Int {
         try checkTransaction(db)
@@ -128,6 +142,55 @@ extension SluiceClient {
             try enqueue(Write(row: values, of: entity.entityType, options), in: db)
         }
         return try names.map { try rows.enqueueAll(of: map.entity($0)) }.reduce(0, +)
+    }
+
+    // MARK: - In a separate transaction
+
+    /// Inserts a row and enqueues its creation, in a separate transaction: ``insert(_:options:in:)``.
+    @discardableResult
+    public func insert<Record: Syncable & PersistableRecord & Sendable>(
+        _ record: Record,
+        options: Write.Options = Write.Options()
+    ) async throws -> UUID? {
+        try await database.write { [self] db in try insert(record, options: options, in: db) }
+    }
+
+    /// Updates a row and enqueues the change, in a separate transaction: ``update(_:options:in:)``.
+    @discardableResult
+    public func update<Record: Syncable & MutablePersistableRecord & Sendable>(
+        _ record: Record,
+        options: Write.Options = Write.Options()
+    ) async throws -> UUID? {
+        try await database.write { [self] db in try update(record, options: options, in: db) }
+    }
+
+    /// Updates a row that a person has changed since it was read, in a separate transaction:
+    /// ``update(_:from:options:in:)``.
+    @discardableResult
+    public func update<Record: Syncable & MutablePersistableRecord & Sendable>(
+        _ record: Record,
+        from original: Record,
+        options: Write.Options = Write.Options()
+    ) async throws -> UUID? {
+        try await database.write { [self] db in try update(record, from: original, options: options, in: db) }
+    }
+
+    /// Updates or inserts a row, in a separate transaction: ``save(_:options:in:)``.
+    @discardableResult
+    public func save<Record: Syncable & PersistableRecord & Sendable>(
+        _ record: Record,
+        options: Write.Options = Write.Options()
+    ) async throws -> UUID? {
+        try await database.write { [self] db in try save(record, options: options, in: db) }
+    }
+
+    /// Deletes a row and enqueues its deletion, in a separate transaction: ``delete(_:options:in:)``.
+    @discardableResult
+    public func delete<Record: Syncable & MutablePersistableRecord & Sendable>(
+        _ record: Record,
+        options: Write.Options = Write.Options()
+    ) async throws -> UUID? {
+        try await database.write { [self] db in try delete(record, options: options, in: db) }
     }
 
     /// Both or neither, also if the app catches the error and commits the rest of its transaction.

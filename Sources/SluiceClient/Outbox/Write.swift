@@ -2,8 +2,8 @@ public import Foundation
 public import GRDB
 
 /// A change to be synchronized, for ``SluiceClient/enqueue(_:in:)``.
-public struct Write {
-    enum Content {
+public struct Write: Sendable {
+    enum Content: Sendable {
         /// Of a record's row, by entity type.
         case record(RowOperation, String, [String: DatabaseValue], original: [String: DatabaseValue]?)
         /// Of a row by its key.
@@ -12,7 +12,7 @@ public struct Write {
     }
 
     /// A request to the organization's REST API that is no plain change of a row.
-    struct Request {
+    struct Request: Sendable {
         let method: String
         let endpoint: String
         let payload: JSON?
@@ -65,7 +65,7 @@ public struct Write {
     /// A row that the app has just inserted.
     ///
     /// - Throws: errors of the record's encoding.
-    public static func create<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
+    public static func create<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.create, record, options)
     }
 
@@ -75,7 +75,7 @@ public struct Write {
     /// does.
     ///
     /// - Throws: errors of the record's encoding.
-    public static func update<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
+    public static func update<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.update, record, options)
     }
 
@@ -89,7 +89,7 @@ public struct Write {
     public static func update<Record: Syncable>(
         _ record: Record,
         from original: Record,
-        _ options: Options = Options()
+        options: Options = Options()
     ) throws -> Write {
         try Write(.update, record, from: original, options)
     }
@@ -97,14 +97,14 @@ public struct Write {
     /// A row that the app has just changed, sent whole.
     ///
     /// - Throws: errors of the record's encoding.
-    public static func replace<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
+    public static func replace<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.replace, record, options)
     }
 
     /// A row that the app has just deleted.
     ///
     /// - Throws: errors of the record's encoding.
-    public static func delete<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
+    public static func delete<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.delete, record, options)
     }
 
@@ -112,7 +112,7 @@ public struct Write {
     public static func delete<Record: Syncable>(
         _ type: Record.Type,
         key: some DatabaseValueConvertible,
-        _ options: Options = Options()
+        options: Options = Options()
     ) -> Write {
         Write(content: .deletion(Record.sync.entityType, key.databaseValue), options: options)
     }
@@ -133,7 +133,7 @@ public struct Write {
         payload: JSON? = nil,
         of type: Record.Type,
         key: (any DatabaseValueConvertible)? = nil,
-        _ options: Options = Options()
+        options: Options = Options()
     ) -> Write {
         let request = Request(
             method: method,

@@ -7,7 +7,7 @@ struct PageApplication {
     private let db: Database
     private let now: Date
     private let identities: Identities
-    private let rows: ShownRows
+    private let rows: Projection
     /// Whether an entity may have edits: a phone that only reads need not check each change.
     private let hasEdits: Bool
 
@@ -16,7 +16,7 @@ struct PageApplication {
         self.db = db
         self.now = now
         identities = Identities(map, db, now: now)
-        rows = ShownRows(map, identities, db)
+        rows = Projection(map, identities, db)
         hasEdits = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations)") ?? false
     }
 
@@ -72,7 +72,7 @@ struct PageApplication {
     private func apply(_ change: JSON, _ generation: Int64, keptOutFor reason: String? = nil) throws {
         guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), let id = change["id"] else { return }
         let name = EntityName(entity.entityType, try key(of: change, id, entity))
-        var base = Base(
+        var base = ServerSnapshot(
             version: change["version"]?.int64,
             etag: change["etag"]?.string,
             isDeleted: change["deleted"]?.bool ?? false,
@@ -80,7 +80,7 @@ struct PageApplication {
         )
         if change["unreadable"]?.array?.contains("document") ?? false {
             // a document that the gateway cannot open stays as the phone has it
-            guard let known = try Base.of(name, db) else { return }
+            guard let known = try ServerSnapshot.of(name, db) else { return }
             base = known
         } else if let document = change["document"], !document.isNull {
             base.document = try identities.toLocal(document, entity)
@@ -89,13 +89,13 @@ struct PageApplication {
         if base.isDeleted, hasEdits { base.document = try rows.document(entity, name.key, of: .succeeded) }
         let hasEdits = try hasEdits && release(name, base)
         if base.isDeleted, try !isInOutbox(name) {
-            try Base.delete(name, db)
+            try ServerSnapshot.delete(name, db)
         } else {
             try base.save(name, generation: generation, db)
         }
         if let reason { return try rows.hold(name, reason) }
         // a tombstone keeps the last document received, for the edits that still build on it
-        try rows.refresh(entity, name, base: hasEdits ? try Base.of(name, db) : base)
+        try rows.refresh(entity, name, base: hasEdits ? try ServerSnapshot.of(name, db) : base)
     }
 
     private func key(of change: JSON, _ id: JSON, _ entity: EntitySync) throws -> String {
@@ -125,7 +125,7 @@ struct PageApplication {
     /// Hides the edits that the base already contains.
     ///
     /// - Returns: whether other edits build on it.
-    private func release(_ name: EntityName, _ base: Base) throws -> Bool {
+    private func release(_ name: EntityName, _ base: ServerSnapshot) throws -> Bool {
         let hiding = try db.cachedStatement(
             sql: """
                 UPDATE sluice_mutations SET is_shown = 0
@@ -169,12 +169,12 @@ struct PageApplication {
             guard let entity = map[name.entityType] else { continue }
             // open edits keep building on the last document received, as on that of a tombstone
             if try isInOutbox(name) {
-                if var base = try Base.of(name, db) {
+                if var base = try ServerSnapshot.of(name, db) {
                     base.isDeleted = true
                     try base.save(name, generation: generation, db)
                 }
             } else {
-                try Base.delete(name, db)
+                try ServerSnapshot.delete(name, db)
             }
             try rows.refresh(entity, name.key)
         }

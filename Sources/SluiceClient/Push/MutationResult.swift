@@ -55,6 +55,9 @@ struct MutationResult: Sendable {
     /// The entity as the server has it in the mutation's place, if the gateway returns it.
     var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
 
+    /// Whether the gateway has processed the write's number, and does not know the write.
+    var isNumberUsed: Bool { status == .rejected && error?["code"]?.string == "sequence_already_used" }
+
     /// Whether the response left out content that the client needs to show, so that the mutation must be read
     /// separately.
     var isCut: Bool {

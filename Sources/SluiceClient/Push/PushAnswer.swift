@@ -3,15 +3,17 @@ import GRDB
 
 /// Applies the response to a push, in one transaction.
 struct PushAnswer {
+    private let map: EntityMap
     private let db: Database
     private let results: Results
     private let now: Date
 
     init(_ map: EntityMap, _ db: Database, now: Date) {
+        self.map = map
         self.db = db
         self.now = now
         let identities = Identities(map, db, now: now)
-        results = Results(map, identities, ShownRows(map, identities, db), db, now: now)
+        results = Results(map, identities, Projection(map, identities, db), db, now: now)
     }
 
     /// - Returns: false for a response that violates the contract; then nothing is written.
@@ -23,6 +25,23 @@ struct PushAnswer {
         try Outbox.note(accepted: accepted, db)
         try db.execute(sql: "UPDATE sluice_device SET pushed_at = ?", arguments: [now.rfc3339])
         return true
+    }
+
+    /// Gives a new number to writes that were rejected because another phone has used theirs: one that was set up from
+    /// the same backup, and so is the same device to the gateway.
+    ///
+    /// - Parameter moment: older writes are left to a person. The gateway may have accepted them so long ago that it
+    ///   has deleted their records, and would apply them twice.
+    /// - Returns: whether there were any.
+    func renumber(_ answer: JSON, _ batch: PushBatch, writtenAfter moment: Date) throws -> Bool {
+        let created = Dictionary(uniqueKeysWithValues: batch.rows.map { ($0.id, $0.createdAt) })
+        let settling = Settling(map, db, now: now)
+        var isAny = false
+        for result in answer.results.compactMap(MutationResult.init) where result.isNumberUsed {
+            guard let date = created[result.id].flatMap(Date.init(rfc3339:)), date > moment else { continue }
+            isAny = try settling.resubmitUndecided(result.id) || isAny
+        }
+        return isAny
     }
 
     /// Applies one mutation's state from an event or from the response to a settling call.

@@ -31,7 +31,7 @@ struct PushBatch: Sendable {
 extension PushBatch {
     /// Returns the next mutations to be pushed: first those sent without a response, again and alone, then those never
     /// sent. From the transaction on they count as sent.
-    static func next(_ limits: Limits, _ db: Database, _ shown: ShownRows) throws -> PushBatch? {
+    static func next(_ limits: Limits, _ db: Database, _ shown: Projection) throws -> PushBatch? {
         let unanswered = try rows(of: .sent, limits, db)
         if !unanswered.isEmpty { return try batch(unanswered, db) }
         try renumber(db, shown)
@@ -99,7 +99,7 @@ extension PushBatch {
     /// Assigns numbers above the watermark to mutations that were never sent and have one below it.
     ///
     /// They were held back, or the phone was restored from a backup and its numbers were assigned before.
-    private static func renumber(_ db: Database, _ shown: ShownRows) throws {
+    private static func renumber(_ db: Database, _ shown: Projection) throws {
         let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
             return

@@ -7,9 +7,9 @@ final class Results {
     private let db: Database
     private let now: Date
     private let identities: Identities
-    private let rows: ShownRows
+    private let rows: Projection
 
-    init(_ map: EntityMap, _ identities: Identities, _ rows: ShownRows, _ db: Database, now: Date) {
+    init(_ map: EntityMap, _ identities: Identities, _ rows: Projection, _ db: Database, now: Date) {
         self.map = map
         self.db = db
         self.now = now
@@ -169,12 +169,12 @@ final class Results {
 
     /// Removes an edit that took effect once the base contains it; if the feed does not report it, it becomes the base.
     private func succeed(_ result: MutationResult, _ edit: Edit, _ entity: EntitySync, _ name: EntityName) throws {
-        let base = try Base.of(name, db)
+        let base = try ServerSnapshot.of(name, db)
         if let version = result.version {
             guard let known = base?.version, known >= version else { return }
         } else {
             let document = Edit.shown([edit], on: base)
-            try Base(
+            try ServerSnapshot(
                 version: base?.version,
                 etag: result.etag ?? base?.etag,
                 isDeleted: document == nil,
@@ -189,10 +189,10 @@ final class Results {
     /// the feed does not bring it again.
     private func discard(_ result: MutationResult, _ entity: EntitySync, _ name: EntityName) throws {
         if let current = result.current {
-            let known = try Base.of(name, db)?.version ?? 0
+            let known = try ServerSnapshot.of(name, db)?.version ?? 0
             let version = current["version"]?.int64
             if version ?? .max > known {
-                try Base(
+                try ServerSnapshot(
                     version: version,
                     etag: current["etag"]?.string,
                     isDeleted: current["deleted"]?.bool ?? false,

@@ -13,6 +13,27 @@ extension DatabaseMigrator {
     ///     migrator.registerMigration("contacts") { db in … }
     public mutating func registerSluiceMigrations() {
         registerMigration("sluice 1: outbox, ids, base") { db in try db.execute(sql: Self.outboxIDsBase) }
+        registerMigration("sluice 2: writes of other devices") { db in try Self.createOthers(db) }
+    }
+
+    /// Copies of writes that other devices of the user left, and that need a decision.
+    private static func createOthers(_ db: Database) throws {
+        try db.create(table: "sluice_others", options: .withoutRowID) { table in
+            table.primaryKey("id", .text)
+            table.column("device_id", .text).notNull()
+            table.column("sequence_number", .integer).notNull()
+            table.column("status", .text).notNull().check(sql: "status IN ('failed', 'conflict')")
+            table.column("operation", .text).notNull()
+            table.column("entity_type", .text).notNull()
+            // of this phone's row, if it has one
+            table.column("key", .text)
+            // the entity as the other device named it: JSON of the one or the other
+            for name in ["local_id", "server_id"] { table.column(name, .text) }
+            for name in ["created_at", "payload", "response", "error"] { table.column(name, .text) }
+            table.column("attempt_count", .integer)
+            // why a decision about it was refused
+            table.column("settle_error", .text)
+        }
     }
 
     private static let outboxIDsBase = """
@@ -126,7 +147,7 @@ extension DatabaseMigrator {
         ) WITHOUT ROWID;
         CREATE UNIQUE INDEX sluice_id_mappings_by_server_id
             ON sluice_id_mappings (entity_type, server_id) WHERE server_id IS NOT NULL;
-        -- Only client ids that are not the key itself: those are found by the key, and a new row needs no entry here.
+        -- Only client ids that differ from the key. The key finds one that equals it, so most rows need no entry here.
         CREATE UNIQUE INDEX sluice_id_mappings_by_client_id
             ON sluice_id_mappings (entity_type, client_id) WHERE client_id <> key AND client_id <> '"' || key || '"';
 

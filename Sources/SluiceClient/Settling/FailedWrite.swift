@@ -17,6 +17,33 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         case rejected
     }
 
+    /// What a write does.
+    public enum Operation: Sendable, Hashable, CustomStringConvertible {
+        case create, update, replace, delete
+        /// A request to the organization's REST API, with this method.
+        case request(method: String)
+
+        init(_ text: String) {
+            switch RowOperation(rawValue: text) {
+            case .create: self = .create
+            case .update: self = .update
+            case .replace: self = .replace
+            case .delete: self = .delete
+            case nil: self = .request(method: text)
+            }
+        }
+
+        public var description: String {
+            switch self {
+            case .create: "create"
+            case .update: "update"
+            case .replace: "replace"
+            case .delete: "delete"
+            case .request(let method): method
+            }
+        }
+    }
+
     /// The mutation's id.
     public let id: UUID
     /// Why it did not take effect.
@@ -25,8 +52,10 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let entityType: String
     /// The text of the row's key: a lower-case UUID, or decimal digits.
     public let key: String?
-    /// `create`, `update`, `replace`, `delete`, or a method.
-    public let operation: String
+    /// The permanent id of its row, in its own JSON kind; nil until the server has given one.
+    public let serverID: JSON?
+    /// What it does.
+    public let operation: Operation
     /// When it was enqueued, by the phone's clock.
     public let createdAt: Date
     /// The reason for the failure.
@@ -42,6 +71,9 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let decisionError: String?
     /// How often the gateway has tried to carry it out.
     public let attempts: Int
+    /// The other device of the user that left it; nil for a write of this phone. It may be lost, so that only this
+    /// phone can settle the write.
+    public let deviceID: UUID?
 
     /// Creates a write that is in no outbox, for previews and tests of an app's views.
     public init(
@@ -49,19 +81,22 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         reason: Reason,
         entityType: String,
         key: String? = nil,
-        operation: String = "update",
+        serverID: JSON? = nil,
+        operation: Operation = .update,
         createdAt: Date = Date(),
         problem: Problem? = nil,
         response: JSON? = nil,
         payload: JSON? = nil,
         theirs: JSON? = nil,
         decisionError: String? = nil,
-        attempts: Int = 0
+        attempts: Int = 0,
+        deviceID: UUID? = nil
     ) {
         self.id = id
         self.reason = reason
         self.entityType = entityType
         self.key = key
+        self.serverID = serverID
         self.operation = operation
         self.createdAt = createdAt
         self.problem = problem
@@ -70,11 +105,13 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         self.theirs = theirs
         self.decisionError = decisionError
         self.attempts = attempts
+        self.deviceID = deviceID
     }
 }
 
 extension FailedWrite {
-    /// Returns all of them, the oldest first. A write with a decision is pending until the gateway has received that.
+    /// Returns all of them, the oldest first, and behind them those that the user's other devices left. A write with a
+    /// decision is pending until the gateway has received that.
     public static func fetchAll(_ db: Database) throws -> [FailedWrite] { try fetch(db, "1") }
 
     /// The conflicts among them.
@@ -85,8 +122,24 @@ extension FailedWrite {
         try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
     }
 
+    /// Returns the row as it is shown, with the phone's writes; nil if the table does not have it.
+    ///
+    /// ``SluiceClient/theirs(of:as:in:)`` returns the server's version.
+    ///
+    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type; errors of the record's
+    ///   decoding.
+    public func record<Record: Syncable & FetchableRecord>(as type: Record.Type, in db: Database) throws -> Record? {
+        let sync = Record.sync
+        guard sync.entityType == entityType else {
+            throw SluiceError.configuration("the write is of '\(entityType)' and not of '\(sync.entityType)'")
+        }
+        guard let value = key.flatMap(sync.key.databaseValue(of:)) else { return nil }
+        let (table, column) = (sync.table.quotedDatabaseIdentifier, sync.key.column.quotedDatabaseIdentifier)
+        return try Record.fetchOne(db, sql: "SELECT * FROM \(table) WHERE \(column) = ?", arguments: [value])
+    }
+
     /// The oldest ones that the gateway has taken.
-    static func someThatWereTaken(_ db: Database) throws -> [UUID] {
+    static func acceptedButFailed(_ db: Database) throws -> [UUID] {
         try String.fetchAll(
             db,
             sql: """
@@ -109,11 +162,21 @@ extension FailedWrite {
         try Row.fetchAll(
             db,
             sql: """
-                SELECT m.id, m.status, m.entity_type, m.key, m.operation, m.created_at, m.error, m.response,
-                    coalesce(m.edited_payload, m.payload) AS payload, m.attempt_count, m.settle_error
-                FROM sluice_mutations m
+                SELECT m.*, (
+                    SELECT i.server_id FROM sluice_id_mappings i WHERE i.entity_type = m.entity_type AND i.key = m.key
+                ) AS server_id
+                FROM (
+                    SELECT id, status, entity_type, key, operation, created_at, error, response,
+                        coalesce(edited_payload, payload) AS payload, attempt_count, settle_error, NULL AS device_id,
+                        sequence_number
+                    FROM sluice_mutations
+                    UNION ALL
+                    SELECT id, status, entity_type, key, operation, created_at, error, response, payload, attempt_count,
+                        settle_error, device_id, sequence_number
+                    FROM sluice_others
+                ) m
                 WHERE \(WriteStatus.needsDecision) AND \(condition)
-                ORDER BY m.sequence_number
+                ORDER BY m.device_id, m.sequence_number
                 """,
             arguments: arguments
         ).map(FailedWrite.init)
@@ -124,7 +187,8 @@ extension FailedWrite {
         reason = Reason(rawValue: row["status"]) ?? .failed
         entityType = row["entity_type"]
         key = row["key"]
-        operation = row["operation"]
+        serverID = try row.json("server_id")
+        operation = Operation(row["operation"])
         createdAt = Date.fromDatabaseValue(row["created_at"]) ?? .distantPast
         let error = try row.json("error")
         problem = error.map { Problem($0) }
@@ -133,5 +197,6 @@ extension FailedWrite {
         theirs = error?["current"].flatMap { $0.isNull ? nil : $0 }
         decisionError = row["settle_error"]
         attempts = row["attempt_count"] ?? 0
+        deviceID = try (row["device_id"] as String?).map(UUID.init(wire:))
     }
 }

@@ -6,6 +6,7 @@ extension Intent {
     func apply(_ result: MutationResult, _ map: EntityMap, _ db: Database, now: Date) throws {
         try delete(db)
         try PushAnswer(map, db, now: now).apply(result)
+        try OtherWrite.apply(result, db)
     }
 
     /// A condition: the decision is that the write is to go.
@@ -17,6 +18,10 @@ extension Intent {
 
     func apply(_ problem: Problem, _ map: EntityMap, _ db: Database, now: Date) throws {
         try delete(db)
+        if try OtherWrite.fetch(mutationID, db) != nil {
+            guard problem.code == "not_found" else { return try OtherWrite.refuse(mutationID, problem, db) }
+            return try OtherWrite.delete(mutationID, db)
+        }
         switch (problem.code, isGivingUp) {
         case ("not_found", true):
             // it was never taken, or its record has gone: nothing is left to give up there

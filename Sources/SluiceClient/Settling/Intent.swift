@@ -39,10 +39,12 @@ struct Intent: Sendable {
                 """,
             arguments: [mutationID.wire, action.rawValue, body.text, now.rfc3339]
         )
-        try db.execute(
-            sql: "UPDATE sluice_mutations SET settle_error = NULL WHERE id = ?",
-            arguments: [mutationID.wire]
-        )
+        for table in ["sluice_mutations", "sluice_others"] {
+            try db.execute(
+                sql: "UPDATE \(table) SET settle_error = NULL WHERE id = ?",
+                arguments: [mutationID.wire]
+            )
+        }
     }
 
     /// Repeats discards for the gateway.

@@ -25,36 +25,69 @@ struct Settling {
     private let db: Database
     private let now: Date
     private let identities: Identities
-    private let rows: ShownRows
+    private let rows: Projection
 
     init(_ map: EntityMap, _ db: Database, now: Date) {
         self.map = map
         self.db = db
         self.now = now
         identities = Identities(map, db, now: now)
-        rows = ShownRows(map, identities, db)
+        rows = Projection(map, identities, db)
     }
 
     // MARK: - Retry
 
-    /// - Parameters:
-    ///   - payload: in place of the write's own, in the gateway's terms; nil to retry it as it is.
-    ///   - isForced: also if the write may take effect in addition to an attempt of unknown outcome.
-    func retry(_ id: UUID, payload: JSON?, isForced: Bool = false) throws {
+    /// - Parameter payload: in place of the write's own, in the gateway's terms; nil to retry it as it is.
+    func retry(_ id: UUID, payload: JSON?, _ options: RetryOptions) throws {
+        if let endpoint = options.endpoint { try Enqueuing.check(endpoint: endpoint) }
+        if let other = try OtherWrite.fetch(id, db) {
+            return try other.retry(payload: payload, options, db, now: now)
+        }
         let (row, status) = try mutation(id)
+        let endpoint = options.endpoint ?? missingEndpoint(of: row)
         switch status {
         case "failed", "conflict":
             try edit(row, payload)
             var body: [String: JSON] = [:]
             body["payload"] = payload
-            if isForced { body["force"] = true }
+            body["endpoint"] = endpoint.map(JSON.string)
+            if options.isForced { body["force"] = true }
             try Intent.save(id, .retry, .object(body), db, now: now)
         case "rejected":
             try edit(row, payload)
+            if let endpoint {
+                // only an accepted mutation ties its key to its content
+                try db.execute(
+                    sql: "UPDATE sluice_mutations SET endpoint = ? WHERE id = ?",
+                    arguments: [endpoint, id.wire]
+                )
+            }
             try resubmit([row.sequence] + rejected(becauseOf: row), from: row.sequence)
         default: throw SluiceError.stateForbids("a write that is \(status) cannot be retried")
         }
         try show(row)
+    }
+
+    /// The entity's endpoint for a write that an earlier version of the app made without one.
+    private func missingEndpoint(of row: OutboxRow) -> String? {
+        guard row.endpoint == nil, let operation = RowOperation(rawValue: row.operation) else { return nil }
+        return map[row.entityType]?.endpoint(of: operation)
+    }
+
+    /// Sends a rejected write again, unchanged, under a new number.
+    ///
+    /// - Returns: false if it is not rejected, or no longer, or if a person has decided about it.
+    func resubmitUndecided(_ id: UUID) throws -> Bool {
+        let isUndecided = try Bool.fetchOne(
+            db,
+            sql: "SELECT is_shown AND \(WriteStatus.needsDecision) FROM sluice_mutations WHERE id = ?",
+            arguments: [id.wire]
+        )
+        guard isUndecided ?? false else { return false }
+        let (row, status) = try mutation(id)
+        guard status == "rejected" else { return false }
+        try resubmit([row.sequence] + rejected(becauseOf: row), from: row.sequence)
+        return true
     }
 
     private func edit(_ row: OutboxRow, _ payload: JSON?) throws {
@@ -98,6 +131,7 @@ struct Settling {
 
     /// - Throws: ``SluiceError/hasDependents(_:)`` where something depends on it and `dependents` is nil.
     func discard(_ id: UUID, dependents choice: Dependents?) throws {
+        if let other = try OtherWrite.fetch(id, db) { return try other.discard(choice, db, now: now) }
         let (row, status) = try mutation(id)
         let dependents = try dependents(of: row)
         if choice == nil, !dependents.isEmpty { throw SluiceError.hasDependents(dependents.count) }
@@ -183,6 +217,9 @@ struct Settling {
     // MARK: - Resolve
 
     func resolve(_ id: UUID, _ winner: Winner, payload: JSON?) throws {
+        if let other = try OtherWrite.fetch(id, db) {
+            return try other.resolve(winner, payload: payload, db, now: now)
+        }
         let (row, status) = try mutation(id)
         guard status == "conflict" else {
             throw SluiceError.stateForbids("a write that is \(status) has no conflict to resolve")
@@ -203,7 +240,7 @@ struct Settling {
         guard row.operation == RowOperation.update.rawValue, let entity = map[row.entityType], let key = row.key else {
             return nil
         }
-        let base = try Base.of(EntityName(row.entityType, key), db)
+        let base = try ServerSnapshot.of(EntityName(row.entityType, key), db)
         let error = try String.fetchOne(
             db,
             sql: "SELECT error FROM sluice_mutations WHERE id = ?",
@@ -235,16 +272,25 @@ struct Settling {
     /// Shows the row of a mutation in its present state.
     func refresh(_ id: UUID) throws { try refresh(try mutation(id).row) }
 
+    private func ownWrite(_ id: UUID) throws -> (String, String?, String, Int64?) {
+        let row = try mutation(id).row
+        return (row.entityType, row.key, row.operation, row.sequence)
+    }
+
     /// The payload of an edited write, from the record as the person wants it.
     func payload(_ id: UUID, of values: [String: DatabaseValue]) throws -> JSON {
-        let (row, _) = try mutation(id)
-        let entity = try map.entity(row.entityType)
-        guard let key = row.key, try entity.key(of: values) == key else {
+        let row = try OtherWrite.fetch(id, db).map { ($0.entityType, $0.key, $0.operation, nil) } ?? ownWrite(id)
+        let (type, writeKey, operation, sequence): (String, String?, String, Int64?) = row
+        let entity = try map.entity(type)
+        guard let key = writeKey, try entity.key(of: values) == key else {
             throw SluiceError.invalid("the record is another one than the write's")
         }
         var document = try entity.document(of: values, map)
-        if row.operation == RowOperation.update.rawValue {
-            let before = try rows.document(entity, key, of: .before(row.sequence)) ?? [:]
+        if operation == RowOperation.update.rawValue {
+            // another device's write is not among the edits of this phone's row
+            let before =
+                try sequence.map { try rows.document(entity, key, of: .before($0)) ?? [:] }
+                ?? ServerSnapshot.of(EntityName(type, key), db)?.document ?? [:]
             document = entity.mapped(before).patch(to: document) ?? [:]
         }
         return try identities.toWire(document, entity).document

@@ -1,7 +1,24 @@
 public import Foundation
 public import GRDB
 
+/// The options of a retry.
+public struct RetryOptions: Sendable {
+    /// Where to replay the write, in place of the endpoint that it has. It may contain `{local_id}`.
+    public var endpoint: String?
+    /// Also if it is unknown whether the last attempt took effect, and an edited write may take effect in addition to
+    /// it. Otherwise the gateway refuses the retry, and ``FailedWrite/decisionError`` has the reason.
+    public var isForced: Bool
+
+    /// Every option has its default: `RetryOptions(isForced: true)`.
+    public init(endpoint: String? = nil, isForced: Bool = false) {
+        self.endpoint = endpoint
+        self.isForced = isForced
+    }
+}
+
 /// Decisions about writes that did not take effect: ``failedWrites``.
+///
+/// Writes that another device of the user left are among them: ``FailedWrite/deviceID``.
 ///
 /// Each takes effect on the phone immediately, also offline, and is sent to the gateway like every write.
 ///
@@ -9,52 +26,66 @@ public import GRDB
 extension SluiceClient {
     /// Sends a write again: one that failed, is in conflict, or was not accepted.
     ///
-    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
-    public func retry(_ mutation: UUID, in db: Database) throws {
-        try settle(in: db) { try $0.retry(mutation, payload: nil) }
+    /// A write that an earlier version of the app made without an endpoint gets that of its entity.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
+    ///   database's errors.
+    public func retry(_ mutation: UUID, options: RetryOptions = RetryOptions(), in db: Database) throws {
+        try settle(in: db) { try $0.retry(mutation, payload: nil, options) }
     }
 
-    /// Sends a write again, in a separate transaction: ``retry(_:in:)``.
-    public func retry(_ mutation: UUID) async throws {
-        try await settle { client, db in try client.retry(mutation, in: db) }
+    /// Sends a write again, in a separate transaction: ``retry(_:options:in:)``.
+    public func retry(_ mutation: UUID, options: RetryOptions = RetryOptions()) async throws {
+        try await settle { client, db in try client.retry(mutation, options: options, in: db) }
     }
 
     /// Sends a write again, as the record is now. The record's row shows that immediately.
     ///
-    /// - Parameter force: also if it is unknown whether the last attempt took effect, and the edited write may take
-    ///   effect in addition to it. Without it the gateway refuses the retry, and ``FailedWrite/decisionError`` has the
-    ///   reason.
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.
     public func retry<Record: Syncable>(
         _ mutation: UUID,
         editing record: Record,
-        force: Bool = false,
+        options: RetryOptions = RetryOptions(),
         in db: Database
     ) throws {
-        try retry(mutation, try record.databaseDictionary, force, in: db)
+        try retry(mutation, try record.databaseDictionary, options, in: db)
     }
 
-    /// Sends a write again as the record is now, in a separate transaction: ``retry(_:editing:force:in:)``.
-    public func retry<Record: Syncable>(_ mutation: UUID, editing record: Record, force: Bool = false) async throws {
+    /// Sends a write again as the record is now, in a separate transaction: ``retry(_:editing:options:in:)``.
+    public func retry<Record: Syncable>(
+        _ mutation: UUID,
+        editing record: Record,
+        options: RetryOptions = RetryOptions()
+    ) async throws {
         let values = try record.databaseDictionary
-        try await settle { client, db in try client.retry(mutation, values, force, in: db) }
+        try await settle { client, db in try client.retry(mutation, values, options, in: db) }
     }
 
-    private func retry(_ mutation: UUID, _ values: [String: DatabaseValue], _ force: Bool, in db: Database) throws {
-        try settle(in: db) { try $0.retry(mutation, payload: try $0.payload(mutation, of: values), isForced: force) }
+    private func retry(
+        _ mutation: UUID,
+        _ values: [String: DatabaseValue],
+        _ options: RetryOptions,
+        in db: Database
+    ) throws {
+        try settle(in: db) { try $0.retry(mutation, payload: try $0.payload(mutation, of: values), options) }
     }
 
     /// Sends a write again with another payload, in the gateway's terms.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
-    public func retry(_ mutation: UUID, payload: JSON, in db: Database) throws {
-        try settle(in: db) { try $0.retry(mutation, payload: payload) }
+    public func retry(
+        _ mutation: UUID,
+        payload: JSON,
+        options: RetryOptions = RetryOptions(),
+        in db: Database
+    ) throws {
+        try settle(in: db) { try $0.retry(mutation, payload: payload, options) }
     }
 
-    /// Sends a write again with another payload, in a separate transaction: ``retry(_:payload:in:)``.
-    public func retry(_ mutation: UUID, payload: JSON) async throws {
-        try await settle { client, db in try client.retry(mutation, payload: payload, in: db) }
+    /// Sends a write again with another payload, in a separate transaction: ``retry(_:payload:options:in:)``.
+    public func retry(_ mutation: UUID, payload: JSON, options: RetryOptions = RetryOptions()) async throws {
+        try await settle { client, db in try client.retry(mutation, payload: payload, options: options, in: db) }
     }
 
     /// Gives a write up: its row shows again what the server has.

@@ -37,14 +37,15 @@ extension SluiceClient {
         as type: Record.Type,
         in db: Database
     ) throws -> Record? {
-        guard write.entityType == Record.sync.entityType, let key = write.key else {
+        guard write.entityType == Record.sync.entityType else {
             throw SluiceError.configuration(
                 "the write is of '\(write.entityType)' and not of '\(Record.sync.entityType)'"
             )
         }
+        guard let key = write.key else { return nil }
         let entity = try map.entity(write.entityType)
         let name = EntityName(entity.entityType, key)
-        let base = try Base.of(name, db)
+        let base = try ServerSnapshot.of(name, db)
         if let current = write.theirs, current["version"]?.int64 ?? .max > base?.version ?? 0 {
             // received with the refusal, and not pulled yet
             guard let document = current["document"], !document.isNull, current["deleted"]?.bool != true else {
@@ -59,6 +60,17 @@ extension SluiceClient {
         }
         guard let document = base?.document, base?.isDeleted == false else { return nil }
         return try Record(row: entity.row(name, document, map, db))
+    }
+
+    /// Tries to write the rows that are kept out of the app's tables, after the app has changed what keeps them out.
+    ///
+    /// - Returns: the rows that are still held.
+    /// - Throws: the database's errors.
+    @discardableResult
+    public func writeHeldRows(in db: Database) throws -> [HeldRow] {
+        let rows = Projection(map, db, now: configuration.now())
+        try rows.refresh(HeldRow.fetchAll(db).map { EntityName($0.entityType, $0.key) })
+        return try HeldRow.fetchAll(db)
     }
 
     private func name<Record: Syncable>(

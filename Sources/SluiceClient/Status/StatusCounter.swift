@@ -7,7 +7,13 @@ final class StatusCounter: Sendable {
     private static let pause = DispatchTimeInterval.milliseconds(50)
     private let database: any DatabaseWriter
     private let hub: StatusHub
-    private let isDue = Locked(false)
+    private let state = Locked(State())
+
+    private struct State {
+        /// The number of changes so far, and of those that the status includes.
+        var (changes, counted) = (0, 0)
+        var isScheduled = false
+    }
 
     init(_ database: any DatabaseWriter, _ hub: StatusHub) {
         self.database = database
@@ -16,7 +22,8 @@ final class StatusCounter: Sendable {
 
     func start() -> AnyDatabaseCancellable {
         note()
-        let tables = ["sluice_mutations", "sluice_intents", "sluice_held", "sluice_device"].map { Table($0) }
+        let tables = ["sluice_mutations", "sluice_intents", "sluice_held", "sluice_device", "sluice_others"]
+            .map { Table($0) }
         return DatabaseRegionObservation(tracking: tables).start(
             in: database,
             onError: { [hub] error in hub.update { $0.lastError = "\(error)" } },
@@ -24,20 +31,38 @@ final class StatusCounter: Sendable {
         )
     }
 
+    /// Counts now if the status does not include all changes.
+    func catchUp() {
+        let state = state.withLock { $0 }
+        guard state.counted < state.changes else { return }
+        // the caller may be within an access to the database; if it cannot be read, its other users get the error
+        guard let counts = try? database.unsafeReentrantRead({ try StatusCounts.fetch($0) }) else { return }
+        take(counts, of: state.changes)
+    }
+
     private func note() {
-        guard
-            isDue.withLock({ isDue in
-                defer { isDue = true }
-                return !isDue
-            })
-        else { return }
+        let isScheduled = state.withLock { state in
+            state.changes += 1
+            defer { state.isScheduled = true }
+            return state.isScheduled
+        }
+        if isScheduled { return }
         DispatchQueue.global().asyncAfter(deadline: .now() + Self.pause) { [self] in
-            isDue.withLock { $0 = false }
-            database.asyncRead { [hub] result in
-                // if the database cannot be read, its other users get the error
-                guard let counts = try? StatusCounts.fetch(result.get()) else { return }
-                hub.update(counts)
+            let changes = state.withLock { state in
+                state.isScheduled = false
+                return state.changes
             }
+            database.asyncRead { [self] result in
+                if let counts = try? StatusCounts.fetch(result.get()) { take(counts, of: changes) }
+            }
+        }
+    }
+
+    private func take(_ counts: StatusCounts, of changes: Int) {
+        state.withLock { state in
+            guard changes >= state.counted else { return }
+            state.counted = changes
+            hub.update(counts)
         }
     }
 }

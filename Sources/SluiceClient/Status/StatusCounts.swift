@@ -31,6 +31,17 @@ struct StatusCounts: Sendable, Hashable {
             counts.conflicts = row["conflicts"]
             counts.held = row["held"]
         }
+        let others = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT count(*) FILTER (WHERE status <> 'conflict'), count(*) FILTER (WHERE status = 'conflict')
+                FROM sluice_others WHERE \(WriteStatus.needsDecision)
+                """
+        )
+        if let others {
+            counts.failed += others[0]
+            counts.conflicts += others[1]
+        }
         counts.oldestPending = try Date.fetchOne(db, sql: oldestOpen)
         let device = try Row.fetchOne(
             db,

@@ -28,6 +28,8 @@ public struct SyncStatus: Sendable, Hashable {
         case token(String)
         /// The token is another user's than the one whose writes are in this database.
         case otherAccount
+        /// The user has signed out: this client writes and synchronizes nothing any more.
+        case signedOut
         /// All data of the user were erased at the gateway, permanently, and so they were from this database: the
         /// synchronized tables are empty, and waiting writes are deleted. Nothing is synchronized as this user any
         /// more. The app informs its user, and signs out.
@@ -39,6 +41,17 @@ public struct SyncStatus: Sendable, Hashable {
         /// `reason` is as in `docs/api.md` (`conflict`, `failure`, `circuit_open`, `back_off`, `no_upstream`,
         /// `blocked`); `mutations` are those that stop it.
         case queue(reason: String, mutations: [UUID])
+
+        /// What is blocked.
+        public enum Scope: Sendable, Hashable {
+            /// This device synchronizes nothing.
+            case device
+            /// Writes of all devices of the user wait at the gateway; pulls continue.
+            case user
+        }
+
+        /// What is blocked.
+        public var scope: Scope { if case .queue = self { .user } else { .device } }
     }
 
     /// What is being done now.
@@ -65,6 +78,13 @@ public struct SyncStatus: Sendable, Hashable {
     public var lastError: String?
     /// When it tries again by itself; nil while synchronization is suspended.
     public var nextAttempt: Date?
+
+    /// Whether the phone and the gateway have the same: no write is pending or needs a decision, no pull from the
+    /// beginning is in progress, and every row that was pulled is in its table.
+    public var isComplete: Bool { pending + failed + conflicts + held == 0 && snapshotRows == nil }
+
+    /// Whether the user's queue at the gateway is stopped.
+    var isQueueHeld: Bool { if case .queue = blockedBy { true } else { false } }
 
     /// Creates the initial status, for previews and tests of an app's views.
     ///

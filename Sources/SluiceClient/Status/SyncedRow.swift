@@ -57,7 +57,7 @@ public struct ServerState: Sendable, Hashable {
 extension SyncedRow {
     static func fetch(_ db: Database, _ name: EntityName) throws -> SyncedRow? {
         let mapping = try IDMapping.of(name.entityType, key: name.key, db)
-        let base = try Base.of(name, db)
+        let base = try ServerSnapshot.of(name, db)
         if mapping == nil, base == nil { return nil }
         let counts = try Row.fetchOne(
             db,
@@ -69,10 +69,17 @@ extension SyncedRow {
                 """,
             arguments: [name.entityType, name.key]
         )
+        let others =
+            try Int.fetchOne(
+                db,
+                sql:
+                    "SELECT count(*) FROM sluice_others WHERE entity_type = ? AND key = ? AND \(WriteStatus.needsDecision)",
+                arguments: [name.entityType, name.key]
+            ) ?? 0
         return SyncedRow(
             serverID: mapping?.serverID,
             pending: counts?["pending"] ?? 0,
-            failed: counts?["failed"] ?? 0,
+            failed: (counts?["failed"] ?? 0) + others,
             server: base.map { ServerState(version: $0.version, isDeleted: $0.isDeleted, document: $0.document) },
             held: try String.fetchOne(
                 db,
@@ -85,18 +92,58 @@ extension SyncedRow {
 
 /// An entity whose row the app's table does not take as it should be: a constraint keeps it out, or a member of its
 /// document does not fit the column. It is written as soon as it can be, and nothing else waits for it.
-public struct HeldRow: Sendable, Hashable {
+///
+/// The way out is to change what keeps it out: the app's table, the mapping of its columns, or the entity, by a write
+/// of any user. ``SluiceClient/writeHeldRows(in:)`` tries again at once; each pull does, too.
+public struct HeldRow: Sendable, Hashable, Identifiable {
+    /// Identifies a row among those of all types.
+    public struct ID: Sendable, Hashable {
+        /// The entity type's name at the gateway.
+        public let entityType: String
+        /// The text of the row's key.
+        public let key: String
+    }
+
+    /// The type and the key.
+    public var id: ID { ID(entityType: entityType, key: key) }
     /// The entity type's name at the gateway.
     public let entityType: String
     /// The text of the row's key.
     public let key: String
     /// What keeps it out.
     public let reason: String
+    /// The row that it waits for, because a foreign key names it.
+    public let waitsFor: ID?
+    /// The document as the server has it, with other rows named by their keys.
+    public let document: JSON?
+
+    /// For previews and tests of an app's views.
+    public init(entityType: String, key: String, reason: String, waitsFor: ID? = nil, document: JSON? = nil) {
+        self.entityType = entityType
+        self.key = key
+        self.reason = reason
+        self.waitsFor = waitsFor
+        self.document = document
+    }
 
     /// All of them, by type and key.
     public static func fetchAll(_ db: Database) throws -> [HeldRow] {
-        try Row.fetchAll(db, sql: "SELECT entity_type, key, reason FROM sluice_held ORDER BY entity_type, key").map {
-            HeldRow(entityType: $0[0], key: $0[1], reason: $0[2])
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT h.entity_type, h.key, h.reason, h.waits_for_type, h.waits_for_key, b.document
+                FROM sluice_held h LEFT JOIN sluice_base b ON b.entity_type = h.entity_type AND b.key = h.key
+                ORDER BY h.entity_type, h.key
+                """
+        ).map { row in
+            let target: (String?, String?) = (row[3], row[4])
+            return HeldRow(
+                entityType: row[0],
+                key: row[1],
+                reason: row[2],
+                waitsFor: target.0.flatMap { type in target.1.map { ID(entityType: type, key: $0) } },
+                document: try row.json("document")
+            )
         }
     }
 }

@@ -8,14 +8,16 @@ import Foundation
 struct GatewayClient: Sendable {
     let url: URL
     let session: URLSession
-    let tokens: TokenKeeper
-    /// Seconds that a response may take, in addition to the time that the gateway was asked to hold it.
-    let timeout: TimeInterval
+    let tokens: TokenCache
+    /// The number of seconds for which a request may receive nothing.
+    let idleTimeout: TimeInterval
+    /// The number of seconds for which a request may take.
+    let totalTimeout: TimeInterval
     /// Refuses a token of another user than the database's.
     let check: @Sendable (_ token: String) async throws -> Void
 
-    /// - Throws: `CancellationError`, and ``SluiceError/otherAccount``. All results of the network, the gateway and the
-    ///   app's token are replies.
+    /// - Throws: `CancellationError`, ``SluiceError/otherAccount``, ``SluiceError/signedOut``. All results of the
+    ///   network, the gateway and the app's token are replies.
     func send(_ request: GatewayRequest) async throws -> Reply {
         var refused: String?
         for _ in 0..<2 {
@@ -24,7 +26,7 @@ struct GatewayClient: Sendable {
                 token = try await tokens.token(insteadOf: refused)
             } catch {
                 try Task.checkCancellation()
-                return .unauthorized(Trouble(text: "the app has no token: \(error)"))
+                return .unauthorized(TransientError(text: "the app has no token: \(error)"))
             }
             try await check(token)
             let reply = try await send(request, token: token)
@@ -32,14 +34,14 @@ struct GatewayClient: Sendable {
             guard case .unauthorized = reply, refused == nil else { return reply }
             refused = token
         }
-        return .unauthorized(Trouble(text: "the gateway takes none of the app's tokens"))
+        return .unauthorized(TransientError(text: "the gateway takes none of the app's tokens"))
     }
 
     private func send(_ request: GatewayRequest, token: String) async throws -> Reply {
-        let urlRequest = try request.urlRequest(to: url, token: token, timeout: timeout)
+        let urlRequest = try request.urlRequest(to: url, token: token, timeout: idleTimeout)
         do {
-            let (data, response) = try await session.answer(to: urlRequest)
-            guard let response = response as? HTTPURLResponse else { return .again(Trouble(text: "no HTTP")) }
+            let (data, response) = try await session.answer(to: urlRequest, within: totalTimeout)
+            guard let response = response as? HTTPURLResponse else { return .again(TransientError(text: "no HTTP")) }
             return Reply.of(
                 status: response.statusCode,
                 body: data,
@@ -47,7 +49,7 @@ struct GatewayClient: Sendable {
             )
         } catch {
             try Task.checkCancellation()
-            return .again(Trouble(isOffline: true, text: error.localizedDescription))
+            return .again(TransientError(isOffline: true, text: error.localizedDescription))
         }
     }
 }

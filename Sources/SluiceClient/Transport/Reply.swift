@@ -6,13 +6,13 @@ enum Reply: Sendable {
     /// A problem with the request itself.
     case refused(Problem)
     /// Nothing is known: no answer, one of a proxy or captive portal, or the gateway asks to come again.
-    case again(Trouble)
+    case again(TransientError)
     /// The token is not accepted, by the gateway or by a proxy in front of it.
-    case unauthorized(Trouble)
+    case unauthorized(TransientError)
 }
 
 /// Why a request came to nothing, and when to try it again.
-struct Trouble: Sendable, Hashable {
+struct TransientError: Sendable, Hashable {
     /// Whether there was no connection at all.
     var isOffline = false
     /// A description, for display.
@@ -30,12 +30,12 @@ extension Reply {
         let json = try? JSON(parsing: body)
         if (200..<300).contains(status) {
             // a captive portal answers 200, too
-            guard let json, json.object != nil else { return .again(Trouble(text: "an answer that is no JSON")) }
+            guard let json, json.object != nil else { return .again(TransientError(text: "an answer that is no JSON")) }
             return .ok(json)
         }
         let problem = json.map { Problem(status: status, $0) }
         let isOurs = problem?.json["type"]?.string?.hasPrefix("urn:sluice:problem:") ?? false
-        let trouble = Trouble(
+        let trouble = TransientError(
             text: problem.flatMap { isOurs ? $0.description : nil } ?? "an answer of status \(status)",
             retryAfter: retryAfter.flatMap { seconds($0, now) }
         )

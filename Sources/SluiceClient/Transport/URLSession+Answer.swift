@@ -7,18 +7,21 @@ import Foundation
 extension URLSession {
     /// Sends a request.
     ///
-    /// It ends immediately when the task is cancelled, and soon after the request's time is over, regardless of the
-    /// session: on Linux a cancelled transfer may never report its end.
+    /// It ends immediately when the task is cancelled or the time is over, regardless of the session: on Linux a
+    /// cancelled transfer may never report its end. The request's own `timeoutInterval` begins again with each byte.
     ///
+    /// - Parameter seconds: the time until the response must be complete.
     /// - Throws: `CancellationError`, `URLError`.
-    func answer(to request: URLRequest) async throws -> (body: Data, response: URLResponse) {
+    func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (
+        body: Data, response: URLResponse
+    ) {
         let reply = Promise<(body: Data, response: URLResponse)>()
         let task = dataTask(with: request) { data, response, error in
             let answer = data.flatMap { data in response.map { (body: data, response: $0) } }
             reply.give(answer.map(Result.success) ?? .failure(error ?? URLError(.badServerResponse)))
         }
         let watchdog = Task {
-            try await Task.sleep(for: .seconds(request.timeoutInterval + 5))
+            try await Task.sleep(for: .seconds(seconds))
             task.cancel()
             reply.give(.failure(URLError(.timedOut)))
         }

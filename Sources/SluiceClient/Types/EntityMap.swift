@@ -66,10 +66,12 @@ struct EntityMap: Sendable {
                     "'\(entity.entityType)' names the table '\(entity.table)', which is not there"
                 )
             }
-            let columns = Set(try db.columns(in: entity.table).map { $0.name.lowercased() })
+            let table = try db.columns(in: entity.table)
+            let columns = Set(table.map { $0.name.lowercased() })
             for name in entity.columns.map(\.name) + [entity.key.column] where !columns.contains(name.lowercased()) {
                 throw SluiceError.configuration("the table '\(entity.table)' has no column '\(name)'")
             }
+            try Self.check(entity, table)
             guard try db.table(entity.table, hasUniqueKey: [entity.key.column]) else {
                 throw SluiceError.configuration(
                     "\(entity.table).\(entity.key.column) is the key of '\(entity.entityType)', and is not unique"
@@ -81,6 +83,29 @@ struct EntityMap: Sendable {
                         + "SQLite would reuse the number of a deleted row"
                 )
             }
+        }
+    }
+
+    /// - Throws: ``SluiceError/configuration(_:)`` for columns that could not hold what a pull writes to them.
+    private static func check(_ entity: EntitySync, _ table: [ColumnInfo]) throws {
+        let kinds = Dictionary(entity.columns.map { ($0.name.lowercased(), $0.kind) }) { first, _ in first }
+        let hasOneKey = table.count { $0.primaryKeyIndex > 0 } == 1
+        for column in table where column.name.lowercased() != entity.key.column.lowercased() {
+            guard let kind = kinds[column.name.lowercased()] else {
+                // SQLite numbers the rows of such a table
+                let isRowID = hasOneKey && column.primaryKeyIndex == 1 && column.type.uppercased() == "INTEGER"
+                guard column.isNotNull, column.defaultValueSQL == nil, !isRowID else { continue }
+                throw SluiceError.configuration(
+                    "\(entity.table).\(column.name) is NOT NULL without a default, and is not mapped: no row of another "
+                        + "device could be written. Map it, give it a default, or allow NULL"
+                )
+            }
+            guard [.text, .decimal].contains(kind), column.storesNumbers else { continue }
+            throw SluiceError.configuration(
+                "\(entity.table).\(column.name) is declared as '\(column.type)', and SQLite would store a text of digits "
+                    + "there as a binary number, which may change digits. Declare the column as TEXT"
+                    + (kind == .decimal ? ", or map it with .real or .integer" : "")
+            )
         }
     }
 
@@ -114,4 +139,15 @@ extension SyncedColumn {
     }
 
     var referencedTypes: Set<String> { Set(references.map(\.entityType)) }
+}
+
+extension ColumnInfo {
+    /// Whether SQLite converts texts of digits to numbers in this column: it has numeric, integer or real affinity
+    /// (https://www.sqlite.org/datatype3.html, 3.1).
+    fileprivate var storesNumbers: Bool {
+        let type = type.uppercased()
+        if type.contains("INT") { return true }
+        if ["CHAR", "CLOB", "TEXT"].contains(where: type.contains) { return false }
+        return !type.isEmpty && !type.contains("BLOB")
+    }
 }

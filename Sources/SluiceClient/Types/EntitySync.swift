@@ -68,6 +68,13 @@ public struct EntitySync: Sendable {
     }
 }
 
+extension EntitySync {
+    /// Where a write of a row is replayed; nil for types of the built-in store.
+    func endpoint(of operation: RowOperation) -> String? {
+        endpoint.map { operation == .create ? $0 : $0 + "/{local_id}" }
+    }
+}
+
 /// The strategy for a mutation that conflicts with another writer's change (seed 001,
 /// conflict_requires_resolution_strategy).
 public enum ConflictResolution: String, Sendable {

@@ -1,5 +1,7 @@
+public import Foundation
+
 /// The errors of the library, in addition to the database's own.
-public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
+public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvertible {
     /// The entities or the database are unsuitable for the client: a programming error, which the app's first run
     /// shows.
     case configuration(String)
@@ -17,6 +19,12 @@ public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
     case pendingWrites(Int)
     /// The database belongs to another user than the token.
     case otherAccount
+    /// The user has signed out of this database: create a client for the next one.
+    case signedOut
+    /// The row was deleted, here or by another user.
+    case deleted(entityType: String, key: String)
+
+    public var errorDescription: String? { description }
 
     public var description: String {
         switch self {
@@ -27,7 +35,21 @@ public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
         case .hasDependents(let count):
             "\(count) other writes depend on this one: specify whether to keep or discard them"
         case .pendingWrites(let count): "\(count) writes have not reached the server, and would be lost"
-        case .otherAccount: "this database has the writes of another user"
+        case .otherAccount: "the token is of another user than the one whose writes this database has"
+        case .signedOut: "the user has signed out of this database: create a new client for the next user"
+        case .deleted(let type, let key): "'\(type)' \(key) was deleted"
         }
     }
 }
+
+// Names for an app, or another library, that also has a `JSON` or a `Problem`: the module's name would not distinguish
+// them, because the class has the same name.
+
+/// ``JSON``, where that name means something else.
+public typealias SluiceJSON = JSON
+/// ``Outcome``, where that name means something else.
+public typealias SluiceOutcome = Outcome
+/// ``Problem``, where that name means something else.
+public typealias SluiceProblem = Problem
+/// ``Write``, where that name means something else.
+public typealias SluiceWrite = Write

@@ -40,7 +40,10 @@ public struct SyncedColumn: Sendable, Hashable {
     /// A number in binary floating point, which may change digits: for measures, not for money.
     public static func real(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .real) }
 
-    /// A number to the digit, in a TEXT column: `129.90`.
+    /// A number to the digit: `129.90`.
+    ///
+    /// The column must be declared as TEXT, because SQLite rounds numbers of more than 15 digits in a NUMERIC column. To
+    /// compute with it in SQL, convert it there: `CAST(amount AS REAL)`.
     public static func decimal(_ name: String, as member: String? = nil) -> SyncedColumn {
         .init(name, member, .decimal)
     }

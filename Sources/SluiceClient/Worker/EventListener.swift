@@ -13,7 +13,7 @@ struct EventListener: Sendable {
     private let map: EntityMap
     private let gateway: GatewayClient
     private let worker: SyncWorker
-    private let bell: Bell
+    private let bell: WakeSignal
     private let configuration: SluiceClient.Configuration
 
     init?(_ client: SluiceClient) {
@@ -30,7 +30,7 @@ struct EventListener: Sendable {
         while !Task.isCancelled {
             let wasOpen = await listen()
             failures = wasOpen ? 0 : failures + 1
-            let pause = wasOpen ? 2.0 : BackOff.seconds(failures: failures + 1, retryAfter: nil)
+            let pause = wasOpen ? 2.0 : BackOff.seconds(failures: failures + 1)
             try? await Task.sleep(for: .seconds(pause))
         }
     }
@@ -58,7 +58,7 @@ struct EventListener: Sendable {
         switch event.name {
         case "open":
             // what happened before the stream began
-            await worker.wantEverything()
+            await worker.endBackOff()
             bell.ring()
         case "changes":
             await worker.wantPull()
@@ -66,11 +66,22 @@ struct EventListener: Sendable {
         case "mutation":
             guard let json = try? JSON(parsing: event.data), let result = MutationResult(json) else { return }
             try? await note(json) { try $0.apply(result) }
+            await noteOther(json, result)
         case "id_mapping":
             guard let json = try? JSON(parsing: event.data) else { return }
             try? await note(json) { try $0.note(json) }
         default: break
         }
+    }
+
+    /// A write of another device may need a decision, or has one; one of this phone may have stopped the user's queue.
+    private func noteOther(_ json: JSON, _ result: MutationResult) async {
+        let isOther = json["device_id"].map { $0 != .string(worker.device.wire) } ?? false
+        guard isOther && [.failed, .conflict].contains(result.status) || worker.status.status.isQueueHeld else {
+            return
+        }
+        await worker.wantOthers()
+        bell.ring()
     }
 
     private func note(_ json: JSON, _ body: @escaping @Sendable (PushAnswer) throws -> Void) async throws {

@@ -29,19 +29,27 @@ extension SyncWorker {
             case .ok(let answer):
                 // one that goes nowhere would be asked for without end
                 guard let page = ChangesPage(answer), page.isUpToDate || page.next != feed.cursor else {
-                    throw Stop.again(Trouble(text: "a malformed page of changes"))
+                    throw Stop.again(TransientError(text: "a malformed page of changes"))
                 }
-                if try await apply(page, feed, numbers), page.isUpToDate {
+                let isApplied = try await apply(page, feed, numbers)
+                noteProgress()
+                if isApplied, page.isUpToDate {
                     try await refreshHeld()
+                    try await write { [map] db, _ in try OtherWrite.findKeys(map, db) }
                     notePulled()
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
                 // once a turn: otherwise a gateway that refuses all of its cursors would be asked without end
-                guard !hasStartedOver else { throw Stop.again(Trouble(text: problem.description)) }
+                guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
+                // a gateway that was restored from a backup may have lost writes of this phone: without them, the end
+                // of the new pull would remove their rows
+                hasRegistered = false
+                let hasLost = try await register()
                 // what is on the phone stays until the new pull has ended
                 try await write { db, now in try Feed.startOver(types, db, now: now) }
+                if hasLost { try await push() }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }
@@ -117,15 +125,15 @@ extension SyncWorker {
     /// Tries again to write the rows that are held without waiting for another row: a table of the app's may have
     /// changed.
     private func refreshHeld() async throws {
-        let names = try await write { [map] db, now in try ShownRows(map, db, now: now).held(limit: 1_000) }
+        let names = try await write { [map] db, now in try Projection(map, db, now: now).held(limit: 1_000) }
         if names.isEmpty { return }
         do {
-            try await write { [map] db, now in try ShownRows(map, db, now: now).refresh(names) }
+            try await write { [map] db, now in try Projection(map, db, now: now).refresh(names) }
         } catch let error as DatabaseError where error.isAboutRow {
             // one of them fails the transaction: each by itself
             for name in names {
                 do {
-                    try await write { [map] db, now in try ShownRows(map, db, now: now).refresh([name]) }
+                    try await write { [map] db, now in try Projection(map, db, now: now).refresh([name]) }
                 } catch let error as DatabaseError where error.isAboutRow { continue }
             }
         }

@@ -3,33 +3,49 @@ import GRDB
 
 /// The stages that carry writes to the gateway.
 extension SyncWorker {
-    /// Registers this device at the gateway once a launch, and reads how far the gateway has accepted the device's
-    /// numbers: a phone that was restored from a backup continues after them.
-    func register() async throws {
-        guard !hasRegistered else { return }
+    /// Registers this device at the gateway, and reads how far the gateway has accepted the device's numbers: a phone
+    /// that was restored from a backup continues after them, and sends a restored gateway what is above them.
+    ///
+    /// It happens at each launch, and when the gateway does not accept its own cursor.
+    ///
+    /// - Returns: whether the gateway has lost writes.
+    @discardableResult
+    func register() async throws -> Bool {
+        guard !hasRegistered else { return false }
         let device = try await write { db, _ in try Device.id(db) }
         switch try await send(GatewayRequest(method: "PUT", path: "/v1/devices/\(device.wire)", body: [:])) {
         case .refused(let problem): throw Stop.blocked(.refused(problem))
         case .ok(let answer):
             guard let accepted = answer.acceptedSequence else {
-                throw Stop.again(Trouble(text: "the answer to a registration has no accepted_sequence"))
+                throw Stop.again(TransientError(text: "the answer to a registration has no accepted_sequence"))
             }
             let numbers = answer.nextLocalIDs
-            let suspects = try await write { [map] db, now in
+            let (suspects, hasLost) = try await write { [map] db, now in
                 let known = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
                 if accepted < known {
-                    try Outbox.reopen(above: accepted, db, now: now)
+                    try Self.reopen(above: accepted, map, db, now: now)
                 } else {
                     try Intent.repeatDiscards(above: known, upTo: accepted, db, now: now)
                     try Outbox.note(accepted: accepted, db)
                 }
                 let suspects = try DeviceNumbers(map, db).suspects(numbers)
                 try DeviceNumbers(map, db).raise(to: numbers)
-                return suspects
+                return (suspects, accepted < known)
             }
             for suspect in suspects { try await clear(suspect) }
             hasRegistered = true
+            return hasLost
         }
+    }
+
+    /// Sends again what the gateway has lost, and shows rows that are visible due to these writes.
+    private static func reopen(above watermark: Int64, _ map: EntityMap, _ db: Database, now: Date) throws {
+        try Outbox.reopen(above: watermark, db, now: now)
+        let names = try Row.fetchAll(
+            db,
+            sql: "SELECT DISTINCT entity_type, key FROM sluice_mutations WHERE status = 'queued' AND is_shown"
+        )
+        try Projection(map, db, now: now).refresh(names.map { EntityName($0[0], $0[1]) })
     }
 
     /// Gives a row another number of the device, unless the gateway has the row under the one that it has.
@@ -50,7 +66,7 @@ extension SyncWorker {
                 result = MutationResult(answer)
                 // JSON of another server in between: it is unknown whether the decision was accepted
                 guard result?.id == intent.mutationID else {
-                    throw Stop.again(Trouble(text: "a malformed response to a decision"))
+                    throw Stop.again(TransientError(text: "a malformed response to a decision"))
                 }
             case .refused: result = nil
             }
@@ -62,6 +78,7 @@ extension SyncWorker {
                 }
             }
             noteSettled(intent.mutationID)
+            noteProgress()
             wantEverything()
         }
     }
@@ -69,7 +86,7 @@ extension SyncWorker {
     /// Pushes everything that waits.
     func push() async throws {
         while let batch = try await write({ [limits, map] db, now in
-            try PushBatch.next(limits, db, ShownRows(map, db, now: now))
+            try PushBatch.next(limits, db, Projection(map, db, now: now))
         }) {
             status.update { $0.phase = .pushing }
             try await send(batch)
@@ -80,6 +97,7 @@ extension SyncWorker {
         switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
         case .ok(let answer):
             try await apply(answer, to: batch)
+            noteProgress()
             limits = configuration.limits
             isPullWanted = true
             expectOutcomes()
@@ -88,11 +106,24 @@ extension SyncWorker {
     }
 
     private func apply(_ answer: JSON, to batch: PushBatch) async throws {
-        let isApplied = try await write { [map] db, now in
-            try PushAnswer(map, db, now: now).apply(answer, to: batch)
+        let keep = configuration.keep.seconds
+        let mayRenumber = mayRenumber()
+        let (isApplied, isRenumbered) = try await write { [map] db, now in
+            let push = PushAnswer(map, db, now: now)
+            guard try push.apply(answer, to: batch) else { return (false, false) }
+            let moment = now.addingTimeInterval(-keep)
+            return (true, try mayRenumber && push.renumber(answer, batch, writtenAfter: moment))
         }
-        guard isApplied else { throw Stop.again(Trouble(text: "an answer to a push that is not what it should be")) }
-        noteQueue(answer["held_by"])
+        guard isApplied else {
+            throw Stop.again(TransientError(text: "an answer to a push that is not what it should be"))
+        }
+        try await noteQueue(answer["held_by"])
+        if isRenumbered {
+            // the other phone may have used numbers of rows, too
+            noteRenumbering()
+            hasRegistered = false
+            try await register()
+        }
         await readCut(answer.results.compactMap(MutationResult.init))
     }
 
@@ -112,15 +143,14 @@ extension SyncWorker {
     }
 
     /// What keeps the user's queue at the gateway from running.
-    private func noteQueue(_ hold: JSON?) {
-        let blocker = hold?["reason"]?.string.map { reason in
-            let ids = hold?["mutation_ids"]?.array ?? []
-            return SyncStatus.Blocker.queue(
-                reason: reason,
-                mutations: ids.compactMap { $0.string.flatMap(UUID.init(text:)) }
-            )
-        }
+    private func noteQueue(_ hold: JSON?) async throws {
+        queueNotedAt = turnBegan
+        let ids = (hold?["mutation_ids"]?.array ?? []).compactMap { $0.string.flatMap(UUID.init(text:)) }
+        let blocker = hold?["reason"]?.string.map { SyncStatus.Blocker.queue(reason: $0, mutations: ids) }
         status.update { $0.blockedBy = blocker }
+        // another device has left what stops the queue: its copy makes it possible to settle that here
+        guard let reason = hold?["reason"]?.string, ["conflict", "failure"].contains(reason) else { return }
+        if try await write({ db, _ in try OtherWrite.isAnyUnknown(ids, db) }) { wantOthers() }
     }
 
     /// A push that was refused whole (`docs/clients.md`, the answer to a request).
@@ -131,9 +161,9 @@ extension SyncWorker {
             // time would recur often
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
-                throw Stop.again(Trouble(text: problem.description))
+                throw Stop.again(TransientError(text: problem.description))
             }
-            try await write { db, now in try Outbox.reopen(above: expected, db, now: now) }
+            try await write { [map] db, now in try Self.reopen(above: expected, map, db, now: now) }
         case "payload_too_large" where batch.rows.count > 1:
             limits.entries = max(1, batch.rows.count / 2)
             limits.bytes = max(1, limits.bytes / 2)
@@ -152,13 +182,18 @@ extension SyncWorker {
     /// Reads the outcomes of accepted mutations by pushing them again: the gateway returns their states.
     func recheck() async throws {
         try await askAfterStopped()
-        guard isRecheckDue else { return }
+        if isRecheckDue { try await recheckOpen() }
+        try await readQueue()
+    }
+
+    private func recheckOpen() async throws {
         var (after, isOpen, hasChanged): (Int64, Bool, Bool) = (0, false, false)
         while let batch = try await write({ [after, limits] db, _ in try PushBatch.open(after: after, limits, db) }) {
             after = batch.rows.last?.sequence ?? .max
             switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
             case .ok(let answer):
                 try await apply(answer, to: batch)
+                noteProgress()
                 let statuses = (answer["results"]?.array ?? []).compactMap(MutationResult.init).map(\.status)
                 isOpen = isOpen || statuses.contains { $0.isOpen }
                 hasChanged = hasChanged || statuses.contains { !$0.isOpen }
@@ -177,7 +212,8 @@ extension SyncWorker {
     private func askAfterStopped() async throws {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
-        for id in try await write({ db, _ in try FailedWrite.someThatWereTaken(db) }) {
+        areOthersWanted = false
+        for id in try await write({ db, _ in try FailedWrite.acceptedButFailed(db) }) {
             guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
                 let result = MutationResult(answer), result.id == id, ![.failed, .conflict].contains(result.status)
             else { continue }
@@ -185,6 +221,32 @@ extension SyncWorker {
             isPullWanted = true
             noteSettled(id)
         }
+        try await readOtherDevices()
+    }
+
+    /// Reads what the user's other devices left for a person to decide.
+    private func readOtherDevices() async throws {
+        var request = GatewayRequest(path: "/v1/mutations")
+        var mutations: [JSON] = []
+        var cursor: String?
+        for _ in 0..<10 {
+            request.query = [URLQueryItem(name: "status", value: "failed,conflict")]
+            if let cursor { request.query.append(URLQueryItem(name: "cursor", value: cursor)) }
+            guard case .ok(let answer) = try await send(request), let page = answer["mutations"]?.array else { return }
+            mutations += page
+            cursor = answer["next"]?.string
+            if cursor == nil { break }
+        }
+        try await write { [mutations, map] db, _ in try OtherWrite.replaceAll(mutations, map, db) }
+    }
+
+    /// Reads whether the user's queue is still stopped, unless a push of this turn has returned that.
+    private func readQueue() async throws {
+        guard case .queue = status.status.blockedBy, queueNotedAt != turnBegan,
+            case .ok(let answer) = try await send(GatewayRequest(path: "/v1/backlog")),
+            let lane = answer["lane"]?.object
+        else { return }
+        try await noteQueue(lane["held_by"])
     }
 
     /// What was decided about one may free, or end, others.

@@ -17,7 +17,7 @@ actor SyncWorker {
 
     /// Why a stage of a turn ended before its time.
     enum Stop: Error {
-        case again(Trouble)
+        case again(TransientError)
         case blocked(SyncStatus.Blocker)
         /// Another process holds the flight now.
         case lostFlight
@@ -32,8 +32,8 @@ actor SyncWorker {
     let gateway: GatewayClient
     let configuration: SluiceClient.Configuration
     let status: StatusHub
-    let bell: Bell
-    let flight: Flight
+    let bell: WakeSignal
+    let flight: SyncLease
     /// The device of the database when the client was created.
     ///
     /// After a sign-out the database has no device, or another user's.
@@ -41,7 +41,11 @@ actor SyncWorker {
     /// What a push may carry: less after a 413.
     var limits: PushBatch.Limits
     var hasRegistered = false
-    private var failures = 0
+    /// After no response at all, a response of no gateway, or one that stops everything.
+    private var outage = BackOff()
+    /// Of stages that failed while the gateway answered others.
+    private var setbacks: [Stage: BackOff] = [:]
+    private var stage = Stage.register
     /// Whether something is known to be new in the feed, and when it was last looked at.
     var isPullWanted = true
     private var pulledAt: ContinuousClock.Instant?
@@ -50,14 +54,17 @@ actor SyncWorker {
     private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
     /// Mutations that a turn's own push left open are checked in a later turn, for a turn of any length.
-    private var turnBegan = ContinuousClock.now
+    private(set) var turnBegan = ContinuousClock.now
+    /// The turn in which the gateway last returned the state of the user's queue.
+    var queueNotedAt: ContinuousClock.Instant?
     private var reopenedInTurn: ContinuousClock.Instant?
+    private var renumbered: (turn: ContinuousClock.Instant?, count: Int) = (nil, 0)
     private var prunedAt: ContinuousClock.Instant?
-    /// When the gateway accepts the next request; nil if it did not specify that.
-    private var notBefore: ContinuousClock.Instant?
     /// When the gateway was last asked after what waits for a decision, which may be made elsewhere: by an operator, on
     /// another device, or on this one before it was restored.
     var stoppedAskedAt: ContinuousClock.Instant?
+    /// Whether another device may have left something to decide.
+    var areOthersWanted = false
     /// When the flight was last taken, or renewed.
     private var flightTakenAt: ContinuousClock.Instant?
     /// The gateway's problem when the user was erased there.
@@ -71,7 +78,7 @@ actor SyncWorker {
         gateway: GatewayClient,
         configuration: SluiceClient.Configuration,
         status: StatusHub,
-        bell: Bell,
+        bell: WakeSignal,
         device: UUID
     ) {
         self.device = device
@@ -82,7 +89,7 @@ actor SyncWorker {
         self.status = status
         self.bell = bell
         limits = configuration.limits
-        flight = Flight(timeout: configuration.timeout)
+        flight = SyncLease(timeout: configuration.totalTimeout)
     }
 
     // MARK: - Running
@@ -94,20 +101,18 @@ actor SyncWorker {
             if Task.isCancelled { return }
             status.update { $0.nextAttempt = self.configuration.now().addingTimeInterval(pause.seconds) }
             await bell.wait(atMost: pause)
-            // a ring before the gateway wants to be asked again is only remembered
-            while let notBefore, notBefore > .now, !Task.isCancelled {
-                await bell.wait(atMost: ContinuousClock.now.duration(to: notBefore))
-            }
+            // what the user writes during an outage waits for its end
+            while let pause = hold, !Task.isCancelled { await bell.wait(atMost: pause) }
         }
     }
 
     /// Takes turns until nothing is left to do, or the time is over.
     func runOnce(until deadline: ContinuousClock.Instant) async {
-        wantEverything()
+        endBackOff()
         while !Task.isCancelled {
             let pause = await turn()
             // before an action removes the cause, another attempt has the same result
-            if status.status.phase == .blocked { return }
+            if status.status.phase == .blocked, !status.status.isQueueHeld { return }
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero, await hasWork() else { return }
             await bell.wait(atMost: min(pause, left))
@@ -117,7 +122,7 @@ actor SyncWorker {
     private func hasWork() async -> Bool {
         if isPullWanted { return true }
         // what waits behind something that a person has to settle, or for an upstream, may wait for long
-        let isQueueHeld = if case .queue = status.status.blockedBy { true } else { false }
+        let isQueueHeld = status.status.isQueueHeld
         let hasWork = try? await database.read { db in
             if try PushBatch.isAnyToSend(db) { return true }
             let statuses = isQueueHeld ? "'sent'" : "'sent', 'pending', 'in_flight'"
@@ -134,9 +139,36 @@ actor SyncWorker {
 
     func wantPull() { isPullWanted = true }
 
+    /// Attempts everything again, regardless of earlier failures.
+    func endBackOff() {
+        outage = BackOff()
+        setbacks = [:]
+        wantEverything()
+    }
+
+    /// Ends the back-off that failures have caused, if any.
+    ///
+    /// - Returns: whether there was one.
+    func endOutage() -> Bool {
+        guard outage.failures > 0 || !setbacks.isEmpty else { return false }
+        endBackOff()
+        return true
+    }
+
+    /// How long no request at all may be sent.
+    private var hold: Duration? {
+        ([outage] + setbacks.values.filter(\.isRequested)).compactMap(\.remaining).max()
+    }
+
+    /// The present stage has achieved something: its next failure begins a new outage.
+    func noteProgress() {
+        guard setbacks.removeValue(forKey: stage) != nil else { return }
+        // the gateway is back, most likely for the other stages as well
+        for stage in setbacks.keys { setbacks[stage]?.end() }
+    }
+
     /// Asks at once after everything that the gateway has taken.
     func wantEverything() {
-        notBefore = nil
         isPullWanted = true
         recheckedAt = nil
         recheckPause = Self.firstRecheck
@@ -149,6 +181,7 @@ actor SyncWorker {
     func turn() async -> Duration {
         do { try await enter() } catch { return .zero }
         defer { leave() }
+        if let pause = hold { return pause }
         turnBegan = .now
         do {
             guard try await takeFlight() else {
@@ -165,14 +198,14 @@ actor SyncWorker {
             return end(with: stop)
         } catch {
             // the app's database: suspended, locked by another process, full
-            return end(with: .again(Trouble(text: "\(error)")))
+            return end(with: .again(TransientError(text: "\(error)")))
         }
     }
 
     private func stages() async -> Duration {
-        var stopped: Stop?
         // a stage that is held up does not hold up the next: a write that gets stuck freezes no pull
-        for stage in Stage.allCases {
+        for stage in Stage.allCases where setbacks[stage]?.remaining == nil {
+            self.stage = stage
             do {
                 switch stage {
                 case .register: try await register()
@@ -181,53 +214,68 @@ actor SyncWorker {
                 case .recheck: try await recheck()
                 case .pull: try await pull()
                 }
+                noteProgress()
             } catch let stop as Stop {
-                stopped = stopped ?? stop
-                if stop.isForAll { break }
+                if stop.isForAll { return end(with: stop) }
+                if case .again(let trouble) = stop { noteSetback(trouble) }
             } catch is CancellationError {
                 return .zero
             } catch {
-                stopped = stopped ?? .again(Trouble(text: "\(error)"))
+                noteSetback(TransientError(text: "\(error)"))
             }
         }
-        if let stopped { return end(with: stopped) }
-        failures = 0
+        if let cause = Stage.allCases.compactMap({ setbacks[$0]?.cause }).first {
+            show(cause)
+            return nextTurn()
+        }
         status.update { status in
             status.phase = .idle
             status.lastError = nil
-            if case .queue = status.blockedBy {} else { status.blockedBy = nil }
+            guard case .queue(let reason, _) = status.blockedBy else { return status.blockedBy = nil }
+            if ["conflict", "failure"].contains(reason) { status.phase = .blocked }
         }
         await prune()
         return nextTurn()
     }
 
+    private func noteSetback(_ trouble: TransientError) {
+        setbacks[stage, default: BackOff()].fail(trouble)
+    }
+
+    private func show(_ trouble: TransientError) {
+        status.update { status in
+            status.phase = trouble.isOffline ? .offline : .waiting
+            status.lastError = trouble.text
+        }
+    }
+
     private func nextTurn() -> Duration {
         let now = ContinuousClock.now
-        let pull = (pulledAt ?? now).advanced(by: configuration.pullInterval)
-        let recheck = recheckedAt.map { $0.advanced(by: recheckPause) } ?? pull
-        return max(.milliseconds(50), now.duration(to: min(pull, recheck)))
+        var pauses = setbacks.values.map { $0.remaining ?? .zero }
+        if setbacks[.pull] == nil {
+            pauses.append(now.duration(to: (pulledAt ?? now).advanced(by: configuration.pullInterval)))
+        }
+        if setbacks[.recheck] == nil, let recheckedAt {
+            pauses.append(now.duration(to: recheckedAt.advanced(by: recheckPause)))
+        }
+        return hold ?? max(.milliseconds(50), pauses.min() ?? configuration.pullInterval)
     }
 
     private func end(with stop: Stop) -> Duration {
         switch stop {
         case .again(let trouble):
-            failures += 1
-            status.update { status in
-                status.phase = trouble.isOffline ? .offline : .waiting
-                status.lastError = trouble.text
-            }
-            let pause = Duration.seconds(BackOff.seconds(failures: failures, retryAfter: trouble.retryAfter))
-            notBefore = trouble.retryAfter == nil ? nil : ContinuousClock.now.advanced(by: pause)
-            return pause
+            outage.fail(trouble)
+            show(trouble)
+            return outage.remaining ?? .zero
         case .blocked(let blocker):
-            failures += 1
+            outage.fail(least: 30)
             status.update { status in
                 status.phase = .blocked
                 status.blockedBy = blocker
                 status.lastError = "\(blocker)"
             }
             // an action is required; ``SluiceClient/resume()`` retries immediately
-            return .seconds(max(30, BackOff.seconds(failures: failures, retryAfter: nil)))
+            return outage.remaining ?? .zero
         case .lostFlight:
             status.update { $0.phase = .elsewhere }
             return .seconds(5)
@@ -235,7 +283,7 @@ actor SyncWorker {
             status.update { [erasure] status in
                 status = SyncStatus()
                 status.phase = .blocked
-                status.blockedBy = erasure.map { .erased($0) } ?? .otherAccount
+                status.blockedBy = erasure.map { .erased($0) } ?? .signedOut
             }
             return .seconds(86_400)
         case .erased(let problem):
@@ -293,14 +341,19 @@ actor SyncWorker {
             reply = try await gateway.send(request)
         } catch SluiceError.otherAccount {
             throw Stop.blocked(.otherAccount)
+        } catch SluiceError.signedOut {
+            throw Stop.signedOut
         }
         switch reply {
-        case .ok(let json): return .ok(json)
+        case .ok(let json):
+            outage = BackOff()
+            return .ok(json)
         case .again(let trouble): throw Stop.again(trouble)
         case .unauthorized(let trouble): throw Stop.blocked(.token(trouble.text))
         case .refused(let problem):
             if problem.isErasure { throw try await wiped(for: problem) }
             if problem.status == 403 { throw Stop.blocked(.refused(problem)) }
+            outage = BackOff()
             return .refused(problem)
         }
     }
@@ -319,12 +372,24 @@ actor SyncWorker {
         return isTaken
     }
 
+    /// Another device of the user has left something, or it was settled.
+    func wantOthers() { areOthersWanted = true }
+
     func beginPull() { isPullWanted = false }
 
     /// Whether the outbox may be set back to the gateway's watermark: once a turn.
     func mayReopen() -> Bool {
         defer { reopenedInTurn = turnBegan }
         return reopenedInTurn != turnBegan
+    }
+
+    /// Whether writes whose number is another phone's may be sent again: some times a turn.
+    func mayRenumber() -> Bool {
+        renumbered.turn != turnBegan || renumbered.count < 20
+    }
+
+    func noteRenumbering() {
+        renumbered = (turnBegan, renumbered.turn == turnBegan ? renumbered.count + 1 : 1)
     }
 
     func notePulled() { pulledAt = ContinuousClock.now }
@@ -338,7 +403,9 @@ actor SyncWorker {
     }
 
     /// Every quarter of an hour, and whenever everything is asked after.
-    var isStoppedDue: Bool { stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true }
+    var isStoppedDue: Bool {
+        areOthersWanted || stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true
+    }
 
     /// - Parameter isOpen: whether any mutation still requires a check; `hasChanged` whether the last check found a
     ///   change.

@@ -28,7 +28,7 @@ struct LaneRunner: Sendable {
     /// Whether other lanes wait for the place of one of an organization.
     let isCrowded: @Sendable (UUID) -> Bool
     /// Called with whether requests go to an organization's upstream, and why not.
-    let noteUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
+    let recordUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
     /// Called with the number of an organization's lanes that may run.
     let noteCap: @Sendable (UUID, Int) -> Void
 
@@ -38,9 +38,9 @@ struct LaneRunner: Sendable {
         var count = 0
         let started = ContinuousClock.now
         while true {
-            let hadItsTurn = count >= burst || count > 0 && started.duration(to: .now) >= turn
-            let mustYield = hadItsTurn && isCrowded(lane.organization)
-            let result: LaneTurn
+            let hasUsedItsTurn = count >= burst || count > 0 && started.duration(to: .now) >= turn
+            let mustYield = hasUsedItsTurn && isCrowded(lane.organization)
+            let result: LaneAction
             do throws(Problem) {
                 result = try await write(step, of: lane, releases: isDraining() || mustYield)
             } catch {
@@ -53,12 +53,12 @@ struct LaneRunner: Sendable {
             case .run(let dispatch):
                 count += 1
                 step = await run(dispatch)
-            case .goOn(let token, let unblocking):
-                step = .goOn(token: token, unblocking: unblocking)
+            case .proceed(let token, let unblocking):
+                step = .proceed(token: token, unblocking: unblocking)
             case .released(let readyAt):
                 return mustYield && readyAt.map { $0 <= now() } ?? false
             case .lost:
-                noteLost(step, lane)
+                recordLost(step, lane)
                 return false
             }
         }
@@ -70,7 +70,7 @@ struct LaneRunner: Sendable {
     ///
     /// Otherwise the outcome of a request would have to be determined again, and a lane abandoned under its lease would
     /// be stopped until the lease ends.
-    private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneTurn {
+    private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneAction {
         var attempt = 1
         while true {
             let permit = circuits.ask(lane)
@@ -82,10 +82,10 @@ struct LaneRunner: Sendable {
                     heldUntil: permit.end,
                     releases: releases
                 )
-                if permit == .probe, !turn.sends { circuits.giveBack(lane.organization) }
+                if permit == .probe, !turn.sends { circuits.release(lane.organization) }
                 return turn
             } catch {
-                if permit == .probe { circuits.giveBack(lane.organization) }
+                if permit == .probe { circuits.release(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
                 // a lane whose place is not needed continues for any time, and logs that at intervals
                 if attempt.isMultiple(of: Self.stepAttempts) { logUnwritten(step, lane, error) }
@@ -114,7 +114,7 @@ struct LaneRunner: Sendable {
         }
         guard dispatch.canBeSent(at: now()) else {
             // the next write finds out who holds the lane
-            circuits.giveBack(dispatch.lane.organization)
+            circuits.release(dispatch.lane.organization)
             logger.notice(
                 "Request was not sent because its lease is about to expire",
                 metadata: metadata(dispatch.lane, dispatch.mutation)
@@ -141,8 +141,8 @@ struct LaneRunner: Sendable {
             )
         }
         if case .response(let response) = answer { outcome.room = response.room }
-        outcome.attempt = AttemptNote(of: outcome, to: dispatch, answer, sentAt: sentAt, took: elapsed)
-        note(outcome, of: dispatch, took: elapsed)
+        outcome.attempt = AttemptRecord(of: outcome, to: dispatch, answer, sentAt: sentAt, took: elapsed)
+        record(outcome, of: dispatch, took: elapsed)
         return .settle(dispatch, outcome)
     }
 
@@ -154,7 +154,7 @@ struct LaneRunner: Sendable {
         _ dispatch: Dispatch,
         _ request: UpstreamRequest
     ) async -> Bool {
-        guard answer.mayBeOperatorsTrouble, let hold = dispatch.mutation.hold else { return false }
+        guard answer.mayNeedOperator, let hold = dispatch.mutation.hold else { return false }
         do throws(Problem) {
             return try await store.hasSucceeded(
                 in: dispatch.lane.organization,
@@ -169,13 +169,13 @@ struct LaneRunner: Sendable {
 
     // MARK: - Metrics and logs
 
-    private func note(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration) {
+    private func record(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration) {
         metrics.attempt(outcome.kind, took: elapsed)
-        let change = circuits.note(outcome.kind, of: dispatch.lane)
+        let change = circuits.record(outcome.kind, of: dispatch.lane)
         if change == .opened {
-            noteUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)
-        } else if outcome.kind.saysItAnswers {
-            noteUpstream(dispatch.lane.organization, false, nil)
+            recordUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)
+        } else if outcome.kind.isResponsive {
+            recordUpstream(dispatch.lane.organization, false, nil)
         }
         if let change {
             let isOpen = change == .opened
@@ -203,7 +203,7 @@ struct LaneRunner: Sendable {
     }
 
     /// Notes that a mutation became final: its outcome is committed.
-    private func complete(_ step: LaneStep, _ turn: LaneTurn) {
+    private func complete(_ step: LaneStep, _ turn: LaneAction) {
         if case .lost = turn { return }
         guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
         metrics.completed(after: now().microseconds - dispatch.mutation.acceptedAt.microseconds)
@@ -216,7 +216,7 @@ struct LaneRunner: Sendable {
         )
     }
 
-    private func noteLost(_ step: LaneStep, _ lane: LaneKey) {
+    private func recordLost(_ step: LaneStep, _ lane: LaneKey) {
         // a claim that comes too late does no harm
         if case .claim = step { return }
         metrics.leaseLost()
@@ -264,7 +264,7 @@ extension CircuitBreaker.Permit {
 
 extension Outcome.Kind {
     /// Whether the upstream answered as one does that is well.
-    fileprivate var saysItAnswers: Bool {
+    fileprivate var isResponsive: Bool {
         switch self {
         case .succeeded, .discarded, .conflict, .overridden, .rejected: true
         case .deferred, .serverError, .unreachable, .misconfigured, .refused, .abandoned: false
@@ -272,7 +272,7 @@ extension Outcome.Kind {
     }
 }
 
-extension LaneTurn {
+extension LaneAction {
     /// Whether a request goes to an upstream.
     fileprivate var sends: Bool {
         if case .run(let dispatch) = self, case .upstream = dispatch.destination { true } else { false }

@@ -1,6 +1,7 @@
 import DequeModule
 import Foundation
 import SyncModel
+import Synchronization
 
 /// Whether requests are sent to one upstream (product rule 14). Pure: the caller supplies the clock.
 ///
@@ -20,9 +21,9 @@ struct CircuitBreaker: Sendable {
     static let firstPause: Double = 1
     static let longestPause: Double = 30
     /// How long a probe may keep other lanes waiting, in seconds; after it another is let through.
-    static let probePatience: Double = 10
+    static let probeTimeout: Double = 10
     /// How much longer a lane waits whose probe failed, in seconds: longer than it takes to find others.
-    static let turnPatience: Double = 3
+    static let turnTimeout: Double = 3
     /// Lanes with failed probes that are remembered.
     static let triedLimit = 64
 
@@ -34,7 +35,7 @@ struct CircuitBreaker: Sendable {
 
     private var state = State.closed
     /// Of what opened it, for operators: when that was, how often requests failed since the last success, and how.
-    private var trouble: (since: Timestamp, failures: Int, last: Outcome.Kind)?
+    private var failure: (since: Timestamp, failures: Int, last: Outcome.Kind)?
     /// Failures since the last success, and some of the lanes that they came from.
     private var failures = 0
     private var failing: Set<UUID> = []
@@ -68,7 +69,7 @@ struct CircuitBreaker: Sendable {
         case .open(let until, let pauses), .probing(let until, let pauses):
             let turn = turn(of: lane, from: until)
             guard turn <= now else { return .wait(until: turn) }
-            state = .probing(until: now.adding(seconds: Self.probePatience), pauses: pauses)
+            state = .probing(until: now.adding(seconds: Self.probeTimeout), pauses: pauses)
             return .probe
         }
     }
@@ -85,14 +86,14 @@ struct CircuitBreaker: Sendable {
 
     /// Returns the report for operators; nil while it is closed.
     func report(of organization: UUID) -> CircuitReport? {
-        guard let trouble else { return nil }
+        guard let failure else { return nil }
         func report(_ isHalfOpen: Bool, _ next: Timestamp) -> CircuitReport {
             CircuitReport(
                 organization: organization,
                 isHalfOpen: isHalfOpen,
-                since: trouble.since,
-                failures: trouble.failures,
-                lastError: trouble.last.rawValue,
+                since: failure.since,
+                failures: failure.failures,
+                lastError: failure.last.rawValue,
                 nextProbeAt: next
             )
         }
@@ -104,35 +105,35 @@ struct CircuitBreaker: Sendable {
     }
 
     /// Takes back a probe that was not sent.
-    mutating func giveBack(now: Timestamp) {
+    mutating func release(now: Timestamp) {
         if case .probing(_, let pauses) = state { state = .open(until: now, pauses: pauses) }
     }
 
     /// Notes the outcome of a lane's request.
     ///
     /// - Parameter jitter: 0 to 1; adds up to a fifth of the pause.
-    mutating func note(_ kind: Outcome.Kind, by lane: UUID, now: Timestamp, jitter: Double) {
+    mutating func record(_ kind: Outcome.Kind, by lane: UUID, now: Timestamp, jitter: Double) {
         switch kind {
         case .succeeded, .discarded, .conflict, .overridden, .rejected:
             self = CircuitBreaker()
         case .serverError, .unreachable:
-            noteTrouble(kind, now)
+            recordFailure(kind, now)
             failures = min(failures + 1, Self.threshold)
             if failing.count < Self.failingLanes { failing.insert(lane) }
             fail(lane, isWorse: true, now, jitter)
         case .misconfigured:
-            noteTrouble(kind, now)
+            recordFailure(kind, now)
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
             // from one or two lanes it is no evidence about the upstream's health
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
         case .deferred, .abandoned, .refused:
             // no evidence about the upstream's health
-            giveBack(now: now)
+            release(now: now)
         }
     }
 
-    private mutating func noteTrouble(_ kind: Outcome.Kind, _ now: Timestamp) {
-        trouble = (since: isOpen ? trouble?.since ?? now : now, failures: (trouble?.failures ?? 0) + 1, last: kind)
+    private mutating func recordFailure(_ kind: Outcome.Kind, _ now: Timestamp) {
+        failure = (since: isOpen ? failure?.since ?? now : now, failures: (failure?.failures ?? 0) + 1, last: kind)
     }
 
     private var isFailing: Bool {
@@ -159,6 +160,68 @@ struct CircuitBreaker: Sendable {
     }
 
     private func turn(of lane: UUID, from moment: Timestamp) -> Timestamp {
-        tried.contains(lane) ? moment.adding(seconds: Self.turnPatience) : moment
+        tried.contains(lane) ? moment.adding(seconds: Self.turnTimeout) : moment
+    }
+}
+
+// MARK: - Circuits
+
+/// The circuit breakers of all upstreams, one an organization.
+///
+/// In memory of this replica alone: losing them at a restart costs a few requests.
+final class Circuits: Sendable {
+    private let breakers = Mutex([UUID: CircuitBreaker]())
+    private let now: TimeSource
+
+    init(now: @escaping TimeSource) {
+        self.now = now
+    }
+
+    /// How many are open.
+    var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
+
+    /// Returns the reports of open circuits for operators, those open longest first.
+    func reports(limit: Int) -> [CircuitReport] {
+        let open = breakers.withLock { breakers in breakers.compactMap { $1.report(of: $0) } }
+        return Array(open.sorted { ($0.since, $0.organization) < ($1.since, $1.organization) }.prefix(limit))
+    }
+
+    /// Asks to send a lane's request to its organization's upstream.
+    func ask(_ lane: LaneKey) -> CircuitBreaker.Permit {
+        let moment = now()
+        return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
+    }
+
+    /// When a lane may ask again; nil if it may send now.
+    func waits(_ lane: LaneKey) -> Timestamp? {
+        let moment = now()
+        return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }
+    }
+
+    /// Whether only a probe passes.
+    func isOpen(_ organization: UUID) -> Bool {
+        breakers.withLock { $0[organization]?.isOpen ?? false }
+    }
+
+    /// Takes back a probe that was not sent.
+    func release(_ organization: UUID) {
+        let moment = now()
+        breakers.withLock { $0[organization]?.release(now: moment) }
+    }
+
+    /// Records the outcome of a lane's request; returns whether that opened or closed the circuit.
+    func record(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
+        let moment = now()
+        return breakers.withLock { breakers in
+            var breaker = breakers[lane.organization] ?? CircuitBreaker()
+            let wasOpen = breaker.isOpen
+            breaker.record(kind, by: lane.user, now: moment, jitter: .random(in: 0...1))
+            breakers[lane.organization] = breaker.isUntouched ? nil : breaker
+            return breaker.isOpen == wasOpen ? nil : breaker.isOpen ? .opened : .closed
+        }
+    }
+
+    enum Change {
+        case opened, closed
     }
 }

@@ -40,7 +40,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         /// The default bound on requests.
         static func requests(places: Int) -> Int { max(4_096, 4 * places) }
 
-        var placesOfSlow: Int { max(1, places / 2) }
+        var maxConcurrentSlow: Int { max(1, places / 2) }
         var requestsOfSlow: Int { max(1, requests / 4 * 3) }
         var requestsOfSlowAndUnmeasured: Int { max(1, requests / 8 * 7) }
         var bytesOfSlow: Int { max(1, bytes / 4 * 3) }
@@ -105,11 +105,12 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     package func hasRoom(isSlow: Bool) -> Bool {
         guard count < limits.requests else { return false }
         if isSlow {
-            return slow.working < limits.placesOfSlow && working < limits.places && slow.held < limits.requestsOfSlow
+            return slow.working < limits.maxConcurrentSlow && working < limits.places
+                && slow.held < limits.requestsOfSlow
                 && slow.bytes < limits.bytesOfSlow
         }
         // slow ones whose answer has arrived work too, and must not keep the others from their half
-        return fast.working + unmeasured.working + min(slow.working, limits.placesOfSlow) < limits.places
+        return fast.working + unmeasured.working + min(slow.working, limits.maxConcurrentSlow) < limits.places
             || limits.places == 1 && working == 0
     }
 

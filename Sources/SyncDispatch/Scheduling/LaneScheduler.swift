@@ -15,9 +15,9 @@ struct LaneScheduler {
     static let defaultCap = 64
     /// The cap of an organization whose own is not known yet: its first lane reads it.
     static let unknownCap = 1
-    /// Organizations that have enough and are passed over before a look for the next lane ends: bounds its work. They go
-    /// to the end of their line.
-    private static let looks = 8_192
+    /// Organizations that have enough and are passed over before a look for the next lane ends: bounds its work. They
+    /// go to the end of their line.
+    private static let scanLimit = 8_192
 
     private struct Tenant {
         var waiting: Deque<LaneKey> = []
@@ -55,7 +55,8 @@ struct LaneScheduler {
 
     /// - Parameters:
     ///   - capacity: lanes that work at the same time, over all organizations.
-    ///   - requests: lanes that run at the same time, with those that await their upstream's answer; nil for the default.
+    ///   - requests: lanes that run at the same time, with those that await their upstream's answer; nil for the
+    ///     default.
     init(capacity: Int, requests: Int? = nil) {
         hosts = HostPlaces(HostPlaces.Limits(places: capacity, requests: requests))
     }
@@ -104,11 +105,11 @@ struct LaneScheduler {
     }
 
     private mutating func next(isSlow: Bool) -> LaneKey? {
-        var looks = min(Self.looks, isSlow ? slowLine.count : line.count)
-        while looks > 0, hosts.hasRoom(isSlow: isSlow),
+        var scanLimit = min(Self.scanLimit, isSlow ? slowLine.count : line.count)
+        while scanLimit > 0, hosts.hasRoom(isSlow: isSlow),
             let organization = isSlow ? slowLine.popFirst() : line.popFirst()
         {
-            looks -= 1
+            scanLimit -= 1
             guard var tenant = tenants[organization] else { continue }
             tenant.isInLine = false
             let isInItsLine = (hosts.pace(of: organization) == .slow) == isSlow
@@ -142,24 +143,25 @@ struct LaneScheduler {
     }
 
     /// The organizations whose lanes should give their places away after a long run.
-    struct Crowd {
+    struct Contention {
         /// All places are taken, and lanes wait.
-        var isEverybody = false
-        /// Organizations with waiting lanes whose cap is reached, and those with slow upstreams where others of these wait.
+        var includesAll = false
+        /// Organizations with waiting lanes whose cap is reached, and those with slow upstreams where others of these
+        /// wait.
         var organizations: Set<UUID> = []
 
-        func includes(_ organization: UUID) -> Bool { isEverybody || organizations.contains(organization) }
+        func includes(_ organization: UUID) -> Bool { includesAll || organizations.contains(organization) }
     }
 
-    var crowd: Crowd {
-        if waitingCount == 0 { return Crowd() }
-        if !line.isEmpty, !hosts.hasRoom(isSlow: false) { return Crowd(isEverybody: true) }
+    var contention: Contention {
+        if waitingCount == 0 { return Contention() }
+        if !line.isEmpty, !hosts.hasRoom(isSlow: false) { return Contention(includesAll: true) }
         let isSlowCrowded = !slowLine.isEmpty && !hosts.hasRoom(isSlow: true)
         let crowded = tenants.filter { organization, tenant in
             !tenant.waiting.isEmpty && tenant.running >= tenant.cap
                 || isSlowCrowded && tenant.running > 0 && hosts.pace(of: organization) == .slow
         }
-        return Crowd(organizations: Set(crowded.keys))
+        return Contention(organizations: Set(crowded.keys))
     }
 
     /// Whether more lanes are due than may run here; then other replicas are notified.

@@ -18,26 +18,27 @@ struct LaneSearch: Sendable {
     ///
     /// - Parameter running: lanes that are not postponed, since they are about to be claimed.
     func search(excluding organizations: [UUID], running: Set<LaneKey>) async {
-        let look = await look(Self.limit, running: running) { now, limit throws(Problem) in
+        let search = await search(Self.limit, running: running) { now, limit throws(Problem) in
             try await store.due(at: now, excluding: organizations, limit: limit)
         }
         inbox.post { messages in
-            messages.due = look.map { Inbox.Due(lanes: $0.lanes, isAll: $0.isAll) } ?? Inbox.Due(lanes: [], isAll: true)
+            messages.due =
+                search.map { Inbox.Due(lanes: $0.lanes, isAll: $0.isAll) } ?? Inbox.Due(lanes: [], isAll: true)
             // postponed lanes may have hidden others
-            if let look, !look.isAll, look.hasPostponed { messages.mustPoll = true }
+            if let search, !search.isAll, search.hasPostponed { messages.mustPoll = true }
         }
     }
 
     /// Looks into one organization.
     func search(_ organization: UUID, _ limit: Int, running: Set<LaneKey>) async {
-        let look = await look(limit, running: running) { now, limit throws(Problem) in
+        let search = await search(limit, running: running) { now, limit throws(Problem) in
             try await store.due(at: now, in: organization, limit: limit)
         }
-        guard let look else { return }
-        inbox.post { $0.found.append(.init(organization: organization, lanes: look.lanes, isAll: look.isAll)) }
+        guard let search else { return }
+        inbox.post { $0.found.append(.init(organization: organization, lanes: search.lanes, isAll: search.isAll)) }
     }
 
-    private func look(
+    private func search(
         _ limit: Int,
         running: Set<LaneKey>,
         _ read: (Timestamp, Int) async throws(Problem) -> [LaneKey]

@@ -20,35 +20,35 @@ package struct Authenticator: Sendable {
         let (id, name) = try await self.organization(of: claims, headers)
         let organization = try await activeOrganization(id)
         let user = try await owner(of: user(of: claims, in: organization), in: organization)
-        let voucher = Caller.Voucher(claims, name: name)
-        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
+        let tokenContext = Caller.TokenContext(claims, name: name)
+        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)
     }
 
     /// Returns the caller of a request with a valid token of an active organization without quotas, if all of this is
     /// in memory; nil means unknown.
-    package func callerAtHand(_ headers: HTTPFields) -> Caller? {
+    package func cachedCaller(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
-            let (id, name) = organizationAtHand(of: claims, headers), let named = userAtHand(of: claims, in: id),
-            let (organization, user) = catalog.atHand(id, named),
+            let (id, name) = cachedOrganization(of: claims, headers), let named = cachedUser(of: claims, in: id),
+            let (organization, user) = catalog.cached(id, named),
             organization.status == .active, !organization.settings.hasQuota
         else { return nil }
         if organization.settings.provisioning == .explicit {
-            guard catalog.isUserAtHand(LaneKey(organization: organization.id, user: user)) else { return nil }
+            guard catalog.isUserCached(LaneKey(organization: organization.id, user: user)) else { return nil }
         }
-        let voucher = Caller.Voucher(claims, name: name)
-        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
+        let tokenContext = Caller.TokenContext(claims, name: name)
+        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)
     }
 
     /// Whether the settings still accept the issuer of a caller's token for the organization.
     ///
     /// What operators write is in the database.
-    package func isVouchedFor(_ caller: Caller) -> Bool {
-        guard let voucher = caller.voucher else { return true }
+    package func isStillAuthorized(_ caller: Caller) -> Bool {
+        guard let tokenContext = caller.tokenContext else { return true }
         return verifier.stillSpeaks(
             for: caller.organization.id,
-            voucher.issuer,
-            rememberedAs: voucher.namespace
+            tokenContext.issuer,
+            rememberedAs: tokenContext.namespace
         )
     }
 
@@ -84,8 +84,8 @@ package struct Authenticator: Sendable {
     /// - Throws: why not; a ``WaitEnded`` while the user is being joined with another, and after that. Another 503
     ///   means that this is unknown at the moment.
     private func checkServed(_ caller: Caller) async throws {
-        guard isVouchedFor(caller) else { throw Problem.unknownOrganization }
-        if let name = caller.voucher?.name, try await identities.organization(name) != caller.organization.id {
+        guard isStillAuthorized(caller) else { throw Problem.unknownOrganization }
+        if let name = caller.tokenContext?.name, try await identities.organization(name) != caller.organization.id {
             throw Problem.unknownOrganization
         }
         let organization = try await activeOrganization(caller.organization.id)
@@ -104,7 +104,7 @@ package struct Authenticator: Sendable {
             var exchange = exchange
             exchange.user = LaneKey(organization: caller.organization.id, user: caller.user)
             exchange.checkInterval = checkInterval
-            try exchange.hold.belongs(to: exchange.user)
+            try exchange.hold.assign(to: exchange.user)
             exchange.isStillServed = { try await checkServed(caller) }
             guard caller.organization.settings.hasQuota else { return try await endpoint(exchange, caller) }
             return try await quotas.answer(exchange, caller, by: endpoint)
@@ -112,14 +112,14 @@ package struct Authenticator: Sendable {
     }
 
     /// A direct endpoint for callers that are known from memory.
-    package func callersAtHand(
+    package func cachedCallers(
         only endpoint: @escaping @Sendable (DirectExchange, Caller) -> Bool
     ) -> Route.DirectEndpoint {
         { exchange in
-            guard let caller = callerAtHand(exchange.headers) else { return false }
+            guard let caller = cachedCaller(exchange.headers) else { return false }
             var exchange = exchange
             exchange.user = LaneKey(organization: caller.organization.id, user: caller.user)
-            return exchange.hold.mayBelong(to: exchange.user) && endpoint(exchange, caller)
+            return exchange.hold.tryAssign(to: exchange.user) && endpoint(exchange, caller)
         }
     }
 
@@ -148,5 +148,89 @@ package struct Authenticator: Sendable {
             guard error == .unknownKey else { throw error }
             return try await verifier.verifyOrFetch(token, now: now)
         }
+    }
+}
+
+/// Resolves the organization and the user that a token names.
+extension Authenticator {
+    /// The organization that a request is for, and the name that it was found by, if it was one.
+    ///
+    /// - Throws: `organization_unknown`.
+    package func organization(
+        of claims: TokenClaims,
+        _ headers: HTTPFields
+    ) async throws(Problem) -> (id: UUID, name: ExternalID?) {
+        switch try OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
+        case .id(let id): return (id, nil)
+        case .name(let text):
+            let name = ExternalID(issuer: claims.namespace, id: text)
+            guard let organization = try await identities.organization(name), claims.covered.covers(organization)
+            else { throw Problem.unknownOrganization }
+            return (organization, name)
+        }
+    }
+
+    /// The same from memory alone; nil means unknown.
+    package func cachedOrganization(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
+        switch try? OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
+        case nil: return nil
+        case .id(let id): return (id, nil)
+        case .name(let text):
+            let name = ExternalID(issuer: claims.namespace, id: text)
+            return identities.cachedOrganization(name).flatMap { claims.covered.covers($0) ? ($0, name) : nil }
+        }
+    }
+
+    /// Who a token is for.
+    package enum Bearer {
+        case user(UUID)
+        /// A subject without a user: the request that requires the user creates one.
+        case newcomer(Subject)
+    }
+
+    /// Who a token is for; changes nothing.
+    ///
+    /// - Throws: `user_unknown` for a reserved id, and for an id that was created here for a subject. The latter
+    ///   belongs to the user with that subject, and not to another issuer's token that contains it. Errors of
+    ///   ``Identities/user(_:in:)``.
+    package func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
+        switch claims.user {
+        case .id(let user):
+            guard !Writer.isReserved(user) else { throw Problem.unknownUser }
+            guard try await !identities.isMade(LaneKey(organization: organization.id, user: user)) else {
+                throw Problem.unknownUser
+            }
+            return .user(user)
+        case .subject(let text):
+            let subject = Subject(issuer: claims.namespace, text: text)
+            return try await identities.user(subject, in: organization).map(Bearer.user) ?? .newcomer(subject)
+        }
+    }
+
+    /// Returns the user of a token; creates one for a new subject.
+    ///
+    /// - Throws: what ``bearer(of:in:)`` and ``Identities/make(_:in:)`` throw.
+    package func user(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> UUID {
+        switch try await bearer(of: claims, in: organization) {
+        case .user(let user): return user
+        case .newcomer(let subject): return try await identities.make(subject, in: organization)
+        }
+    }
+
+    /// The same from memory alone; nil means unknown.
+    package func cachedUser(of claims: TokenClaims, in organization: UUID) -> UUID? {
+        switch claims.user {
+        case .id(let user):
+            if Writer.isReserved(user) { return nil }
+            return identities.isCachedAsMade(LaneKey(organization: organization, user: user)) == false ? user : nil
+        case .subject(let text):
+            return identities.cachedUser(Subject(issuer: claims.namespace, text: text), in: organization)
+        }
+    }
+}
+
+extension Problem {
+    package static var unknownUser: Problem {
+        Problem(.userUnknown, "The user of this token is not registered with the organization.")
     }
 }

@@ -1,8 +1,8 @@
-import HTTPTypes
+package import HTTPTypes
 import JSONText
 package import Logging
 import Metrics
-import SyncModel
+package import SyncModel
 package import SyncStore
 import Telemetry
 
@@ -25,7 +25,7 @@ package struct QuotaGate: Sendable {
         _ caller: Caller,
         by endpoint: @Sendable (Exchange, Caller) async throws -> Answer
     ) async throws -> Answer {
-        var requests: QuotaStanding?
+        var requests: QuotaStatus?
         do {
             requests = try await quotas.admit(caller.organization)
             var answer = try await endpoint(exchange, caller)
@@ -35,13 +35,13 @@ package struct QuotaGate: Sendable {
         } catch {
             var refusal = Refusal(of: error)
             let standing = refusal.problem.standing
-            if let standing, refusal.problem.code == .rateLimited { note(standing, caller, exchange) }
+            if let standing, refusal.problem.code == .rateLimited { record(standing, caller, exchange) }
             RateLimitFields(caller.organization.settings, [requests, standing]).add(to: &refusal.headers)
             throw refusal
         }
     }
 
-    private func note(_ standing: QuotaStanding, _ caller: Caller, _ exchange: Exchange) {
+    private func record(_ standing: QuotaStatus, _ caller: Caller, _ exchange: Exchange) {
         let isUsers = standing.quota.kind == .mutations
         (isUsers ? ofUsers : ofOrganizations).increment()
         logger.debug(
@@ -52,5 +52,33 @@ package struct QuotaGate: Sendable {
                 LogKeys.reason: .string(isUsers ? "user" : "organization"),
             ]
         )
+    }
+}
+
+/// The two header fields, structured fields (RFC 9651) both: a list of strings with parameters.
+package struct RateLimitFields {
+    private let policy: String
+    private let standing: String
+
+    package init(_ settings: OrganizationSettings, _ standings: [QuotaStatus?]) {
+        policy = [settings.requestQuota, settings.mutationQuota].compactMap { $0.map(Self.item) }
+            .joined(separator: ", ")
+        standing = standings.compactMap { $0.map(Self.item) }.joined(separator: ", ")
+    }
+
+    package func add(to fields: inout HTTPFields) {
+        if !policy.isEmpty { fields[.rateLimitPolicy] = policy }
+        if !standing.isEmpty { fields[.rateLimit] = standing }
+    }
+
+    /// `q` units in `w` seconds; `qu` names the unit if it is not requests.
+    private static func item(_ quota: Quota) -> String {
+        let text = "\"\(quota.kind.rawValue)\";q=\(quota.limit);w=\(quota.kind.seconds)"
+        return quota.kind == .requests ? text : text + ";qu=\"mutations\""
+    }
+
+    /// `r` units are left; in `t` seconds the quota is full again.
+    private static func item(_ standing: QuotaStatus) -> String {
+        "\"\(standing.quota.kind.rawValue)\";r=\(standing.left);t=\(standing.seconds)"
     }
 }

@@ -1,3 +1,4 @@
+import DequeModule
 import Foundation
 import Logging
 import Metrics
@@ -43,13 +44,13 @@ final class EventHub: Service {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
         /// In the order of arrival.
         var ofUser: [LaneKey: [EventSubscriber]] = [:]
-        var roll = ListenerRoll()
+        var registry = ListenerRegistry()
         var isClosed = false
     }
 
     /// Whether there is room for one more listener of an organization.
     func hasRoom(for organization: UUID) -> Bool {
-        listening.withLock { $0.roll.hasRoom(for: organization, limit: configuration.maximumListeners) }
+        listening.withLock { $0.registry.hasRoom(for: organization, limit: configuration.maximumListeners) }
     }
 
     /// Adopts a listener to which nothing has been written yet.
@@ -94,8 +95,8 @@ final class EventHub: Service {
     func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
-            group.addTask { await self.keepTicking() }
-            group.addTask { await self.keepChecking() }
+            group.addTask { await self.runTimerLoop() }
+            group.addTask { await self.runCheckLoop() }
             group.addTask { await self.work() }
             await group.next()
             group.cancelAll()
@@ -112,22 +113,22 @@ final class EventHub: Service {
     private func add(_ subscriber: EventSubscriber, from cursor: EventCursor) {
         store.notifier.add(subscriber, lane: subscriber.lane, feed: (subscriber.interest, cursor.feed))
         connected.increment()
-        let (isClosed, oldest, crowding) = listening.withLock { listening in
+        let (isClosed, oldest, candidate) = listening.withLock { listening in
             listening.subscribers[ObjectIdentifier(subscriber)] = subscriber
             listening.ofUser[subscriber.lane, default: []].append(subscriber)
-            listening.roll.add(ObjectIdentifier(subscriber), of: subscriber.lane.organization)
+            listening.registry.add(ObjectIdentifier(subscriber), of: subscriber.lane.organization)
             let ofUser = listening.ofUser[subscriber.lane] ?? []
-            let crowding = listening.roll.crowding(beyond: configuration.maximumListeners)
+            let candidate = listening.registry.evictionCandidate(beyond: configuration.maximumListeners)
             return (
                 listening.isClosed, ofUser.count > configuration.listenersPerUser ? ofUser.first : nil,
-                crowding.flatMap { listening.subscribers[$0] }
+                candidate.flatMap { listening.subscribers[$0] }
             )
         }
         // the client may have disconnected before the subscriber could be notified
         if subscriber.isOver { remove(subscriber) }
         if isClosed { subscriber.close(.closed) }
         oldest?.close(.superseded)
-        if crowding !== oldest { crowding?.close(.superseded) }
+        if candidate !== oldest { candidate?.close(.superseded) }
     }
 
     private func remove(_ subscriber: EventSubscriber) {
@@ -135,7 +136,7 @@ final class EventHub: Service {
             let lane = subscriber.lane
             listening.ofUser[lane]?.removeAll { $0 === subscriber }
             if listening.ofUser[lane]?.isEmpty == true { listening.ofUser[lane] = nil }
-            listening.roll.remove(ObjectIdentifier(subscriber), of: lane.organization)
+            listening.registry.remove(ObjectIdentifier(subscriber), of: lane.organization)
             return listening.subscribers.removeValue(forKey: ObjectIdentifier(subscriber)) != nil
         }
         guard isKnown else { return }
@@ -148,7 +149,7 @@ final class EventHub: Service {
         min(configuration.maximumStream, .seconds(max(0, caller.expiresAt - configuration.now().seconds)))
     }
 
-    private func keepTicking() async {
+    private func runTimerLoop() async {
         let interval = min(.seconds(1), configuration.keepAlive / 4)
         while !Task.isCancelled {
             try? await Task.sleep(for: interval)
@@ -160,7 +161,7 @@ final class EventHub: Service {
 
     // MARK: - Checks of callers
 
-    private func keepChecking() async {
+    private func runCheckLoop() async {
         // at least as often as a stream shows that it lives
         let interval = min(configuration.streamCheckInterval, configuration.keepAlive)
         while (try? await Task.sleep(for: interval)) != nil {
@@ -173,16 +174,16 @@ final class EventHub: Service {
     ///
     /// The check costs one statement for a thousand callers.
     private func check() async throws {
-        var callers: [LastingCaller: [EventSubscriber]] = [:]
+        var callers: [LongLivedSession: [EventSubscriber]] = [:]
         for subscriber in listening.withLock({ Array($0.subscribers.values) }) {
-            if authenticator.isVouchedFor(subscriber.caller) {
-                let name = subscriber.caller.voucher?.name
-                callers[LastingCaller(lane: subscriber.lane, name: name), default: []].append(subscriber)
+            if authenticator.isStillAuthorized(subscriber.caller) {
+                let name = subscriber.caller.tokenContext?.name
+                callers[LongLivedSession(lane: subscriber.lane, name: name), default: []].append(subscriber)
             } else {
                 subscriber.close(.refused)
             }
         }
-        for lost in try await store.lastingCallers.lost(among: Array(callers.keys)) {
+        for lost in try await store.longLivedSessions.lost(among: Array(callers.keys)) {
             for subscriber in callers[lost] ?? [] { subscriber.close(.refused) }
         }
     }
@@ -206,19 +207,57 @@ final class EventHub: Service {
     private func work(for subscriber: EventSubscriber) async {
         guard var work = subscriber.begin() else { return }
         do {
-            let isAllDone = try await EventTurn(store: store, authenticator: authenticator).take(&work, subscriber)
+            let isAllDone = try await EventStreamBatch(store: store, authenticator: authenticator).take(
+                &work,
+                subscriber
+            )
             subscriber.finish(left: isAllDone ? nil : work)
         } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
             // the work will still be there when the database is back; until then the client need not go
             if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
             work.keepsAlive = false
             subscriber.finish(left: work, isLater: true)
-        } catch is EventSubscriber.NoRoom {
+        } catch is EventSubscriber.BudgetExhausted {
             subscriber.finish(left: work, isLater: true)
-        } catch is NotServed {
+        } catch is AccessRevoked {
             subscriber.close(.refused)
         } catch {
             subscriber.close(.failed)
         }
+    }
+}
+
+/// The listeners of each organization, in the order of arrival: decides which one is closed when the room is used up.
+///
+/// A closed listener connects again, here or elsewhere, and misses nothing. So no room has to be kept free: an
+/// organization may have all of it until others come.
+struct ListenerRegistry {
+    private var listeners: [UUID: Deque<ObjectIdentifier>] = [:]
+    private(set) var count = 0
+
+    mutating func add(_ listener: ObjectIdentifier, of organization: UUID) {
+        listeners[organization, default: []].append(listener)
+        count += 1
+    }
+
+    mutating func remove(_ listener: ObjectIdentifier, of organization: UUID) {
+        guard let place = listeners[organization]?.firstIndex(of: listener) else { return }
+        listeners[organization]?.remove(at: place)
+        if listeners[organization]?.isEmpty ?? true { listeners[organization] = nil }
+        count -= 1
+    }
+
+    /// Whether one more listener of an organization may come: there is room, or another organization has more than
+    /// this one would have.
+    func hasRoom(for organization: UUID, limit: Int) -> Bool {
+        guard count >= limit else { return true }
+        let own = listeners[organization]?.count ?? 0
+        return listeners.values.contains { $0.count > own + 1 }
+    }
+
+    /// Returns the listener to close if there are more than `limit`: the oldest of the organization that has the most.
+    func evictionCandidate(beyond limit: Int) -> ObjectIdentifier? {
+        guard count > limit else { return nil }
+        return listeners.values.max { $0.count < $1.count }?.first
     }
 }

@@ -1,16 +1,20 @@
+import Logging
+import Metrics
 import NIOCore
+import NIOPosix
+import ServiceLifecycle
 import SyncModel
 import SyncStore
 import Synchronization
 
-/// One listener to events: a bare socket, a cursor, and pending news.
+/// One listener to events: a bare socket, a cursor, and pending changes.
 ///
 /// It costs some kilobytes while nothing happens; unsent bytes wait in the channel and nowhere else.
 final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     typealias InboundIn = ByteBuffer
 
     /// Other listeners hold all the room: nothing was written.
-    struct NoRoom: Error {}
+    struct BudgetExhausted: Error {}
 
     /// Shorter frames are always written: openings, hints, keep-alives.
     private static let shortBytes = 1_024
@@ -68,16 +72,16 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     /// Writes, and notes how far the listener has come. The bytes count as held until the system has taken them.
     ///
     /// - Parameter cursor: nil if these bytes do not advance it.
-    /// - Throws: ``NoRoom`` when other listeners hold too much; a listener that holds bytes itself is not written to
-    ///   at all.
-    func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(NoRoom) {
+    /// - Throws: ``BudgetExhausted`` when other listeners hold too much; a listener that holds bytes itself is not
+    ///   written to at all.
+    func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(BudgetExhausted) {
         if bytes.count < Self.shortBytes || budget.held == 0 {
             budget.count(bytes.count, for: lane)
-        } else if !budget.offers(bytes.count, for: lane) {
-            throw NoRoom()
+        } else if !budget.tryAcquire(bytes.count, for: lane) {
+            throw BudgetExhausted()
         }
         channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { [budget, lane] _ in
-            budget.giveBack(bytes.count, of: lane)
+            budget.release(bytes.count, of: lane)
         }
         state.withLock { $0.wrote(cursor, now: .now) }
     }
@@ -101,11 +105,11 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     // MARK: - News
 
     func laneChanged() {
-        if state.withLock({ $0.note { $0.laneChanged() } }) { onWork(self) }
+        if state.withLock({ $0.record { $0.laneChanged() } }) { onWork(self) }
     }
 
     func feedMoved(to position: Int64) {
-        if state.withLock({ $0.note { $0.feedMoved(to: position) } }) { onWork(self) }
+        if state.withLock({ $0.record { $0.feedMoved(to: position) } }) { onWork(self) }
     }
 
     // MARK: - The socket
@@ -127,3 +131,141 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         close(.closed)
     }
 }
+
+// MARK: - SubscriberState
+
+/// A listener's pending work and deadlines. Decides; ``EventSubscriber`` acts.
+struct SubscriberState {
+    /// The complete pending work of a listener.
+    struct Work {
+        var cursor: EventCursor
+        var changes: PendingChanges
+        /// Whether it is still unknown if the feed has changes after the cursor.
+        var isFirst: Bool
+        /// Whether to send a keep-alive.
+        var keepsAlive: Bool
+    }
+
+    /// What to do on a tick.
+    enum TickAction: Equatable {
+        case nothing
+        case work
+        case close(EventStreamEnd)
+    }
+
+    private(set) var cursor: EventCursor
+    private(set) var isOver = false
+    /// When the stream ends in any case.
+    private let end: ContinuousClock.Instant
+    private var changes = PendingChanges()
+    private var isFirst = true
+    private var keepsAlive = false
+    /// Whether it is in the line, or a worker serves it.
+    private var isInHand = true
+    private var isWritable = true
+    private var lastWrite: ContinuousClock.Instant
+    private var blockedSince: ContinuousClock.Instant?
+
+    /// A new listener is in the line: there may be changes after its cursor.
+    init(cursor: EventCursor, now: ContinuousClock.Instant, end: ContinuousClock.Instant) {
+        self.cursor = cursor
+        self.end = end
+        lastWrite = now
+        changes.laneChanged()
+    }
+
+    /// Notes changes, or another reason to work.
+    ///
+    /// - Returns: whether to put it in the line.
+    mutating func record(_ change: (inout PendingChanges) -> Void) -> Bool {
+        change(&changes)
+        return queues()
+    }
+
+    mutating func writabilityChanged(_ isWritable: Bool, now: ContinuousClock.Instant) -> Bool {
+        self.isWritable = isWritable
+        blockedSince = isWritable ? nil : blockedSince ?? now
+        return queues()
+    }
+
+    /// Begins the work; nil if there is no work now.
+    mutating func begin() -> Work? {
+        guard hasWork else {
+            isInHand = false
+            return nil
+        }
+        defer {
+            changes = PendingChanges()
+            keepsAlive = false
+            isFirst = false
+        }
+        return Work(cursor: cursor, changes: changes, isFirst: isFirst, keepsAlive: keepsAlive)
+    }
+
+    mutating func wrote(_ cursor: EventCursor?, now: ContinuousClock.Instant) {
+        if let cursor { self.cursor = cursor }
+        lastWrite = now
+    }
+
+    /// Ends the work.
+    ///
+    /// - Parameters:
+    ///   - left: the unfinished part.
+    ///   - isLater: whether that has time until the next tick.
+    /// - Returns: whether to put it in the line again.
+    mutating func finish(left: Work?, isLater: Bool) -> Bool {
+        isInHand = false
+        if let left {
+            if left.changes.lane { changes.laneChanged() }
+            if let feed = left.changes.feed { changes.feedMoved(to: feed) }
+            isFirst = isFirst || left.isFirst
+            keepsAlive = keepsAlive || left.keepsAlive
+        }
+        return isLater ? false : queues()
+    }
+
+    mutating func tick(
+        now: ContinuousClock.Instant,
+        keepAlive: Duration,
+        writeTimeout: Duration
+    ) -> TickAction {
+        if isOver { return .nothing }
+        if now >= end { return .close(.expired) }
+        if let blockedSince, now - blockedSince >= writeTimeout { return .close(.slow) }
+        if now - lastWrite >= keepAlive { keepsAlive = true }
+        return queues() ? .work : .nothing
+    }
+
+    /// Closes it; returns whether it was open before.
+    mutating func close() -> Bool {
+        defer { isOver = true }
+        return !isOver
+    }
+
+    private var hasWork: Bool { !isOver && isWritable && (!changes.isEmpty || keepsAlive || isFirst) }
+
+    private mutating func queues() -> Bool {
+        guard !isInHand, hasWork else { return false }
+        isInHand = true
+        return true
+    }
+}
+
+/// Why a stream of events ended, for metrics.
+enum EventStreamEnd: String, Sendable, CaseIterable {
+    /// The client disconnected, or the server shuts down.
+    case closed
+    /// Its maximum age was reached, or its token expired.
+    case expired
+    /// The caller is not served any more.
+    case refused
+    /// The client did not read the data.
+    case slow
+    /// Its user opened so many newer ones that the oldest was closed.
+    case superseded
+    /// The organization's data were purged or restored.
+    case failed
+}
+
+/// The caller is not served any more.
+struct AccessRevoked: Error {}

@@ -1,5 +1,7 @@
 import HTTPTypes
-import SyncStore
+package import JSONText
+import SyncModel
+package import SyncStore
 
 /// `GET /v1/changes`: the feed that other devices pull.
 struct ChangesEndpoint: Sendable {
@@ -17,7 +19,7 @@ struct ChangesEndpoint: Sendable {
         let types = try query.entityTypes("entity_type")
         let wait = try query.wait(upTo: longestWait)
         let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
-            try await OffEventLoop.run {
+            try await BlockingWork.run {
                 try await store.changes.page(
                     since: since,
                     limit: limit,
@@ -30,5 +32,33 @@ struct ChangesEndpoint: Sendable {
             }
         }
         return Answer(.ok, json: json)
+    }
+}
+
+extension FeedPage: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("changes", changes)
+        writer.member("next", next.text)
+        writer.member("up_to_date", isUpToDate)
+        if let nextLocalIDs { writer.nextLocalIDs(nextLocalIDs) }
+    }
+}
+
+extension FeedChange: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("entity_type", entityType)
+        writer.member("id", id)
+        if let localID {
+            writer.member("local_id", localID)
+        } else if let clientID {
+            writer.member("client_id", clientID)
+        }
+        writer.member("version", version)
+        writer.member("etag", etag)
+        writer.member("deleted", isDeleted)
+        writer.member("document", raw: document)
+        writer.unreadable(isUnreadable ? ["document"] : [])
+        writer.member("updated_at", updatedAt.rfc3339)
+        writer.member("updated_by", updatedBy)
     }
 }

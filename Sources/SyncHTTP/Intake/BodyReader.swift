@@ -1,9 +1,9 @@
 package import Foundation
-import HTTPTypes
+package import HTTPTypes
 import HummingbirdCore
 import NIOCore
 import NIOHTTPTypes
-import SyncModel
+package import SyncModel
 
 /// Reads the bodies of requests into memory, within their bounds.
 package struct BodyReader: Sendable {
@@ -31,12 +31,12 @@ package struct BodyReader: Sendable {
         let announced = try announcedLength(exchange.headers)
         if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
         var held = 0
-        defer { budget.giveBack(held, of: exchange.user) }
+        defer { budget.release(held, of: exchange.user) }
         let body = try await collect(exchange.request.body, announced: announced) { part throws(Problem) in
-            try budget.take(part, for: exchange.user, besides: held)
+            try budget.take(part, for: exchange.user, excluding: held)
             held += part
         }
-        exchange.act?.note(membersOf: body)
+        exchange.act?.record(membersOf: body)
         return try await use(body)
     }
 
@@ -52,7 +52,7 @@ package struct BodyReader: Sendable {
         let announced = try announcedLength(exchange.headers)
         if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
         let address = exchange.channel.remoteAddress?.ipAddress ?? ""
-        let origin = UnverifiedRoom.Origin(source: source, address: address)
+        let origin = UnverifiedBodyBudget.Origin(source: source, address: address)
         let arrival = exchange.budgets.unverified.begin(origin, on: exchange.channel)
         defer { arrival.end() }
         let body = try await collect(exchange.request.body, announced: announced) { part throws(Problem) in
@@ -117,5 +117,49 @@ package struct BodyReader: Sendable {
 
     private var tooLarge: Problem {
         Problem(.payloadTooLarge, "The body must not exceed \(limit) bytes.")
+    }
+}
+
+/// Whether a body is JSON, not compressed, as endpoints need it.
+package enum MediaType {
+    /// - Throws: `unsupported_media_type`.
+    package static func requireJSON(_ headers: HTTPFields) throws(Problem) {
+        if let encoding = headers[.contentEncoding], !isIdentity(encoding) {
+            throw Problem(.unsupportedMediaType, "Content-Encoding must be absent or identity.")
+        }
+        guard let type = headers[.contentType], isJSON(type) else {
+            throw Problem(.unsupportedMediaType, "Content-Type must be application/json.")
+        }
+    }
+
+    /// `application/json` with any parameters: none has a meaning for JSON, which is UTF-8 in any case (RFC 8259, 11).
+    package static func isJSON(_ value: String) -> Bool {
+        if value == "application/json" { return true }
+        let type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
+        return type.trimmed.lowercased == "application/json" && isOne(value)
+    }
+
+    /// Several fields of a name are joined by commas, which a single one may hold in quotes only.
+    private static func isOne(_ value: String) -> Bool {
+        var isQuoted = false
+        var isEscaped = false
+        for byte in value.utf8 {
+            if isEscaped {
+                isEscaped = false
+            } else if byte == UInt8(ascii: "\\") {
+                isEscaped = isQuoted
+            } else if byte == UInt8(ascii: "\"") {
+                isQuoted.toggle()
+            } else if byte == UInt8(ascii: ","), !isQuoted {
+                return false
+            }
+        }
+        return true
+    }
+
+    package static func isIdentity(_ value: String) -> Bool {
+        value.utf8.split(separator: UInt8(ascii: ",")).allSatisfy {
+            $0.trimmed.lowercased == "identity"
+        }
     }
 }

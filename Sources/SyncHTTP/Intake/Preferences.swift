@@ -16,7 +16,7 @@ package struct Preferences: Sendable, Equatable {
 
     /// Reads the value; several fields are one list, joined by commas.
     package init(_ text: String, longestWait: Duration) {
-        var seen: Set<ExactText> = []
+        var seen: Set<ByteExactString> = []
         for preference in PreferenceList(text) where seen.insert(preference.name).inserted {
             switch preference.name {
             case "handling":

@@ -1,5 +1,6 @@
 package import JSONText
 package import SyncModel
+package import SyncStore
 
 extension PushAnswer: AnswerBody {
     package var expectedBytes: Int { 256 + verdicts.count * 512 }
@@ -8,7 +9,7 @@ extension PushAnswer: AnswerBody {
         var contents = AnswerContents(room: contentRoom)
         writer.member("accepted_sequence", acceptedSequence)
         writer.member("feed", feed)
-        writer.member("held_by", hold)
+        writer.member("held_by", blocker)
         writer.member("results", verdicts.enumerated()) { writer, verdict in
             writer.beginObject()
             verdict.element.writeResultMembers(of: entry(verdict.offset), &contents, at: verdict.offset, to: &writer)
@@ -20,9 +21,70 @@ extension PushAnswer: AnswerBody {
 }
 
 extension PushAnswer {
-    /// The maximum number of bytes of the response; 0 if it has no large entities and no bodies of upstreams.
-    package var estimatedBytes: Int {
-        let contents = verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) }
-        return contents == 0 ? 0 : WorkCost.answer(entries: verdicts.count) + min(contents, contentRoom)
+    /// The maximum number of bytes of the response.
+    package var estimatedBytes: Int { leastBytes + min(contentBytes, contentRoom) }
+
+    /// The maximum number of bytes of the response without its large parts.
+    package var leastBytes: Int {
+        let long = mappings.reduce(0) { $0 + max(0, ($1.serverID?.text.utf8.count ?? 0) - WorkCost.mapping / 2) }
+        return WorkCost.answer(entries: verdicts.count, mappings: mappings.count) + long
+    }
+
+    /// The bytes of its large parts, some of which the response may leave out.
+    package var contentBytes: Int { verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) } }
+}
+
+extension PushPreview: AnswerBody {
+    package var expectedBytes: Int { 256 + results.count * 1_024 }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        var contents = AnswerContents()
+        writer.member("accepted_sequence", acceptedSequence)
+        writer.member("results", results.enumerated()) { writer, result in
+            writer.object { result.element.writeMembers(&contents, at: result.offset, to: &$0) }
+        }
+        writer.member("id_mappings", mappings)
+    }
+}
+
+extension PushPreview.Result {
+    fileprivate func writeMembers(_ contents: inout AnswerContents, at index: Int, to writer: inout JSONWriter) {
+        verdict.writeResultMembers(of: EntryName(entry), &contents, at: index, to: &writer)
+        writer.member("request", request)
+        switch conflict.map({ contents.show(error: $0, at: "/results/\(index)/conflict") }) {
+        case .whole?: writer.member("conflict", raw: conflict)
+        case .cut(let conflict)?: writer.member("conflict", raw: conflict)
+        case .nothing?, nil: writer.member(null: "conflict")
+        }
+        writer.warning(warning, at: entry.index)
+    }
+}
+
+extension PreviewedRequest: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("method", method)
+        writer.member("path", path)
+        writer.member("headers") { writer in
+            for header in headers {
+                writer.name(header.name)
+                writer.string(header.value)
+            }
+        }
+        writer.member("body", raw: body)
+        writer.member("unresolved_ids", unresolvedIDs) { $0.value($1) }
+    }
+}
+
+extension CappedCount: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("count", count)
+        writer.member("is_more", isMore)
+    }
+}
+
+extension Subject: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("issuer", issuer.string)
+        writer.member("subject", text.string)
     }
 }

@@ -1,6 +1,9 @@
 package import HTTPTypes
+import Metrics
+import NIOCore
 package import SyncModel
 package import SyncStore
+import Telemetry
 
 /// `POST /v1/mutations`: accepts a batch, and returns each mutation's result.
 ///
@@ -11,10 +14,16 @@ package struct PushEndpoint: Sendable {
     package let limits: IntakeLimits
     package let longestWait: Duration
     /// Limits the bodies decoded at a time.
-    package let gate: FairGate
+    package let gate: AdmissionController
     private let metrics = PushMetrics()
 
-    package init(store: Store, bodies: BodyReader, gate: FairGate, limits: IntakeLimits, longestWait: Duration) {
+    package init(
+        store: Store,
+        bodies: BodyReader,
+        gate: AdmissionController,
+        limits: IntakeLimits,
+        longestWait: Duration
+    ) {
         self.store = store
         self.bodies = bodies
         self.gate = gate
@@ -30,8 +39,13 @@ package struct PushEndpoint: Sendable {
                 let answer = try await withPush(body, of: exchange) {
                     try await commit($0, exchange, caller, preferences)
                 }
-                // a committed push needs its body no more, however long the response is held
-                return (waits(for: answer, preferences) ? answer.withoutBody() : answer).fitting(exchange.hold)
+                guard waits(for: answer, preferences) else { return await answer.fitting(exchange.hold) }
+                // a committed push needs its body no more, and no room as long as its response is small
+                guard answer.isLarge else {
+                    exchange.hold.release()
+                    return answer.withoutBody()
+                }
+                return await answer.withoutBody().fitting(exchange.hold)
             }
             return reply(to: await settle(committed, exchange, caller, preferences), preferences)
         } catch {
@@ -45,8 +59,8 @@ package struct PushEndpoint: Sendable {
         do {
             let json = try await bodies.withBody(of: exchange) { body in
                 try await withPush(body, of: exchange) { push in
-                    try await exchange.hold.enter(AnswerHold.preview, isPage: true)
-                    return try await OffEventLoop.run(on: body.count) {
+                    try await exchange.hold.acquire(ResponseMemoryLease.preview, isPage: true)
+                    return try await BlockingWork.run(on: body.count) {
                         try await store.previews.preview(
                             push,
                             organization: caller.organization,
@@ -70,7 +84,7 @@ package struct PushEndpoint: Sendable {
     ) async throws -> Value {
         let limits = limits
         return try await gate.admit(body.count, for: exchange.user) {
-            let push = try await OffEventLoop.read(body) { body throws(Problem) in
+            let push = try await BlockingWork.read(body) { body throws(Problem) in
                 try PushRequest(body: body, limits: limits)
             }
             return try await use(push)
@@ -83,6 +97,8 @@ package struct PushEndpoint: Sendable {
         _ caller: Caller,
         _ preferences: Preferences
     ) async throws -> PushAnswer {
+        // before the commit, after which a lack of room may refuse nothing
+        try await exchange.hold.extend(to: WorkCost.answer(to: push))
         let answer = try await store.pushes.submit(
             push,
             organization: caller.organization,
@@ -122,7 +138,7 @@ package struct PushEndpoint: Sendable {
                 wait: wait
             )
         }
-        return (settled ?? answer).fitting(exchange.hold)
+        return await (settled ?? answer).fitting(exchange.hold)
     }
 
     private func reply(to answer: PushAnswer, _ preferences: Preferences) -> Answer {
@@ -160,15 +176,152 @@ package struct PushEndpoint: Sendable {
 }
 
 extension PushAnswer {
-    /// Returns the response with as much of its contents as there is room for.
+    /// Returns the response with as much of its contents as there is room for; nil if there is too little without them.
     ///
-    /// The results of a committed push are returned in any case, and a client can read each mutation separately.
-    package func fitting(_ hold: AnswerHold) -> PushAnswer {
-        let bytes = estimatedBytes
-        // a push that waits reserves nothing as long as its response is small
-        if bytes == 0 || hold.offers(bytes) { return self }
+    /// A client can read each mutation separately.
+    package func fittingAtOnce(_ hold: ResponseMemoryLease) -> PushAnswer? {
+        if hold.tryAcquire(contentBytes == 0 ? leastBytes : estimatedBytes) { return self }
+        let answer = withoutLarge
+        return hold.tryAcquire(answer.leastBytes) ? answer : nil
+    }
+
+    /// Returns the response with as much of its contents as there is room for, once there is room for the rest.
+    ///
+    /// The push is accepted, so the response is sent even if room does not come in time. It is counted then, and the
+    /// organization's next requests wait for it.
+    package func fitting(_ hold: ResponseMemoryLease) async -> PushAnswer {
+        if let answer = fittingAtOnce(hold) { return answer }
+        try? await hold.extend(to: leastBytes)
+        return withoutLarge
+    }
+
+    /// Whether it has contents, or more id mappings than a response without a reservation may have.
+    fileprivate var isLarge: Bool {
+        contentBytes > 0 || mappings.count * ResponseMemoryLease.mapping > ResponseMemoryLease.small
+    }
+
+    private var withoutLarge: PushAnswer {
         var answer = withoutContents()
         answer.contentRoom = 0
         return answer
+    }
+}
+
+extension PushEndpoint {
+    /// Begins a push whose response requires only the commit.
+    ///
+    /// Leaves all others to ``push(_:_:)``, also those that it would refuse: they are rare, and refused in one place.
+    ///
+    /// - Returns: whether it has begun; if not, nothing has happened.
+    package func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {
+        let preferences = Preferences(exchange.headers, longestWait: longestWait)
+        guard preferences.wait == nil, exchange.headers[.expect] == nil,
+            (try? MediaType.requireJSON(exchange.headers)) != nil,
+            let room = PushReservation(exchange.body.count, of: exchange.user, bodies, gate)
+        else { return false }
+        guard let push = try? PushRequest(body: exchange.body, limits: limits),
+            exchange.hold.tryAcquire(WorkCost.answer(to: push))
+        else {
+            room.release()
+            return false
+        }
+        let hasBegun = store.pushes.submitAtOnce(
+            push,
+            organization: caller.organization,
+            user: caller.user,
+            isStrict: preferences.isStrict ?? false,
+            traceparent: traceparent(of: exchange.headers)
+        ) { result in
+            exchange.eventLoop.execute {
+                room.release()
+                complete(result, exchange, preferences)
+            }
+        }
+        if !hasBegun {
+            room.release()
+            exchange.hold.release()
+        }
+        return hasBegun
+    }
+
+    /// Responds; after a further read or a wait for room, if a committed push requires it.
+    private func complete(
+        _ result: Result<PushAnswer, Problem>,
+        _ exchange: DirectExchange,
+        _ preferences: Preferences
+    ) {
+        switch result {
+        case .failure(let problem):
+            exchange.reply(.failure(refused(problem, preferences)))
+        case .success(let answer):
+            if store.pushes.isComplete(answer), let fitting = answer.fittingAtOnce(exchange.hold) {
+                exchange.reply(.success(accepted(fitting, preferences)))
+                return
+            }
+            Task(executorPreference: EventLoopExecutor(exchange.eventLoop)) {
+                let completed = await LogContext.$current.withValue(exchange.context) {
+                    await store.pushes.completed(answer, of: exchange.user).fitting(exchange.hold)
+                }
+                exchange.eventLoop.execute { exchange.reply(.success(accepted(completed, preferences))) }
+            }
+        }
+    }
+}
+
+/// The room of a push that is answered directly, from its body until it is committed.
+private struct PushReservation: Sendable {
+    private let bytes: Int
+    private let user: LaneKey
+    private let bodies: FairBudget
+    private let gate: AdmissionController
+
+    /// Reserves room; nil if a part of it would require waiting, or would be refused.
+    package init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: AdmissionController) {
+        self.bytes = bytes
+        self.user = user
+        self.bodies = bodies.budget
+        self.gate = gate
+        guard bytes <= bodies.limit, self.bodies.tryAcquire(bytes, for: user) else { return nil }
+        guard gate.tryAcquire(gate.weight(bytes), for: user) else {
+            self.bodies.release(bytes, of: user)
+            return nil
+        }
+    }
+
+    package func release() {
+        gate.release(gate.weight(bytes), of: user)
+        bodies.release(bytes, of: user)
+    }
+}
+
+/// Counts pushes and the results of their mutations.
+package struct PushMetrics: Sendable {
+    private let accepted = Counter(label: HTTPMetrics.pushes, dimensions: [("result", "accepted")])
+    private let refused = Counter(label: HTTPMetrics.pushes, dimensions: [("result", "refused")])
+    private let failed = Counter(label: HTTPMetrics.pushes, dimensions: [("result", "error")])
+    private let size = Recorder(label: HTTPMetrics.pushMutations)
+    private let fresh = Self.counters(replayed: false)
+    private let replayed = Self.counters(replayed: true)
+
+    package func record(_ answer: PushAnswer) {
+        accepted.increment()
+        size.record(answer.verdicts.count)
+        for verdict in answer.verdicts {
+            (verdict.isReplay ? replayed : fresh)[verdict.status]?.increment()
+        }
+    }
+
+    package func record(_ error: any Error) {
+        let isOurs = Refusal(of: error).problem.code.status >= 500
+        (isOurs ? failed : refused).increment()
+    }
+
+    private static func counters(replayed: Bool) -> [MutationStatus: Counter] {
+        Dictionary(
+            uniqueKeysWithValues: MutationStatus.allCases.map { status in
+                let dimensions = [("status", status.rawValue), ("replayed", replayed ? "true" : "false")]
+                return (status, Counter(label: HTTPMetrics.mutations, dimensions: dimensions))
+            }
+        )
     }
 }

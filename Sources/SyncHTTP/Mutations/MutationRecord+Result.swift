@@ -1,3 +1,4 @@
+import Foundation
 package import JSONText
 package import SyncModel
 
@@ -27,7 +28,13 @@ extension MutationRecord {
         writer.member("etag", etag)
         writer.member("attempt_count", Int64(attemptCount))
         writer.member("next_retry_at", nextRetryAt?.rfc3339)
-        writer.member("blocked_by", status == .blocked ? dependsOn : [])
+        let blockers = status == .blocked ? dependsOn : []
+        if contents.takes(blockerBytes) {
+            writer.member("blocked_by", blockers)
+        } else {
+            writer.member("blocked_by", Array(blockers.prefix(WorkBounds.blockers)))
+            omitted.append("blocked_by")
+        }
         writer.member("resolution", resolution?.rawValue)
         writer.name("response")
         let showsBody = responseBody.map { contents.takes($0.count) } ?? true
@@ -88,5 +95,130 @@ extension JSONWriter {
         case .id(let id): member("local_id", id)
         case nil: member(null: "local_id")
         }
+    }
+}
+
+extension PushVerdict {
+    /// Writes the members of an entry's result into an open object.
+    ///
+    /// - Parameters:
+    ///   - entry: evaluated only if there is no record.
+    ///   - contents: the contents for which the response has room.
+    ///   - index: the result's place in the response.
+    package func writeResultMembers(
+        of entry: @autoclosure () -> EntryName,
+        _ contents: inout AnswerContents,
+        at index: Int,
+        to writer: inout JSONWriter
+    ) {
+        switch self {
+        case .accepted(let record):
+            record.writeResultMembers(replayed: false, &contents, at: "/results/\(index)", to: &writer)
+        case .replayed(let record):
+            record.writeResultMembers(replayed: true, &contents, at: "/results/\(index)", to: &writer)
+        case .rejected(let problem): Self.writeRejected(entry(), problem.json, replayed: false, to: &writer)
+        case .rejectedBefore(let error): Self.writeRejected(entry(), error, replayed: true, to: &writer)
+        }
+    }
+
+    private static func writeRejected(
+        _ entry: EntryName,
+        _ error: [UInt8],
+        replayed: Bool,
+        to writer: inout JSONWriter
+    ) {
+        writer.member("id", entry.id)
+        writer.member("idempotency_key", entry.idempotencyKey)
+        writer.member("sequence_number", entry.sequenceNumber)
+        writer.member("status", "rejected" as StaticString)
+        writer.member("replayed", replayed)
+        writer.member(null: "revision")
+        writer.localID(entry.entity?.client)
+        writer.member("server_id", entry.entity?.serverID)
+        writer.member(null: "version")
+        writer.member(null: "etag")
+        writer.member("attempt_count", 0 as Int64)
+        writer.member(null: "next_retry_at")
+        writer.member("blocked_by", [UUID]())
+        writer.member(null: "resolution")
+        writer.member(null: "response")
+        writer.member("error", raw: error)
+    }
+}
+
+extension JSONWriter {
+    /// Writes the member `warnings` of a result, which most results lack.
+    package mutating func warning(_ warning: PushWarning?, at index: Int) {
+        guard let warning else { return }
+        member("warnings", [warning]) { writer, warning in
+            writer.beginObject()
+            switch warning {
+            case .clientIDWasData:
+                writer.member("code", "client_id_was_data" as StaticString)
+                writer.member("pointer", "/mutations/\(index)/local_id")
+                let detail =
+                    "an earlier mutation of this device contains this id. It did not exist then, so it was stored as "
+                    + "data and is not replaced by a server id. Send creates before mutations that refer to "
+                    + "them, or correct that entity"
+                writer.member("detail", detail)
+            }
+            writer.endObject()
+        }
+    }
+}
+
+// MARK: - AnswerContents
+
+/// Decides which entities, bodies of upstreams and lists of blockers one response contains.
+///
+/// This bounds the size of the response.
+///
+/// A response contains an entity's `current` once. A later error about the same state has a pointer to it
+/// (`current_at`). An error about another state, or without room left in the response, has a mark (`current_omitted`).
+package struct AnswerContents {
+    /// The part of an error that a result contains.
+    package enum Shown {
+        case whole
+        case cut([UInt8])
+        /// Not even the error itself fits.
+        case nothing
+    }
+
+    /// Bytes for which the response has room.
+    private var room: Int
+    /// The place of an entity in the response, and the state at that place.
+    private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
+
+    /// - Parameter room: bytes of contents that are larger than ``WorkBounds/small``.
+    package init(room: Int = WorkBounds.answer) {
+        self.room = room
+    }
+
+    /// Decides about an error, a problem object as JSON.
+    ///
+    /// - Parameter pointer: the error's place in the response (RFC 6901).
+    package mutating func show(error: [UInt8], at pointer: @autoclosure () -> String) -> Shown {
+        guard let outline = CurrentOutline(error) else { return takes(error.count) ? .whole : .nothing }
+        if let first = places[outline.key] {
+            return .cut(CurrentOutline.cut(error, place: first.state == outline.state ? first.place : nil))
+        }
+        guard outline.isWhole, takes(error.count) else { return .cut(CurrentOutline.cut(error, place: nil)) }
+        places[outline.key] = (pointer() + "/current", outline.state)
+        return .whole
+    }
+
+    /// Whether the response has room for a value; then the room is used.
+    package mutating func takes(_ bytes: Int) -> Bool {
+        guard bytes > WorkBounds.small else { return true }
+        guard bytes <= room else { return false }
+        room -= bytes
+        return true
+    }
+}
+
+extension MutationRecord {
+    /// The bytes of the mutation's large members in a response, in addition to its names and times.
+    package var contentBytes: Int {
+        [error?.count ?? 0, responseBody?.count ?? 0, blockerBytes].filter { $0 > WorkBounds.small }.reduce(0, +)
     }
 }

@@ -1,3 +1,8 @@
+import HTTPTypes
+import Logging
+import Metrics
+import SyncModel
+import Synchronization
 package import Telemetry
 
 /// The metrics of this module.
@@ -74,5 +79,77 @@ package enum HTTPMetrics {
             help: "Mutations in a push.",
             buckets: MetricBuckets.counts
         )
+    }
+}
+
+/// The metrics of one route, made once.
+///
+/// Labels are bounded: the route's template, its method and the class of the status.
+package struct RouteMeters: Sendable {
+    let route: String
+    private let succeeded: Counter
+    private let redirected: Counter
+    private let refused: Counter
+    private let failed: Counter
+    private let duration: Metrics.Timer
+
+    init(route: String, method: String) {
+        func counter(_ status: String) -> Counter {
+            Counter(
+                label: HTTPMetrics.requests,
+                dimensions: [("route", route), ("method", method), ("status", status)]
+            )
+        }
+        self.route = route
+        succeeded = counter("2xx")
+        redirected = counter("3xx")
+        refused = counter("4xx")
+        failed = counter("5xx")
+        duration = Metrics.Timer(label: HTTPMetrics.duration, dimensions: [("route", route), ("method", method)])
+    }
+
+    func record(_ status: HTTPResponse.Status, nanoseconds: Int64) {
+        switch status.code {
+        case ..<300: succeeded.increment()
+        case ..<400: redirected.increment()
+        case ..<500: refused.increment()
+        default: failed.increment()
+        }
+        duration.recordNanoseconds(nanoseconds)
+    }
+}
+
+/// A request's log line, in addition to the ids that all of its lines have: its route's template and never its path.
+struct LogLine {
+    let route: Route?
+    let answer: Answer
+    /// Nanoseconds.
+    let elapsed: Int64
+
+    func metadata(failure: (any Error)?) -> Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            LogKeys.method: .string(route?.method.rawValue ?? "any"),
+            LogKeys.route: .string(route?.meters.route ?? "unmatched"),
+            LogKeys.status: .stringConvertible(answer.status.code),
+            LogKeys.durationMS: .stringConvertible(Double(elapsed / 1_000) / 1_000),
+        ]
+        if let failure {
+            let refusal = Refusal(of: failure)
+            metadata[LogKeys.code] = .string(refusal.problem.code.rawValue)
+            // a problem's detail may repeat what the client wrote; only unexpected errors are shown in full
+            if refusal.problem.code == .internalError {
+                metadata[LogKeys.error] = .string(String(reflecting: refusal.cause ?? failure))
+            }
+        }
+        return metadata
+    }
+}
+
+/// Recognizes the first call within each second.
+final class OncePerSecond: Sendable {
+    private let last = Atomic<Int64>(.min)
+
+    func isFirst(at second: Int64) -> Bool {
+        last.exchange(second, ordering: .relaxed) != second
     }
 }

@@ -48,13 +48,13 @@ struct Listener: Service {
     }
 
     private var builder: HTTPServerBuilder {
-        let (configuration, own, cutOffs) = (configuration, responder, responder.budgets.cutOffs)
+        let (configuration, own, slowClients) = (configuration, responder, responder.budgets.slowClients)
         return HTTPServerBuilder { responder in
             EventLoopBound(
                 base: HTTP1Channel(
                     responder: responder,
                     configuration: HTTP1Channel.Configuration(
-                        additionalChannelHandlers: [ConnectionGuard(configuration, cutOffs)],
+                        additionalChannelHandlers: [ConnectionGuard(configuration, slowClients)],
                         idleTimeout: TimeAmount(configuration.idleTimeout),
                         httpDecoderConfiguration: .init(
                             maxHeaderFieldSize: 16_384,

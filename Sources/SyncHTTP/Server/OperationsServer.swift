@@ -37,12 +37,16 @@ package struct OperationsServer: Service {
         // operators share separate budgets
         budgets = Budgets(configuration)
         if let tokens = configuration.operatorTokens {
-            let door = OperatorDoor(tokens: tokens, ended: store.endedSessions, now: configuration.now)
+            let authenticator = OperatorAuthenticator(
+                tokens: tokens,
+                ended: store.endedSessions,
+                now: configuration.now
+            )
             let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budgets.bodies)
-            let context = OperatorContext(door: door, bodies: bodies)
+            let context = OperatorContext(authenticator: authenticator, bodies: bodies)
             var administration = OperatorRoutes(
                 adding: routes,
-                behind: door,
+                behind: authenticator,
                 log: store.audit,
                 notifier: store.notifier
             )
@@ -74,7 +78,7 @@ package struct OperationsServer: Service {
 
     /// Serves until graceful shutdown.
     package func run() async throws {
-        try await budgets.turningAway { [listener, companions] in
+        try await budgets.expiringWaiters { [listener, companions] in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for service in companions { group.addTask { try await service.run() } }
                 group.addTask { try await listener.run() }

@@ -65,7 +65,7 @@ package struct PublicServer: Service {
 
     /// Serves until graceful shutdown.
     package func run() async throws {
-        try await budgets.turningAway { [events, listener] in
+        try await budgets.expiringWaiters { [events, listener] in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await events.run() }
                 group.addTask { try await listener.run() }
@@ -106,7 +106,7 @@ package struct PublicServer: Service {
         routes.add(
             .post,
             "/v1/mutations",
-            directly: authenticator.callersAtHand(only: pushes.pushDirectly),
+            directly: authenticator.cachedCallers(only: pushes.pushDirectly),
             authenticator.callers(only: pushes.push)
         )
         routes.add(.post, "/v1/mutations/preview", authenticator.callers(only: pushes.preview))

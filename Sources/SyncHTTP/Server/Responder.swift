@@ -69,13 +69,13 @@ struct Responder: Sendable {
         on channel: any Channel,
         since started: NIODeadline
     ) async -> Reply {
-        let hold = AnswerHold(budgets.answers, pages: budgets.pages)
+        let hold = ResponseMemoryLease(budgets.answers, pages: budgets.pages)
         var (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
         crossOrigin?.mark(&answer, for: request.headers)
         if isForOperators { BrowserRules.mark(&answer, at: request.uri.path) }
-        note(answer, route, failure, since: started)
+        record(answer, route, failure, since: started)
         let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
-        if hold.settle(at: request.method == .head ? 0 : answer.body?.count ?? 0) {
+        if hold.resize(to: request.method == .head ? 0 : answer.body?.count ?? 0) {
             await ConnectionGuard.release(hold, behindNextResponseOn: channel)
         }
         guard let successor = answer.successor else { return .response(response) }
@@ -83,7 +83,7 @@ struct Responder: Sendable {
     }
 
     /// Counts and logs a response.
-    func note(_ answer: Answer, _ route: Route?, _ failure: (any Error)?, since started: NIODeadline) {
+    func record(_ answer: Answer, _ route: Route?, _ failure: (any Error)?, since started: NIODeadline) {
         let elapsed = (NIODeadline.now() - started).nanoseconds
         (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)
         let level = level(for: answer.status)
@@ -96,7 +96,7 @@ struct Responder: Sendable {
         _ request: Request,
         requestID: String,
         channel: any Channel,
-        hold: AnswerHold
+        hold: ResponseMemoryLease
     ) async -> (Answer, Route?, failure: (any Error)?) {
         var matched: Route?
         do {

@@ -1,7 +1,7 @@
 package import Foundation
 import HTTPTypes
-import JSONText
-import Metrics
+package import JSONText
+package import Metrics
 package import SyncModel
 package import SyncStore
 
@@ -94,13 +94,34 @@ package struct SettleEndpoints: Sendable {
     ) async throws -> Answer {
         let limits = limits
         return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
-            let request = try await OffEventLoop.read(body) { body throws(Problem) in try read(body, limits) }
+            let request = try await BlockingWork.read(body) { body throws(Problem) in try read(body, limits) }
             // the response contains the mutation: once it is settled, no lack of room may refuse it
-            try await exchange.hold.enter(AnswerHold.mutation)
-            let settled = try await OffEventLoop.run { try await settle(request) }
+            try await exchange.hold.acquire(ResponseMemoryLease.mutation)
+            let settled = try await BlockingWork.run { try await settle(request) }
             guard let settled else { throw Refusal.notFound }
             counter?.increment(by: settled.count)
             return Answer(.ok, json: settled.json)
         }
+    }
+}
+
+extension DiscardedMutation: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        let id = mutation.record.id
+        mutation.writeMembers(to: &writer)
+        // the mutation's own id first
+        writer.member("discarded", [id] + ids.filter { $0 != id })
+    }
+}
+
+/// Counts mutations that people settle.
+package struct SettleMetrics: Sendable {
+    package init() {}
+    package let retried = Self.counter("retry")
+    package let discarded = Self.counter("discard")
+    package let resolved = Self.counter("resolve")
+
+    private static func counter(_ action: String) -> Counter {
+        Counter(label: HTTPMetrics.settled, dimensions: [("action", action)])
     }
 }

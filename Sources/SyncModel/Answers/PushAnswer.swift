@@ -41,13 +41,13 @@ public struct PushAnswer: Sendable {
     ///
     /// Nil where the lane is not held, where all queued mutations wait for other mutations, and where the gateway could
     /// not find out.
-    public var hold: LaneHold?
+    public var blocker: LaneBlocker?
 
-    /// Bytes of entities and of upstreams' bodies that the answer has room for.
+    /// Bytes of entities, of upstreams' bodies and of lists of blockers that the answer has room for.
     public var contentRoom = WorkBounds.answer
 
     /// The rest of the user's quota; nil where the user has no quota.
-    public var standing: QuotaStanding?
+    public var standing: QuotaStatus?
 
     /// Mutations that are not settled; a `wait` lasts as long as there are any.
     public var unsettled: [UUID] {
@@ -71,7 +71,7 @@ public struct PushAnswer: Sendable {
         return answer
     }
 
-    /// The same answer without large errors and bodies of upstreams.
+    /// The same answer without large errors, bodies of upstreams and long lists of blockers.
     public func withoutContents() -> PushAnswer {
         var answer = self
         answer.verdicts = verdicts.map { verdict in
@@ -118,5 +118,83 @@ extension PushVerdict {
         case .replayed, .rejectedBefore: true
         case .accepted, .rejected: false
         }
+    }
+}
+
+/// The answer to a preview.
+///
+/// It has the results that a push would have, and the requests that it would send.
+public struct PushPreview: Sendable {
+    /// The result that one entry would have.
+    public struct Result: Sendable {
+        public let entry: PushEntry
+        /// The immediate verdict, without the ids that only a push makes.
+        public let verdict: PushVerdict
+        /// The request that would be sent; nil without a request.
+        ///
+        /// Also nil for an entry that is not new.
+        public let request: PreviewedRequest?
+        /// The conflict that the mutation's turn would meet before anything is sent.
+        ///
+        /// A problem object as JSON.
+        public let conflict: [UInt8]?
+        public let warning: PushWarning?
+    }
+
+    /// The device's watermark after the push.
+    public let acceptedSequence: Int64
+    /// In request order.
+    public let results: [Result]
+    /// Resolved mappings of this user that the batch touches.
+    public let mappings: [IDMapping]
+}
+
+/// A request as the mutation's user may see it.
+///
+/// It lacks the organization's credential, headers and base URL.
+public struct PreviewedRequest: Sendable, Hashable {
+    /// A header of the mutation, or one that the gateway sets.
+    public struct Header: Sendable, Hashable {
+        /// In lower case.
+        @Exact public private(set) var name: String
+        @Exact public private(set) var value: String
+    }
+
+    /// `POST`, `PATCH`, `PUT` or `DELETE`.
+    @Exact public private(set) var method: String
+    /// Path and query, relative to the base URL.
+    @Exact public private(set) var path: String
+    /// The gateway's headers first, then the others by name.
+    public let headers: [Header]
+    /// JSON; nil for none.
+    public let body: [UInt8]?
+    /// Client ids and device ids in path and body whose server ids are not known yet.
+    public let unresolvedIDs: [ServerID]
+
+    init(_ request: UpstreamRequest, unresolved: [ServerID]) {
+        method = request.method
+        path = UpstreamRequest.encoded(path: request.path)
+        headers = request.userHeaders.map { Header(name: $0.name, value: $0.value) }
+        body = request.body
+        unresolvedIDs = unresolved
+    }
+}
+
+/// The identifiers of a rejected entry, as far as it could be read.
+///
+/// The answer repeats them.
+public struct EntryName: Sendable {
+    public var id: UUID?
+    public var idempotencyKey: UUID?
+    public var sequenceNumber: Int64?
+    public var entity: EntityName?
+
+    init() {}
+
+    public init(_ entry: PushEntry) {
+        id = entry.id
+        idempotencyKey = entry.idempotencyKey
+        sequenceNumber = entry.sequenceNumber
+        entity = entry.mutation?.entity
     }
 }

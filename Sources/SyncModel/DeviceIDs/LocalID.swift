@@ -1,5 +1,6 @@
 import Crypto
 public import Foundation
+public import JSONText
 
 /// The id of an entity on one device, for types with device ids (seed 002).
 ///
@@ -36,4 +37,127 @@ public struct LocalID: Sendable, Hashable, Comparable {
 
     /// The id as problems name it.
     var words: String { "local id \(number) in '\(entityType)'" }
+}
+
+/// A device's own id in a relation of a payload.
+public struct LocalReference: Sendable {
+    /// Ids that the relations of one mutation may hold.
+    public static let limit = 1_000
+
+    public let id: LocalID
+    /// The client id that represents the device id.
+    public let clientID: UUID
+    public let place: RelatedValue
+
+    /// Replaces the device's id with the entity's permanent id.
+    public func edit(_ serverID: ServerID) -> JSONEdit {
+        JSONEdit(place.value, serverID.replacement)
+    }
+}
+
+extension EntityType {
+    /// Whether payloads of the type may hold device ids.
+    public var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
+
+    /// The device ids in a payload, in document order. A string in such a relation is a permanent id already.
+    public func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
+        guard let payload, holdsLocalIDs else { return [] }
+        return payload.values(in: relations).compactMap { place in
+            guard place.relation.idSpace == .device, let number = place.value.int64 else { return nil }
+            let id = LocalID(entityType: place.relation.entityType, number: number)
+            return LocalReference(id: id, clientID: id.clientID(on: device), place: place)
+        }
+    }
+}
+
+extension ContentRules {
+    /// Checks that relations contain ids.
+    ///
+    /// Relations to a type with device ids contain 64-bit integers of the device, or permanent ids as strings.
+    /// Relations to other types may contain any value, as elsewhere in a payload.
+    static func checkRelations(_ payload: JSONValue?, in type: EntityType) throws(Violation) {
+        guard let payload, !type.relations.isEmpty else { return }
+        var count = 0
+        for place in payload.values(in: type.relations) {
+            let name = place.relation.entityType
+            switch place.relation.idSpace {
+            case .mapped, .shared: continue
+            case nil:
+                // the type may be registered with device ids later: this number would mean another entity on each
+                // device
+                guard place.value.int64 != nil else { continue }
+                let detail = "refers to '\(name)', which is not a registered entity type of this organization"
+                throw Violation(rule: Rule.entityType, detail: detail, pointer: place.pointer)
+            case .device:
+                count += 1
+                guard count <= LocalReference.limit else {
+                    let detail = "the relations of a mutation may contain at most \(LocalReference.limit) ids"
+                    throw Violation(rule: Rule.range, detail: detail, pointer: place.pointer)
+                }
+                guard place.value.int64 == nil, place.value.string == nil else { continue }
+                let detail =
+                    "refers to '\(name)', so it must be a 64-bit integer of this device, an array of them, or null"
+                throw Violation(rule: Rule.clientID, detail: detail, pointer: place.pointer)
+            }
+        }
+    }
+}
+
+/// The device ids in a push: in relations, and of the entities that it writes.
+public struct PushLocalIDs: Sendable {
+    /// Ids that the relations of one push may hold: bounds the size of one look-up.
+    public static let limit = 20_000
+
+    /// The references of an entry, by the entry's index.
+    ///
+    /// Entries without references are left out.
+    private var references: [Int: [LocalReference]] = [:]
+    /// Types of the entries whose relations may hold device ids, by the entry's index.
+    private var types: [Int: EntityType] = [:]
+    /// Entries that exceed ``limit`` together with the entries before them.
+    private(set) var crowded: Set<Int> = []
+    /// Every device id in the push, by the client id that represents it.
+    ///
+    /// Includes those of creates.
+    public private(set) var named: [UUID: LocalID] = [:]
+    /// The device ids of creates.
+    ///
+    /// The device did not apply a pull that assigned one of these ids.
+    public private(set) var created: Set<UUID> = []
+
+    /// A push without device ids.
+    public init() {}
+
+    public init(_ push: PushRequest, type: (String) -> EntityType?) {
+        var room = PushLocalIDs.limit
+        for entry in push.entries {
+            guard let mutation = entry.mutation else { continue }
+            if let id = mutation.entity.localID, let standIn = mutation.entity.clientID {
+                named[standIn] = id
+                if mutation.operation == .create { created.insert(standIn) }
+            }
+            guard let type = type(mutation.entity.type), type.holdsLocalIDs else { continue }
+            types[entry.index] = type
+            let found = type.localReferences(in: mutation.payload, on: push.deviceID)
+            guard !found.isEmpty else { continue }
+            // an entry that holds too many by itself is refused for that
+            guard found.count <= LocalReference.limit else { continue }
+            guard found.count <= room else {
+                crowded.insert(entry.index)
+                continue
+            }
+            room -= found.count
+            references[entry.index] = found
+            for reference in found { named[reference.clientID] = reference.id }
+        }
+    }
+
+    public func references(of index: Int) -> [LocalReference] {
+        references.isEmpty ? [] : references[index] ?? []
+    }
+
+    /// The type of an entry's entity, where its payloads may hold device ids.
+    func type(of index: Int) -> EntityType? {
+        types.isEmpty ? nil : types[index]
+    }
 }

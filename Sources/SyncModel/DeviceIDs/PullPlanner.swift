@@ -23,7 +23,7 @@ public struct PullPlanner: Sendable {
         public fileprivate(set) var numbers: [Int64?] = []
         /// Indices of the entities that get a number, in the order in which they get it.
         public fileprivate(set) var wanted: [Int] = []
-        fileprivate var places: [ExactText: Int] = [:]
+        fileprivate var places: [ByteExactString: Int] = [:]
     }
 
     /// A number that a page assigns to an entity.
@@ -47,19 +47,19 @@ public struct PullPlanner: Sendable {
     public private(set) var types: [NamedType] = []
     /// In the order in which they were made.
     public private(set) var assignments: [Assignment] = []
-    private var places: [ExactText: Int] = [:]
+    private var places: [ByteExactString: Int] = [:]
     private var entries: [Entry] = []
     private var targets: [Name] = []
-    private let counters: [ExactText: Int64?]
+    private let counters: [ByteExactString: Int64?]
     /// By type: the highest number that the device had before and that the page shows.
-    private var shown: [ExactText: Int64] = [:]
+    private var shown: [ByteExactString: Int64] = [:]
     /// The next number that the device would assign, by type.
     ///
     /// It has the types whose numbers in use were read.
-    private var starts: [ExactText: Int64?] = [:]
+    private var starts: [ByteExactString: Int64?] = [:]
 
     /// - Parameter counters: the device's counters as it sent them.
-    public init(counters: [ExactText: Int64?]) {
+    public init(counters: [ByteExactString: Int64?]) {
         self.counters = counters
     }
 
@@ -161,7 +161,7 @@ public struct PullPlanner: Sendable {
     ///   - free: the numbers of each ``open`` type.
     ///   - rivals: pages that the device pulled before and has not confirmed.
     /// - Throws: `validation_failed` where a type has too few numbers left.
-    public mutating func assign(_ free: [ExactText: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
+    public mutating func assign(_ free: [ByteExactString: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
         throws(Problem)
     {
         for place in types.indices {
@@ -231,7 +231,7 @@ public struct PullPlanner: Sendable {
         let named = types.lazy.filter { type in
             !type.wanted.isEmpty || type.numbers.contains { $0 != nil }
         }
-        return Set(counters.keys).union(named.map { ExactText($0.name) }).union(shown.keys).sorted().map(\.string)
+        return Set(counters.keys).union(named.map { ByteExactString($0.name) }).union(shown.keys).sorted().map(\.string)
     }
 
     private func counter(of type: String) -> Int64? { counters[type] ?? nil }

@@ -1,4 +1,4 @@
-import JSONText
+public import JSONText
 
 /// The body of a pull, which may be missing.
 ///
@@ -20,7 +20,7 @@ public struct PullRequest: Sendable {
     /// The number that the device would assign to its next new entity, by entity type.
     ///
     /// Nil if the device does not have this number, or has no number left.
-    public private(set) var nextLocalIDs: [ExactText: Int64?] = [:]
+    public private(set) var nextLocalIDs: [ByteExactString: Int64?] = [:]
 
     /// Reads a body, which may be empty.
     ///
@@ -70,11 +70,11 @@ public struct PullRequest: Sendable {
         return Int(number)
     }
 
-    private static func nextLocalIDs(_ value: JSONValue) throws(Problem) -> [ExactText: Int64?] {
+    private static func nextLocalIDs(_ value: JSONValue) throws(Problem) -> [ByteExactString: Int64?] {
         guard let members = value.members else {
             throw problem("next_local_ids", Rule.memberType, "next_local_ids must be an object of types and numbers")
         }
-        var counters: [ExactText: Int64?] = [:]
+        var counters: [ByteExactString: Int64?] = [:]
         for (name, value) in members {
             let type = name.string
             guard EntityType.isValidName(type) else {
@@ -100,5 +100,91 @@ public struct PullRequest: Sendable {
     private static func problem(_ member: String, _ rule: String, _ detail: String) -> Problem {
         let pointer = JSONPointer().appending(member: member).text
         return Problem(.invalidRequest, pointer: pointer, rule: rule, detail)
+    }
+}
+
+/// A member of a type's documents with ids of other entities.
+///
+/// It contains an id or an array of ids (seed 002, "Object Relations and IDs"). The gateway translates ids of types
+/// with device ids there, and nowhere else.
+public struct Relation: Sendable, Hashable {
+    public static let limit = 100
+    public static let maximumNameBytes = 200
+
+    /// A top-level member of the document.
+    @Exact public private(set) var member: String
+    /// The type of the entity that it refers to.
+    @Exact public private(set) var entityType: String
+    /// That type's id space; nil while the type is not registered.
+    public var idSpace: IDSpace?
+
+    /// Whether a relation may have that name.
+    ///
+    /// 1 to ``maximumNameBytes`` bytes without control characters.
+    public static func isValidMember(_ name: String) -> Bool {
+        let bytes = name.utf8
+        return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+    }
+
+    public init(member: String, entityType: String, idSpace: IDSpace?) {
+        self.member = member
+        self.entityType = entityType
+        self.idSpace = idSpace
+    }
+}
+
+extension EntityType {
+    /// Reads the stored form: `{"folderId":"folder"}`, checked when it was written.
+    public static func relations(stored json: JSONValue) -> [Relation] {
+        (json.members?.map { $0 } ?? []).compactMap { name, value in
+            value.string.map { Relation(member: name.string, entityType: $0, idSpace: nil) }
+        }
+    }
+
+    public var storedRelations: [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        for relation in relations {
+            writer.name(relation.member)
+            writer.string(relation.entityType)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}
+
+extension JSONValue {
+    /// The values in some relations of a document, in document order.
+    ///
+    /// Each value, or each element of an array. Nulls are left out.
+    public func values(in relations: [Relation]) -> [RelatedValue] {
+        guard !relations.isEmpty, let members else { return [] }
+        var found: [RelatedValue] = []
+        for (name, value) in members {
+            guard let relation = relations.first(where: { name.equals($0.member) }) else { continue }
+            if let elements = value.elements {
+                for (place, element) in elements.enumerated() where !element.isNull {
+                    found.append(RelatedValue(relation: relation, value: element, place: place))
+                }
+            } else if !value.isNull {
+                found.append(RelatedValue(relation: relation, value: value, place: nil))
+            }
+        }
+        return found
+    }
+}
+
+/// One value in a relation.
+public struct RelatedValue: Sendable {
+    public let relation: Relation
+    /// An id or, in an invalid payload, another value. Not null.
+    public let value: JSONValue
+    /// The index where the relation is an array.
+    public let place: Int?
+
+    /// Its place in the document (RFC 6901).
+    public var pointer: String {
+        let member = JSONPointer().appending(member: relation.member).text
+        return place.map { "\(member)/\($0)" } ?? member
     }
 }

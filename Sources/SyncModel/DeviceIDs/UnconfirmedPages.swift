@@ -11,13 +11,13 @@ public struct UnconfirmedPages: Sendable {
         /// The device's counters when it pulled.
         ///
         /// The device applies the page only while they are the same.
-        public let counters: [ExactText: Int64]
+        public let counters: [ByteExactString: Int64]
         public let assignments: [PullPlanner.Assignment]
 
         public init(
             number: Int64,
             base: Int64,
-            counters: [ExactText: Int64],
+            counters: [ByteExactString: Int64],
             assignments: [PullPlanner.Assignment]
         ) {
             self.number = number
@@ -33,8 +33,8 @@ public struct UnconfirmedPages: Sendable {
     public private(set) var superseded: [Int64] = []
     /// Pages that the device pulled in the same state.
     private var equals: [Page] = []
-    private var owners: [ExactText: [Int64: ExactText]] = [:]
-    private var numbers: [ExactText: [ExactText: [Int64]]] = [:]
+    private var owners: [ByteExactString: [Int64: ByteExactString]] = [:]
+    private var numbers: [ByteExactString: [ByteExactString: [Int64]]] = [:]
 
     public init() {}
 
@@ -43,7 +43,7 @@ public struct UnconfirmedPages: Sendable {
     /// - Parameters:
     ///   - base: the page from whose cursor the device pulls; 0 for none.
     ///   - counters: the device's counters.
-    public init(of pages: [Page], base: Int64, counters: [ExactText: Int64]) {
+    public init(of pages: [Page], base: Int64, counters: [ByteExactString: Int64]) {
         for page in pages {
             if Self.isOlder(page, base, counters) {
                 superseded.append(page.number)
@@ -52,7 +52,7 @@ public struct UnconfirmedPages: Sendable {
             if page.base == base, page.counters == counters { equals.append(page) }
             for assignment in page.assignments {
                 let (type, number) = (assignment.id.entityType, assignment.id.number)
-                owners[type, default: [:]][number] = ExactText(assignment.entity.text)
+                owners[type, default: [:]][number] = ByteExactString(assignment.entity.text)
                 numbers[type, default: [:]][assignment.entity.text, default: []].append(number)
             }
         }
@@ -62,7 +62,7 @@ public struct UnconfirmedPages: Sendable {
     ///
     /// Counters only grow, and so do page numbers. A device with higher ones has not applied the page, or has continued
     /// from it. A device with lower ones sent this request earlier, or was restored from a backup.
-    private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ExactText: Int64]) -> Bool {
+    private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ByteExactString: Int64]) -> Bool {
         if page.base != base { return page.base < base }
         let common = Set(page.counters.keys).intersection(counters.keys)
         if common.contains(where: { page.counters[$0] ?? 0 > counters[$0] ?? 0 }) { return false }
@@ -84,4 +84,32 @@ public struct UnconfirmedPages: Sendable {
 
     /// Numbers that an entity was given, ascending.
     func given(_ type: String, to entity: ServerID) -> [Int64] { numbers[type]?[entity.text]?.sorted() ?? [] }
+}
+
+/// The state of a page that assigned device ids, when its device pulls from there.
+///
+/// Its assignments are tentative.
+public enum PageState: Sendable, Hashable {
+    /// The pull confirms its assignments.
+    case outstanding
+    /// It was confirmed before, or a later page was: there is nothing to do.
+    case done
+    /// Its assignments are unknown: the device pulled too many pages again in between.
+    case lost
+
+    /// - Parameters:
+    ///   - page: the page's number; 0 for none.
+    ///   - pages: the known pages of the device. The one that is not outstanding is the last confirmed page.
+    public init(of page: Int64, among pages: [(page: Int64, isOutstanding: Bool)]) {
+        guard page > 0 else {
+            self = .done
+            return
+        }
+        if let known = pages.first(where: { $0.page == page }) {
+            self = known.isOutstanding ? .outstanding : .done
+        } else {
+            // a device that was restored from a backup has an old cursor
+            self = pages.contains { !$0.isOutstanding && $0.page > page } ? .done : .lost
+        }
+    }
 }

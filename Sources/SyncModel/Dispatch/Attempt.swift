@@ -1,3 +1,5 @@
+import JSONText
+
 /// One request and its possible outcomes.
 struct Attempt {
     let dispatch: Dispatch
@@ -14,7 +16,7 @@ struct Attempt {
         switch response.status {
         case 200...299: succeeded(response)
         case 404, 410: mutation.operation == .delete ? succeeded(response) : rejected(response)
-        case _ where response.mayBeOperatorsTrouble: othersSucceeded ? rejectedAlone(response) : held(response)
+        case _ where response.mayNeedOperator: othersSucceeded ? rejectedAlone(response) : held(response)
         case 408, 425, 429: again(.deferred, response.words, response)
         case 409: mayBeEcho(response) ? echo(response) : conflict(response)
         case 412: conflict(response)
@@ -39,10 +41,10 @@ struct Attempt {
         var response = response
         // the state is still to come
         if response.status == 202 { response.etag = nil }
-        let testimony = Testimony(about: id, of: mutation, request, response, shown)
-        outcome.etag = testimony.etag
+        let evidence = UpstreamEvidence(about: id, of: mutation, request, response, shown)
+        outcome.etag = evidence.etag
         outcome.demandedETag = request.ifMatch
-        (outcome.entity, outcome.ground) = testimony.change
+        (outcome.entity, outcome.evidence) = evidence.change
         return outcome
     }
 
@@ -153,7 +155,7 @@ struct Attempt {
     ///
     /// As long as that is possible, no attempt is spent.
     private func held(_ response: UpstreamResponse) -> Outcome {
-        let hold = MutationHold.next(after: mutation.hold, now: now)
+        let hold = AuthBackoff.next(after: mutation.hold, now: now)
         var outcome = Outcome(.pending, .misconfigured, of: dispatch, isOpen: true)
         outcome.attemptCount = mutation.attemptCount
         outcome.hold = hold
@@ -194,7 +196,7 @@ struct Attempt {
     /// The lane waits, as in an organization without an upstream, and no attempt is spent.
     func unready(_ reason: String) -> Outcome {
         var outcome = unsent(.pending, "no request can be sent to the upstream: \(reason)")
-        outcome.nextRetryAt = now.adding(seconds: TurnPlanner.pauseWithoutUpstream)
+        outcome.nextRetryAt = now.adding(seconds: DispatchPlanner.pauseWithoutUpstream)
         return outcome
     }
 
@@ -219,5 +221,87 @@ extension UpstreamResponse {
     /// The response as a sentence, without its body.
     var words: String {
         "the upstream answered \(status)" + (pointer.map { " (\($0))" } ?? "")
+    }
+}
+
+/// The outcomes of a mutation that met another writer's state upstream.
+///
+/// Product rule 12.
+extension Attempt {
+    /// Whether a 409 may mean that the upstream has not finished an earlier attempt.
+    ///
+    /// That attempt had the same idempotency key.
+    func mayBeEcho(_ response: UpstreamResponse) -> Bool {
+        (response.retryAt != nil || mutation.isOutcomeUnknown)
+            && mutation.conflictRetries < RetryPolicy.conflictRetries
+    }
+
+    func echo(_ response: UpstreamResponse) -> Outcome {
+        var outcome = again(.deferred, response.words, response)
+        outcome.conflictRetries += 1
+        return outcome
+    }
+
+    func conflict(_ response: UpstreamResponse) -> Outcome {
+        let found = UpstreamEntity(in: response, idPointer: upstream.idPointer)
+        // an answer to an update shows the entity only if it has the entity's id
+        let isShown = mutation.operation == .create || found?.id.text == dispatch.serverID?.text
+        let shown = isShown ? found : nil
+        var outcome = refusal(.conflict, .conflict, response)
+        var problem = Problem(.conflict, response.words)
+        if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
+            let etag = etag(of: id, response)
+            problem.current =
+                CurrentEntity(
+                    type: mutation.entity.type,
+                    id: id,
+                    // which entity a create meets is not known before
+                    feedVersion: mutation.operation == .create ? nil : dispatch.entityVersion ?? 0,
+                    etag: etag,
+                    document: document
+                ).json
+        }
+        outcome.error = problem.json
+        // a revision that overrode a conflict once and conflicts again waits for a person
+        guard mutation.resolution == nil else {
+            outcome.resolution = nil
+            return outcome
+        }
+        switch mutation.conflictResolution {
+        case .manual: return outcome
+        case .serverWins: return adopted(outcome, shown, response)
+        case .clientWins: return overridden(outcome, shown)
+        }
+    }
+
+    /// The ETag of the conflicting entity, where the request was for that entity alone.
+    private func etag(of id: ServerID, _ response: UpstreamResponse) -> String? {
+        id.isSegment(of: request.path) ? response.etag : nil
+    }
+
+    private func adopted(_ conflict: Outcome, _ shown: UpstreamEntity?, _ response: UpstreamResponse) -> Outcome {
+        guard let id = dispatch.serverID ?? shown?.id else { return conflict }
+        var outcome = conflict
+        outcome.status = .discarded
+        outcome.kind = .discarded
+        outcome.resolution = .serverWins
+        outcome.serverID = id
+        if let document = shown?.document { outcome.entity = .document(document, etag: etag(of: id, response)) }
+        outcome.evidence = .adopted
+        return outcome
+    }
+
+    private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
+        let id = dispatch.serverID ?? shown?.id
+        let override = ClientWins.plan(
+            operation: mutation.operation,
+            idSpace: dispatch.type.idSpace,
+            endpoint: request.path,
+            payload: request.body.flatMap { try? JSONTree(parsing: $0).root },
+            current: shown?.document,
+            serverID: id
+        )
+        // an answer to a PUT need not show the state that the request overwrote
+        return override.map { conflict.overridden(by: $0, of: id) } ?? conflict
     }
 }

@@ -98,7 +98,7 @@ extension Outcome {
     ) -> Int64? {
         guard mayChange(stored, dispatch) else {
             // the mutation's result is an earlier deletion or creation
-            return ground == .missing && stored?.isDeleted == false ? nil : stored?.version
+            return evidence == .missing && stored?.isDeleted == false ? nil : stored?.version
         }
         let next: EntityState
         switch entity {
@@ -106,7 +106,7 @@ extension Outcome {
         case .document where stored.map(isOvertaken) ?? false, .patch where stored.map(isOvertaken) ?? false:
             return stored?.version
         case .document(let document, let etag):
-            if ground == .adopted, let stored, stored.document == document { return stored.version }
+            if evidence == .adopted, let stored, stored.document == document { return stored.version }
             next = state(stored, id, document: document, etag: etag, dispatch)
         case .patch(let patch, let etag):
             // a document that cannot be opened is not patched: the feed keeps it as it is
@@ -127,7 +127,7 @@ extension Outcome {
     /// Lanes of several users run concurrently, and answers come in any order. A request that demanded a state took
     /// effect on it, so any state that is neither that one nor the request's own was made from the latter.
     private func isOvertaken(by stored: EntityState) -> Bool {
-        guard ground == .written, let demandedETag else { return false }
+        guard evidence == .written, let demandedETag else { return false }
         if stored.isDeleted { return true }
         return stored.etag.map { $0 != demandedETag && $0 != etag } ?? false
     }
@@ -138,16 +138,20 @@ extension Outcome {
         let isPrivate = dispatch.type.visibility == .user
         guard let stored else {
             // a private entity belongs to the user who created it: an update must not make its user the owner
-            return isCreate || (!isPrivate && ground != .missing)
+            return isCreate || (!isPrivate && evidence != .missing)
         }
-        switch ground {
+        switch evidence {
         case .written: return true
         // a request to a wrong path gets a 404 as well
         case .missing: return isPrivate || stored.lastWriter.isOwn(of: dispatch.lane.user)
         case .created: return stored.mayBeMade(by: dispatch.lane.user)
         case .adopted:
-            return Adoption(user: dispatch.lane.user, visibility: dispatch.type.visibility, isCreate: isCreate)
-                .isPossible(over: stored, isNewer: !isCreate && stored.version != dispatch.entityVersion)
+            return UpstreamStateAdoption(
+                user: dispatch.lane.user,
+                visibility: dispatch.type.visibility,
+                isCreate: isCreate
+            )
+            .isPossible(over: stored, isNewer: !isCreate && stored.version != dispatch.entityVersion)
         }
     }
 
@@ -158,7 +162,7 @@ extension Outcome {
         etag: String?,
         _ dispatch: Dispatch
     ) -> EntityState {
-        let writer = ground == .adopted ? Writer.adopting(dispatch.lane.user) : dispatch.writer
+        let writer = evidence == .adopted ? Writer.adopting(dispatch.lane.user) : dispatch.writer
         var next =
             stored?.written(document, isDeleted: document == nil, by: writer)
             ?? EntityState(
@@ -169,8 +173,7 @@ extension Outcome {
                 owner: dispatch.lane.user,
                 clientID: dispatch.mutation.createdClientID,
                 lastWriter: writer,
-                runBase: 0,
-                isStored: false
+                runBase: 0
             )
         next.etag = etag
         return next

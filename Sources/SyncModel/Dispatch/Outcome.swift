@@ -26,7 +26,7 @@ public struct Outcome: Sendable {
     /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// Set while the operator may be the cause of the upstream's answers.
-    public var hold: MutationHold?
+    public var hold: AuthBackoff?
     /// The request that the next attempt sends instead, to override a conflict.
     public var override: SentRequest?
     /// The entity's ETag, from an answer about this entity.
@@ -39,11 +39,11 @@ public struct Outcome: Sendable {
     public var demandedETag: String?
     /// The change that enters the feed.
     public var entity: EntityChange = .none
-    public var ground: Ground = .written
+    public var evidence: Evidence = .written
     /// The request, for the mutation's history; nil if it is not recorded.
-    public var attempt: AttemptNote?
+    public var attempt: AttemptRecord?
     /// The room of the answer that the outcome was read from, held until the outcome is written.
-    public var room: HeldRoom?
+    public var room: MemoryReservation?
     public var kind: Kind
 
     /// The outcome's change to the entity that other clients pull.
@@ -61,7 +61,7 @@ public struct Outcome: Sendable {
     /// The ground for a change.
     ///
     /// Not every ground permits changing what other users have written.
-    public enum Ground: Sendable, Hashable {
+    public enum Evidence: Sendable, Hashable {
         /// The upstream took a write of this entity.
         case written
         /// The upstream created an entity and returned this id.
@@ -183,7 +183,7 @@ extension Outcome {
             return
         }
         guard wasSent else { return }
-        attempt = AttemptNote(ofLost: mutation, isExhausted: isExhausted)
+        attempt = AttemptRecord(ofLost: mutation, isExhausted: isExhausted)
         lastError = "the worker that sent it stopped before it received a response"
         if isExhausted {
             error = Problem.exhausted(mutation.attemptCount, "the outcome of the last attempt is unknown").json

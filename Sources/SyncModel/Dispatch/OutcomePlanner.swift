@@ -10,7 +10,7 @@ public struct OutcomePlanner: Sendable {
 
     /// - Parameters:
     ///   - othersSucceeded: whether the upstream has accepted another request since the mutation was first held;
-    ///     relevant only where the answer ``UpstreamAnswer/mayBeOperatorsTrouble``.
+    ///     relevant only where the answer ``UpstreamAnswer/mayNeedOperator``.
     ///   - jitter: 0 to 1, drawn for each attempt.
     public func outcome(
         of answer: UpstreamAnswer,

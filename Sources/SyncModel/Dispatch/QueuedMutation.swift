@@ -41,7 +41,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// Set while the operator may be the cause of the upstream's last answers.
-    public var hold: MutationHold?
+    public var hold: AuthBackoff?
     /// The request that this revision sends to override a conflict.
     ///
     /// Nil for the client's own.
@@ -112,4 +112,71 @@ public struct QueuedMutation: EntityWrite, Sendable {
     ///
     /// That of the push, else one made of the mutation's id, so that all attempts share it.
     public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
+}
+
+/// A mutation whose turn it is.
+///
+/// Its row is committed as in flight under the lane's lease before a dispatch is returned.
+///
+/// A class, since it is passed around a lot and never changes.
+public final class Dispatch: Sendable {
+    public let lane: LaneKey
+    /// The lease under which its outcome must be written.
+    public let token: Int64
+    /// When that lease expires, unless the worker renews it.
+    public let leasedUntil: Timestamp
+    /// The mutation to run.
+    ///
+    /// Its `attemptCount` does not count the request about to be sent.
+    public let mutation: QueuedMutation
+    public let type: EntityType
+    /// The entity's permanent id; nil for a create without one.
+    public let serverID: ServerID?
+    /// The entity's version in the feed when the turn came.
+    ///
+    /// Nil where the user may not know of the entity.
+    public let entityVersion: Int64?
+    /// The tenant as it was when the turn came.
+    public let organization: Organization
+    public let destination: Destination
+
+    public enum Destination: Sendable {
+        /// The built-in store, within the transaction that writes the outcome.
+        ///
+        /// The payload has server ids already.
+        case builtIn(payload: [UInt8])
+        /// The organization's API.
+        case upstream(UpstreamRequest, UpstreamSettings)
+    }
+
+    init(
+        of mutation: QueuedMutation,
+        _ surroundings: DispatchPlanner.LaneContext,
+        serverID: ServerID?,
+        to destination: Destination
+    ) {
+        lane = surroundings.lane
+        token = surroundings.token
+        leasedUntil = surroundings.leasedUntil
+        self.mutation = mutation
+        type = surroundings.type
+        self.serverID = serverID
+        entityVersion = surroundings.visibleEntity?.version
+        organization = surroundings.organization
+        self.destination = destination
+    }
+
+    /// Requests sent once this one is: the count that a failure records.
+    public var attempts: Int16 { mutation.attemptCount + 1 }
+
+    /// Whether a request sent at that time ends before the lease does.
+    ///
+    /// The row was read earlier, and the process may have been suspended since (product rule 13).
+    public func canBeSent(at now: Timestamp) -> Bool {
+        guard case .upstream(let request, _) = destination else { return true }
+        return now.adding(seconds: request.timeout / .seconds(1)) < leasedUntil
+    }
+
+    /// The writer, for runs of versions.
+    public var writer: Writer { Writer(user: lane.user, device: mutation.deviceID) }
 }

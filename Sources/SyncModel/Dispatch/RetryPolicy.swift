@@ -1,3 +1,5 @@
+public import Foundation
+
 /// When a failed attempt is tried again.
 ///
 /// Product rule 11; seed 001, `exponential_backoff_on_failure`.
@@ -40,8 +42,63 @@ public struct RetryPolicy: Sendable, Hashable {
     /// When to retry a mutation if the operator may be the cause of its answers.
     ///
     /// As above, but by the number of such answers instead of attempts.
-    func nextTry(after hold: MutationHold, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
+    func nextTry(after hold: AuthBackoff, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
         RetryPolicy(base: base, cap: min(cap, Self.longestHold))
             .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)
+    }
+}
+
+/// A count of answers of unclear cause to a mutation's requests.
+///
+/// 401, 407 or a redirect may be caused by the operator's configuration or by the mutation (product rule 11). The
+/// worker retries after a pause, and no attempt is spent.
+public struct AuthBackoff: Sendable, Hashable {
+    /// Such answers to this revision in a row; 1 or more.
+    public var count: Int16
+    /// When the first of them came.
+    ///
+    /// If the upstream accepts other requests after this, the mutation itself is the cause.
+    public var since: Timestamp
+
+    public init(count: Int16, since: Timestamp) {
+        self.count = count
+        self.since = since
+    }
+
+    /// The hold after one more such answer.
+    static func next(after hold: AuthBackoff?, now: Timestamp) -> AuthBackoff {
+        guard let hold else { return AuthBackoff(count: 1, since: now) }
+        return AuthBackoff(count: hold.count == .max ? .max : hold.count + 1, since: hold.since)
+    }
+}
+
+/// The state of an upstream's circuit that is not closed, for operators.
+public struct CircuitReport: Sendable, Hashable {
+    public var organization: UUID
+    /// Whether a probe is under way.
+    public var isHalfOpen: Bool
+    /// When it opened.
+    public var since: Timestamp
+    /// Requests that have failed since the last success, including the first failure.
+    public var failures: Int
+    /// The result of the last request.
+    public var lastError: String
+    /// When the next probe may be sent, or the one in progress is given up.
+    public var nextProbeAt: Timestamp
+
+    public init(
+        organization: UUID,
+        isHalfOpen: Bool,
+        since: Timestamp,
+        failures: Int,
+        lastError: String,
+        nextProbeAt: Timestamp
+    ) {
+        self.organization = organization
+        self.isHalfOpen = isHalfOpen
+        self.since = since
+        self.failures = failures
+        self.lastError = lastError
+        self.nextProbeAt = nextProbeAt
     }
 }

@@ -76,7 +76,7 @@ struct CostLedger: Sendable {
     func isBusy(_ organization: UUID) -> Bool { busy.contains(organization) }
 
     /// The expected work of a job, without the fixed part of its group.
-    func cost(of item: GroupLine.Item) -> Double {
+    func cost(of item: FairGroupQueue.Item) -> Double {
         (accounts[item.lane.organization]?.rate ?? rate) * item.units
     }
 
@@ -99,7 +99,9 @@ struct CostLedger: Sendable {
     /// Records the cost of a group.
     ///
     /// - Returns: the part of each organization's jobs in the measured time, next to the expected part.
-    mutating func measured(_ took: Double, of items: [GroupLine.Item]) -> [UUID: (expected: Double, actual: Double)] {
+    mutating func measured(_ took: Double, of items: [FairGroupQueue.Item]) -> [UUID: (
+        expected: Double, actual: Double
+    )] {
         fixed = took < fixed ? took : min(fixed + (took - fixed) * 0.0001, Self.mostFixed)
         var costs: [UUID: (expected: Double, actual: Double)] = [:]
         var expected = 0.0
@@ -174,7 +176,7 @@ struct CostLedger: Sendable {
 ///
 /// Each organization has a moment, in microseconds of work, from which on it is due. A job moves the moment by its
 /// cost; the present moves on by one portion a round, in which all that are due may take a job.
-struct CostTurns: Sendable {
+struct CostOrderedQueue: Sendable {
     /// The work that a round gives each organization.
     static let portion = 200.0
     /// Organizations in memory.

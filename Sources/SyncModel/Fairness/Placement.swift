@@ -11,7 +11,7 @@ public enum Placement: Sendable, Hashable {
     /// other effect.
     case shard(Int)
 
-    /// The number by which a desk is chosen.
+    /// The number by which a worker is chosen.
     public var number: Int {
         switch self {
         case .partition(let number), .shard(let number): number

@@ -4,13 +4,20 @@
 /// predict its cost. These bounds apply before anything is read: statements count the bytes of the rows that they would
 /// return and leave out the columns that do not fit, and planners refuse work that exceeds its bound by itself.
 public enum WorkBounds {
-    /// Bytes of entities, of upstreams' bodies and of stored errors in one answer. The rest of an answer is bounded by
-    /// the number of its entries.
+    /// Bytes of entities, of upstreams' bodies, of stored errors and of lists of blockers in one answer.
+    ///
+    /// The rest of an answer is bounded by the number of its entries and of its id mappings.
     public static let answer = 2_097_152
     /// The size in bytes up to which values are always part of an answer.
     ///
     /// Each mutation stores its own copy of them.
     public static let small = 2_048
+    /// The bytes of an id in a list in JSON.
+    public static let listedID = 39
+    /// The ids that a cut list of blockers still has: fewer bytes than ``small``.
+    public static let blockers = 32
+    /// The ids that the reason of a held lane and its head name.
+    public static let heldBy = 100
     /// Bytes of documents that a group of pushes reads together.
     public static let groupDocuments = 16_777_216
     /// Bytes of documents that one push may read.
@@ -51,8 +58,54 @@ public struct WorkCost: Sendable, Equatable {
     /// A result with its names and times, without entities.
     public static let entry = 768
 
+    /// The most bytes of an id mapping in an answer, apart from unusually long server ids.
+    public static let mapping = 256
+
     /// The bytes of the answer to a push without its large parts.
     ///
-    /// These are entities, upstreams' bodies and long errors.
-    public static func answer(entries: Int) -> Int { 256 + entries * entry }
+    /// These are entities, upstreams' bodies, long errors and long lists of blockers.
+    public static func answer(entries: Int, mappings: Int) -> Int {
+        256 + WorkBounds.heldBy * WorkBounds.listedID + entries * entry + mappings * mapping
+    }
+
+    /// The most bytes of the answer to a push without its large parts, before its mappings are known.
+    public static func answer(to push: PushRequest) -> Int {
+        let mutations = push.entries.lazy.compactMap(\.mutation)
+        let named = mutations.reduce(0) { $0 + 1 + $1.references.count + $1.dependencyIDs.count }
+        // ids that several mutations name are counted once, where they may matter
+        let isLong = named > 4 * push.entries.count
+        return answer(entries: push.entries.count, mappings: isLong ? TouchedMappings(push).clientIDs.count : named)
+    }
+}
+
+/// The number of workers that share the light jobs.
+///
+/// Most of a small group's cost does not depend on its jobs. So little load goes to two workers: one prepares its group
+/// while the database works for the other. With more load, groups are large anyway, and further workers use further
+/// cores of the database.
+public struct ActiveWorkerCount: Sendable {
+    private let most: Int
+    private let weightPerWorker: Int
+    /// The weight of the jobs that wait or are being committed.
+    private var load = 0
+    /// The load, followed upwards at once and downwards slowly.
+    ///
+    /// Each commit ends with little load.
+    private var smoothedLoad = 0.0
+
+    public init(most: Int, limits: GroupLimits) {
+        self.most = most
+        weightPerWorker = limits.weightPerWorker
+    }
+
+    /// The workers that take part: at least one.
+    public var count: Int { min(most, 2 + Int(smoothedLoad) / weightPerWorker) }
+
+    public mutating func add(_ weight: Int) {
+        load += weight
+        smoothedLoad = max(Double(load), smoothedLoad - (smoothedLoad - Double(load)) / 64)
+    }
+
+    /// Records that jobs were committed, or given up.
+    public mutating func remove(_ weight: Int) { load -= weight }
 }

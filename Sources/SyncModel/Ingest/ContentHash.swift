@@ -40,3 +40,79 @@ public struct ContentHash: Sendable, Hashable {
         self = hash
     }
 }
+
+/// Numbers by their exact value.
+///
+/// A number written `1.0` here may be `1` or `1e0` elsewhere.
+enum ContentNumbers {
+    /// The digits of a number that is written without an exponent at most.
+    private static let plainDigits = 40
+
+    /// The canonical form of a document with its numbers in one form, too. Whole numbers that are written plainly stay as
+    /// they are.
+    static func normalized(_ canonical: [UInt8]) -> [UInt8] {
+        var result: [UInt8] = []
+        result.reserveCapacity(canonical.count)
+        var index = 0
+        while index < canonical.count {
+            let byte = canonical[index]
+            var end = index + 1
+            switch byte {
+            case UInt8(ascii: "\""):
+                while end < canonical.count, canonical[end] != byte {
+                    end += canonical[end] == UInt8(ascii: "\\") ? 2 : 1
+                }
+                end = min(end + 1, canonical.count)
+                result += canonical[index..<end]
+            case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+                while end < canonical.count, isOfNumber(canonical[end]) { end += 1 }
+                append(canonical[index..<end], to: &result)
+            default: result.append(byte)
+            }
+            index = end
+        }
+        return result
+    }
+
+    private static func isOfNumber(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "+"), UInt8(ascii: "."),
+            UInt8(ascii: "e"), UInt8(ascii: "E"):
+            true
+        default: false
+        }
+    }
+
+    private static func append(_ text: ArraySlice<UInt8>, to result: inout [UInt8]) {
+        let zero = UInt8(ascii: "0")
+        let isNegative = text.first == UInt8(ascii: "-")
+        let unsigned = isNegative ? text.dropFirst() : text
+        let mantissa = unsigned.prefix { $0 | 0x20 != UInt8(ascii: "e") }
+        let power = unsigned.dropFirst(mantissa.count + 1)
+        // numbers outside of machines' range are compared as they are written
+        guard power.count <= 10, let exponent = power.isEmpty ? 0 : Int(String(decoding: power, as: UTF8.self)) else {
+            result += text
+            return
+        }
+        let whole = mantissa.prefix { $0 != UInt8(ascii: ".") }
+        let fraction = mantissa.dropFirst(whole.count + 1)
+        var digits = Array((whole + fraction).drop { $0 == zero })
+        var scale = exponent - fraction.count
+        while digits.last == zero {
+            digits.removeLast()
+            scale += 1
+        }
+        guard !digits.isEmpty else {
+            result.append(zero)
+            return
+        }
+        if isNegative { result.append(UInt8(ascii: "-")) }
+        if scale >= 0, digits.count + scale <= plainDigits {
+            result += digits + [UInt8](repeating: zero, count: scale)
+        } else {
+            result += digits
+            result.append(UInt8(ascii: "e"))
+            result += Array(String(scale).utf8)
+        }
+    }
+}

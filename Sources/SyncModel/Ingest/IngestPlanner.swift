@@ -10,7 +10,7 @@ public struct IngestPlanner: Sendable {
     /// How long an event waits for the outcome of requests, in seconds.
     ///
     /// Then it is judged by the known state.
-    public static let patienceSeconds: Double = SentRecord.flightSeconds
+    public static let timeoutSeconds: Double = SentRecord.flightSeconds
     /// Events of an organization that may wait.
     public static let parkedLimit = 5_000
 
@@ -26,7 +26,7 @@ public struct IngestPlanner: Sendable {
     public struct Context: Sendable {
         public let organization: Organization
         /// The registered entity types, by name.
-        public let types: [ExactText: EntityType]
+        public let types: [ByteExactString: EntityType]
         /// The time of the transaction.
         public let now: Timestamp
         /// The current identity of a user.
@@ -34,7 +34,7 @@ public struct IngestPlanner: Sendable {
 
         public init(
             organization: Organization,
-            types: [ExactText: EntityType],
+            types: [ByteExactString: EntityType],
             now: Timestamp,
             owner: @escaping @Sendable (UUID) -> Owner = { .user($0) }
         ) {
@@ -70,7 +70,7 @@ public struct IngestPlanner: Sendable {
     /// - Returns: a plan with a verdict for each of the batch's first events.
     public func plan(
         _ request: IngestRequest,
-        seen: [ExactText: IngestResult],
+        seen: [ByteExactString: IngestResult],
         budget: Int = .max,
         _ state: inout IngestState
     ) -> IngestPlan {
@@ -93,7 +93,7 @@ public struct IngestPlanner: Sendable {
                 let isBehind = state.lastPlaces[event.key] != nil
                 let verdict = judge(received, isBehind: isBehind, pointer: "/events/\(index)", &state, &plan)
                 if verdict.result == .parked { received.place = state.park(event.key) }
-                note(received, verdict, &plan)
+                record(received, verdict, &plan)
                 if verdict.result.isRemembered { seen[event.id] = verdict.result }
             }
         }
@@ -122,7 +122,7 @@ public struct IngestPlanner: Sendable {
                 ? IngestVerdict(eventID: received.event.id, .parked)
                 : judge(received, isBehind: false, pointer: "", &state, &plan)
             if verdict.result == .parked { waiting.insert(key) }
-            note(received, verdict, &plan)
+            record(received, verdict, &plan)
         }
         return plan
     }
@@ -141,7 +141,7 @@ public struct IngestPlanner: Sendable {
         return true
     }
 
-    private func note(_ received: ReceivedEvent, _ verdict: IngestVerdict, _ plan: inout IngestPlan) {
+    private func record(_ received: ReceivedEvent, _ verdict: IngestVerdict, _ plan: inout IngestPlan) {
         plan.verdicts.append(verdict)
         if verdict.result.isRemembered { plan.remembered.append((received, verdict.result)) }
     }
@@ -155,7 +155,7 @@ public struct IngestPlanner: Sendable {
     ) -> IngestVerdict {
         let event = received.event
         do throws(Problem) {
-            let judgement = try IngestJudgement(event, context, pointer: pointer)
+            let judgement = try IngestEventPlanner(event, context, pointer: pointer)
             let verdict = try judgement.verdict(receivedAt: received.receivedAt, isBehind: isBehind, &state)
             let type = judgement.type
             if verdict.result == .applied, !type.isInUse,
@@ -166,6 +166,95 @@ public struct IngestPlanner: Sendable {
             return verdict
         } catch {
             return IngestVerdict(eventID: event.id, .refused, problem: error)
+        }
+    }
+}
+
+/// The decisions about one batch of events.
+public struct IngestPlan: Sendable {
+    /// In the order of the events.
+    public internal(set) var verdicts: [IngestVerdict] = []
+    /// Events that are to be remembered, with their outcomes.
+    public internal(set) var remembered: [(event: ReceivedEvent, result: IngestResult)] = []
+    /// Entity types that are in use from now on.
+    public internal(set) var typesToRegister: [EntityType] = []
+
+    public init() {}
+
+    /// Appends the next decisions.
+    public mutating func append(_ other: IngestPlan) {
+        verdicts += other.verdicts
+        remembered += other.remembered
+        for type in other.typesToRegister where !typesToRegister.contains(where: { $0.name == type.name }) {
+            typesToRegister.append(type)
+        }
+    }
+}
+
+// MARK: - IngestAnswer
+
+/// The answer to a batch of events.
+public struct IngestAnswer: Sendable {
+    /// In request order.
+    public var verdicts: [IngestVerdict]
+    /// A pull that has reached this cursor has seen the applied events.
+    public var feed: String
+
+    public init(verdicts: [IngestVerdict], feed: String) {
+        self.verdicts = verdicts
+        self.feed = feed
+    }
+}
+
+/// The outcome of one event of a batch.
+public struct IngestVerdict: Sendable, Hashable {
+    /// Nil where the event has no readable id.
+    @Exact public var eventID: String?
+    public var result: IngestResult
+    /// The entity's version in the feed at that time.
+    ///
+    /// Nil if the feed does not have the entity, and for an event that waits, was taken before or was refused.
+    public var version: Int64?
+    /// Of a duplicate: the outcome of the first event with this id.
+    public var original: IngestResult?
+    /// The problem of a refused event.
+    public var problem: Problem?
+
+    public init(
+        eventID: String?,
+        _ result: IngestResult,
+        version: Int64? = nil,
+        original: IngestResult? = nil,
+        problem: Problem? = nil
+    ) {
+        self.eventID = eventID
+        self.result = result
+        self.version = version
+        self.original = original
+        self.problem = problem
+    }
+}
+
+/// The outcome of an event from elsewhere.
+public enum IngestResult: String, Sendable, Hashable, CaseIterable {
+    /// It is in the feed, or the feed had it already.
+    case applied
+    /// A newer state of the entity is known: nothing was changed.
+    case stale
+    /// It reports a request that the gateway itself sent: nothing was changed.
+    case echo
+    /// It waits for the outcome of a request of the gateway's own about the entity.
+    case parked
+    /// An event of the same source with the same id was taken before.
+    case duplicate
+    /// It is invalid, or does not fit the known state; it may be sent again.
+    case refused
+
+    /// Whether the event's id is known from then on.
+    public var isRemembered: Bool {
+        switch self {
+        case .applied, .stale, .echo, .parked: true
+        case .duplicate, .refused: false
         }
     }
 }

@@ -18,7 +18,7 @@ public struct IngestState: Sendable {
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
     /// When the first create that is in flight was sent, by entity type.
-    public var firstCreates: [ExactText: Timestamp] = [:]
+    public var firstCreates: [ByteExactString: Timestamp] = [:]
     /// Events that wait already.
     public var parkedCount = 0
     /// The entities that events wait about, with the place of the last of them.

@@ -17,7 +17,7 @@ struct ContentComparison {
         let isKnown: (LocalID) -> Bool
     }
 
-    private let first: FirstTry
+    private let first: FirstAttempt
     private let given: Mutation
     private let knowledge: Knowledge
     /// Types of the ids in the given payload's relations, by offset.
@@ -27,7 +27,7 @@ struct ContentComparison {
     /// - Parameters:
     ///   - device: the device that pushed the second try.
     ///   - type: of the entity; nil for one whose payloads contain no device ids.
-    init(_ first: FirstTry, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
+    init(_ first: FirstAttempt, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
         self.device = device
@@ -229,5 +229,35 @@ struct ContentComparison {
             isPossible = false
             return nil
         }
+    }
+}
+
+/// The first try of a mutation, as far as a second one is compared with it.
+struct FirstAttempt {
+    let id: UUID
+    let device: UUID
+    let operation: Operation
+    /// With the server id once it is known.
+    let entity: EntityName
+    let fingerprint: Fingerprint
+
+    /// A stored first try.
+    init(_ record: MutationRecord) {
+        id = record.id
+        device = record.deviceID
+        operation = record.operation
+        entity = record.entity
+        fingerprint = record.fingerprint
+    }
+
+    /// A first try in the same push.
+    ///
+    /// - Parameter references: device ids in its relations.
+    init(_ mutation: Mutation, by device: UUID, _ references: [LocalReference]) {
+        id = mutation.id
+        self.device = device
+        operation = mutation.operation
+        entity = mutation.entity
+        fingerprint = mutation.fingerprint(noting: references)
     }
 }

@@ -58,3 +58,75 @@ enum ContentRules {
         try checkRelations(payload, in: type)
     }
 }
+
+/// The headers that a mutation may carry: an object of strings.
+///
+/// It contains no header that the gateway or the connection owns. Of the others it may have those that every
+/// organization allows, and those that its operator lists.
+enum HeaderRules {
+    static let maximumCount = 32
+
+    /// Headers that the gateway sets, and those that concern a connection.
+    private static let refused = HeaderField.hopByHop.union(HeaderField.ours).union(HeaderField.credentials)
+
+    /// Reports every error in the headers.
+    ///
+    /// - Parameter report: takes the place in the headers (RFC 6901), the rule, and the detail.
+    static func check(_ headers: JSONValue, report: (_ pointer: String, _ rule: String, _ detail: String) -> Void) {
+        guard let members = headers.members else {
+            return report("", Rule.memberType, "headers must be an object of strings")
+        }
+        var names: Set<ByteExactString> = []
+        var count = 0
+        for (name, value) in members {
+            count += 1
+            let name = name.string
+            let place = JSONPointer.member(name)
+            if !HeaderField.isName(name) {
+                report(place, Rule.header, "is not a header name (RFC 9110 token)")
+            } else if refused.contains(name.lowercased()) {
+                report(place, Rule.header, "\(name) is set by the gateway; omit it")
+            } else if !names.insert(name.lowercased()).inserted {
+                report(place, Rule.header, "\(name) occurs twice; names of headers are case-insensitive")
+            }
+            guard let text = value.string else {
+                report(place, Rule.memberType, "a header's value must be a string")
+                continue
+            }
+            if !HeaderField.isValue(text) {
+                let bytes = HeaderField.maximumValueBytes
+                report(
+                    place,
+                    Rule.header,
+                    "a header's value must have at most \(bytes) bytes and no control characters"
+                )
+            }
+        }
+        if count > maximumCount { report("", Rule.range, "at most \(maximumCount) headers, got \(count)") }
+    }
+
+    /// Errors for well-formed headers that the organization does not permit.
+    ///
+    /// The headers have passed ``check(_:report:)``.
+    ///
+    /// - Parameter upstream: the organization's; nil if it has no upstream.
+    static func refused(_ headers: JSONValue, by upstream: UpstreamSettings?, pointer: String) -> [ProblemDetail] {
+        (headers.members.map(Array.init) ?? []).compactMap { name, _ in
+            let name = name.string
+            if UpstreamSettings.alwaysAllowedHeaders.contains(name.lowercased()) { return nil }
+            if let upstream, upstream.allows(name) { return nil }
+            let detail =
+                HeaderField.isReserved(name)
+                ? "\(name) cannot be set by mutations; omit it"
+                : "\(name) is not an allowed header of this organization's mutations"
+            return ProblemDetail(pointer: pointer + JSONPointer.member(name), rule: Rule.header, detail: detail)
+        }
+    }
+}
+
+extension JSONPointer {
+    /// The pointer to one member of the current value, escaped: `/name`.
+    package static func member(_ name: String) -> String {
+        JSONPointer().appending(member: name).text
+    }
+}

@@ -72,3 +72,116 @@ public final class Mutation: EntityWrite, Sendable {
         references = content.references
     }
 }
+
+extension Mutation {
+    /// The canonical form of the content, with replacements for some of its ids.
+    ///
+    /// The fingerprint is its hash.
+    ///
+    /// - Parameters:
+    ///   - appendEntity: appends the entity's replacement.
+    ///   - part: the replacement of a part of the endpoint.
+    ///   - value: the replacement of a string or number of payload and headers.
+    func canonicalForm(
+        entity appendEntity: (inout [UInt8]) -> Void,
+        part: (ArraySlice<UInt8>, UUID?, Int) -> Endpoint.CanonicalPart?,
+        value: (JSONValue, Int) -> CanonicalReplacement?
+    ) -> [UInt8] {
+        var canonical = Fingerprint.head(operation, entity.type, room: 512 + (payload?.rawCount ?? 0))
+        appendEntity(&canonical)
+        canonical.append(0)
+        endpoint?.appendCanonical(to: &canonical, replacing: part)
+        canonical.append(0)
+        payload?.appendCanonical(to: &canonical, replacing: value)
+        canonical.append(0)
+        headers?.appendCanonical(to: &canonical, replacing: value)
+        canonical.append(0)
+        if let baseVersion { canonical += String(baseVersion).utf8 }
+        return canonical
+    }
+
+    /// The fingerprint with the places of device ids recorded.
+    ///
+    /// Which numbers are ids is unknown before the mutation's type is known.
+    func fingerprint(noting references: [LocalReference]) -> Fingerprint {
+        guard !references.isEmpty else { return fingerprint }
+        let numbers = Dictionary(references.map { ($0.place.value.offset, $0.id.number) }) { first, _ in first }
+        var places = IDPlaces()
+        _ = canonicalForm(
+            entity: { Fingerprint.append(entity, to: &$0) },
+            part: { _, uuid, offset in
+                guard uuid != nil else { return nil }
+                places.append(IDPlaces.Place(offset: offset))
+                return .identifier(length: Endpoint.uuidBytes)
+            },
+            value: { value, offset in
+                if value.uuid != nil {
+                    places.append(IDPlaces.Place(offset: offset))
+                    return .identifier
+                }
+                if let number = numbers[value.offset] {
+                    places.append(IDPlaces.Place(offset: offset, number: number))
+                }
+                return nil
+            }
+        )
+        return Fingerprint(digest: fingerprint.digest, identifiers: fingerprint.identifiers, places: places.stored)
+    }
+}
+
+/// The members of a mutation while they are read, each nil until it is there.
+struct MutationContent {
+    var id: UUID?
+    var idempotencyKey: UUID?
+    var sequenceNumber: Int64?
+    var operation: Operation?
+    var entityType: String?
+    /// A UUID, or a number of the device.
+    var localID: JSONValue?
+    var serverID: ServerID?
+    var endpoint: Endpoint?
+    var payload: JSONValue?
+    var headers: JSONValue?
+    var dependencyIDs: [UUID] = []
+    var priority: Int16?
+    var maxAttempts: Int16 = 10
+    var conflictResolution: ConflictResolution?
+    var baseVersion: Int64?
+    var createdAt: Timestamp?
+
+    /// The entity; nil until its type is known.
+    func entity(on device: UUID) -> EntityName? {
+        guard let entityType else { return nil }
+        let client =
+            if let number = localID?.int64 {
+                LocalID(entityType: entityType, number: number).name(on: device)
+            } else {
+                localID?.uuid.map(ClientName.id)
+            }
+        return EntityName(type: entityType, client: client, serverID: serverID)
+    }
+
+    /// Distinct UUIDs in endpoint and payload, in order of appearance.
+    var references: [UUID] {
+        let all = (endpoint?.uuids ?? []) + (payload?.uuids ?? [])
+        guard all.count > 1 else { return all }
+        var seen = Set<UUID>(minimumCapacity: all.count)
+        return all.filter { seen.insert($0).inserted }
+    }
+}
+
+/// The limits of a push; each is a setting.
+public struct IntakeLimits: Sendable, Hashable {
+    /// `SLUICE_MAX_MUTATIONS`.
+    public var mutations = 500
+    /// `SLUICE_MAX_BODY_BYTES`.
+    public var bodyBytes = 4_194_304
+    /// `SLUICE_MAX_PAYLOAD_BYTES`.
+    public var payloadBytes = 262_144
+    /// Nesting of a payload.
+    public var payloadDepth = 64
+    /// Ids in `dependency_ids` of one mutation.
+    public var dependencies = 500
+
+    public init() {}
+}

@@ -55,7 +55,7 @@ public final class LanePlan {
     public var head = FoundHead.none
     /// An inconsistency in the lane that was corrected.
     public private(set) var note: String?
-    public private(set) var turn = LaneTurn.lost
+    public private(set) var turn = LaneAction.lost
 
     /// Begins a step.
     ///
@@ -68,7 +68,7 @@ public final class LanePlan {
         lane: LaneState,
         organization: Organization?,
         isClosed: Bool = false,
-        by planner: TurnPlanner,
+        by planner: DispatchPlanner,
         now: Timestamp
     ) {
         self.request = request
@@ -116,12 +116,12 @@ public final class LanePlan {
         let organization = request.lane.organization
         switch request.step {
         case .claim: break
-        case .goOn(_, let blockers): unfinished += blockers
+        case .proceed(_, let blockers): unfinished += blockers
         // the step's outcome was written when the step was made before
         case .settle where recovery != nil, .apply where recovery != nil: break
         case .settle(let dispatch, var outcome):
             let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
-            land(dispatch, outcome, version)
+            clearInFlight(dispatch, outcome, version)
         case .apply(let dispatch):
             guard case .builtIn(let payload) = dispatch.destination else { break }
             let (outcome, version) = dispatch.applied(
@@ -129,15 +129,15 @@ public final class LanePlan {
                 payload: payload,
                 makeID: makeID
             )
-            land(dispatch, outcome, version)
+            clearInFlight(dispatch, outcome, version)
         }
         lane.change()
-        if recovery != nil { lane.land() }
+        if recovery != nil { lane.clearInFlight() }
         for outcome in outcomes { finish(outcome) }
         if !unfinished.isEmpty { unblocking = unfinished.removeFirst() }
     }
 
-    private func land(_ dispatch: Dispatch, _ outcome: Outcome, _ version: Int64?) {
+    private func clearInFlight(_ dispatch: Dispatch, _ outcome: Outcome, _ version: Int64?) {
         outcomes.append(
             LaneOutcome(mutation: dispatch.mutation, from: .inFlight, outcome: outcome, version: version)
         )
@@ -163,7 +163,7 @@ public final class LanePlan {
     ///     not written yet, so ``head`` shows them as they were before.
     ///   - waiting: entities of which edits made elsewhere wait for the outcome of a request.
     public func choose(
-        by planner: TurnPlanner,
+        by planner: DispatchPlanner,
         _ entities: [UUID: EntityTable],
         waiting: Set<EntityKey> = [],
         now: Timestamp
@@ -176,37 +176,37 @@ public final class LanePlan {
     private func place() {
         let lowest = lowestReleased ?? .max
         switch head {
-        case .sealed(let position, _): lane.point(at: min(position, lowest), queuedSince: lane.queuedSince)
-        case .mutation(let head, _, _, _): lane.point(at: min(head.position, lowest), queuedSince: head.acceptedAt)
+        case .sealed(let position, _): lane.setHead(to: min(position, lowest), queuedSince: lane.queuedSince)
+        case .mutation(let head, _, _, _): lane.setHead(to: min(head.position, lowest), queuedSince: head.acceptedAt)
         case .none:
             if lowestReleased == nil, lane.queuedCount != 0 {
-                note = lane.mend()
+                note = lane.repairCounters()
                 if lane.isSearched { return }
             }
-            lane.point(at: min(lane.nextPosition, lowest), queuedSince: nil)
+            lane.setHead(to: min(lane.nextPosition, lowest), queuedSince: nil)
         }
     }
 
     private func next(
-        _ planner: TurnPlanner,
+        _ planner: DispatchPlanner,
         _ entities: [UUID: EntityTable],
         _ waiting: Set<EntityKey>,
         _ now: Timestamp
-    ) -> LaneTurn {
+    ) -> LaneAction {
         let blockers = leavesWaiters ? unfinished + [unblocking].compactMap { $0 } : unfinished
-        if !blockers.isEmpty || lane.isSearched { return goOn(unblocking: blockers) }
+        if !blockers.isEmpty || lane.isSearched { return proceed(unblocking: blockers) }
         if lane.haltedBy != nil { return release(at: nil) }
         switch head {
         case .none: return release(at: nil)
         case .sealed(let position, _):
-            return isPassed(position) ? goOn() : release(at: now.adding(seconds: Self.pause))
+            return isPassed(position) ? proceed() : release(at: now.adding(seconds: Self.pause))
         case .mutation(let head, let type, let mappings, let entity):
-            if isPassed(head.position) { return goOn() }
+            if isPassed(head.position) { return proceed() }
             guard let organization, organization.status == .active else {
                 return release(at: now.adding(seconds: Self.pause))
             }
             if isClosed { return release(at: now.adding(seconds: Self.closedPause)) }
-            var surroundings = TurnPlanner.Surroundings(
+            var surroundings = DispatchPlanner.LaneContext(
                 lane: request.lane,
                 token: lane.leaseToken,
                 leasedUntil: lane.readyAt ?? now,
@@ -224,14 +224,14 @@ public final class LanePlan {
     /// Whether a mutation before that position was released after the poll of the lane.
     private func isPassed(_ position: Int64) -> Bool { lowestReleased.map { $0 < position } ?? false }
 
-    private func turn(of head: QueuedMutation, _ decision: TurnPlanner.Decision, _ now: Timestamp) -> LaneTurn {
+    private func turn(of head: QueuedMutation, _ decision: DispatchPlanner.Decision, _ now: Timestamp) -> LaneAction {
         switch decision {
         case .hold(let until): return release(at: until)
         case .fail(let outcome): return decide(head, outcome, version: nil)
         case .conflict(let outcome, let version): return decide(head, outcome, version: version)
         case .run(let dispatch):
             if request.releases { return release(at: now) }
-            lane.fly(dispatch.mutation.id)
+            lane.markInFlight(dispatch.mutation.id)
             return .run(dispatch)
         }
     }
@@ -239,17 +239,17 @@ public final class LanePlan {
     /// Ends a turn without running the mutation.
     ///
     /// It never can run, or is in conflict with the feed.
-    private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneTurn {
+    private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneAction {
         outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
         finish(outcomes[0])
-        return goOn(unblocking: unfinished)
+        return proceed(unblocking: unfinished)
     }
 
-    private func goOn(unblocking blockers: [UUID] = []) -> LaneTurn {
-        .goOn(token: lane.leaseToken, unblocking: blockers)
+    private func proceed(unblocking blockers: [UUID] = []) -> LaneAction {
+        .proceed(token: lane.leaseToken, unblocking: blockers)
     }
 
-    private func release(at moment: Timestamp?) -> LaneTurn {
+    private func release(at moment: Timestamp?) -> LaneAction {
         lane.release(at: moment)
         return .released(readyAt: moment)
     }

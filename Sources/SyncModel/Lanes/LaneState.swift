@@ -139,21 +139,21 @@ public struct LaneState: Sendable, Hashable {
     // MARK: - The head
 
     /// Records the mutation that is committed as in flight before it is sent.
-    mutating func fly(_ id: UUID) {
+    mutating func markInFlight(_ id: UUID) {
         inFlight = id
     }
 
     /// Forgets the mutation in flight, whose worker no longer receives its outcome.
     ///
     /// The outcome is recorded separately.
-    mutating func land() {
+    mutating func clearInFlight() {
         inFlight = nil
     }
 
     /// Sets the head to the first pending mutation that a poll found.
     ///
     /// It was accepted at `queuedSince`; nil if no mutation was found.
-    mutating func point(at position: Int64, queuedSince: Timestamp?) {
+    mutating func setHead(to position: Int64, queuedSince: Timestamp?) {
         headPosition = position
         self.queuedSince = queuedSince
     }
@@ -163,7 +163,7 @@ public struct LaneState: Sendable, Hashable {
     /// The next search covers all of the lane. If this one did so already, the count becomes 0.
     ///
     /// - Returns: a description of the inconsistency.
-    mutating func mend() -> String {
+    mutating func repairCounters() -> String {
         if headPosition > 0 {
             defer { headPosition = 0 }
             return "no pending mutation from position \(headPosition) on; scanning the whole lane"
@@ -174,7 +174,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Whether the next poll searches all of the lane for pending mutations.
     ///
-    /// See ``mend()``.
+    /// See ``repairCounters()``.
     var isSearched: Bool { headPosition == 0 && queuedCount != 0 }
 
     // MARK: - The lease

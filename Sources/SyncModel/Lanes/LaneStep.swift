@@ -9,14 +9,14 @@ public enum LaneStep: Sendable {
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
     /// Continue under a lease; first release more mutations that wait for these.
-    case goOn(token: Int64, unblocking: [UUID])
+    case proceed(token: Int64, unblocking: [UUID])
 
     /// The lease under which the step is made; nil for a claim.
     public var token: Int64? {
         switch self {
         case .claim: nil
         case .settle(let dispatch, _), .apply(let dispatch): dispatch.token
-        case .goOn(let token, _): token
+        case .proceed(let token, _): token
         }
     }
 
@@ -24,16 +24,122 @@ public enum LaneStep: Sendable {
     var dispatch: Dispatch? {
         switch self {
         case .settle(let dispatch, _), .apply(let dispatch): dispatch
-        case .claim, .goOn: nil
+        case .claim, .proceed: nil
         }
     }
 
     /// The entity that the step may change; nil if it does not exist yet.
     public var entityKey: EntityKey? {
         switch self {
-        case .claim, .goOn: nil
+        case .claim, .proceed: nil
         case .settle(let dispatch, let outcome): outcome.entityKey(of: dispatch)
         case .apply(let dispatch): dispatch.serverID.map { EntityKey(type: dispatch.type.name, id: $0.text) }
         }
     }
+}
+
+/// The next action of a lane's worker.
+public enum LaneAction: Sendable {
+    /// Run this mutation, which is committed as in flight.
+    case run(Dispatch)
+    /// Make another step at once.
+    case proceed(token: Int64, unblocking: [UUID])
+    /// Nothing: the lane was given back. A worker may claim it again at that time; nil: after the next push, or after a
+    /// person settles a mutation.
+    case released(readyAt: Timestamp?)
+    /// Nothing: another worker holds the lane, or it was not ready.
+    ///
+    /// An outcome that was to be written is discarded.
+    case lost
+}
+
+/// A worker's request for one step of a lane.
+public struct LaneRequest: Sendable {
+    public let lane: LaneKey
+    public let step: LaneStep
+    /// The worker process.
+    public let worker: UUID
+    /// Set while the upstream's circuit is open: nothing is sent before.
+    public let heldUntil: Timestamp?
+    /// Whether to give the lane back after this step.
+    public let releases: Bool
+
+    public init(lane: LaneKey, step: LaneStep, worker: UUID, heldUntil: Timestamp? = nil, releases: Bool = false) {
+        self.lane = lane
+        self.step = step
+        self.worker = worker
+        self.heldUntil = heldUntil
+        self.releases = releases
+    }
+}
+
+/// A mutation whose turn had come, and the outcome.
+public struct LaneOutcome: Sendable {
+    public let mutation: QueuedMutation
+    /// In flight, or pending where the mutation has an outcome without being run.
+    public let from: MutationStatus
+    public let outcome: Outcome
+    /// The entity's version afterwards; nil where it is not written to the feed.
+    public var version: Int64?
+
+    /// The mutation's new status; one that is sent in another form stays as it is.
+    public var status: MutationStatus? { from.moved(to: outcome.status) }
+}
+
+/// How long a worker holds a lane, unless it renews the lease.
+///
+/// Requests time out well before it expires.
+struct LaneLease: Sendable, Hashable {
+    /// The length of a lease, in seconds.
+    let seconds: Double
+
+    /// The least time that is left of the lease when a request times out, in seconds.
+    var margin: Double { min(10, seconds / 4) }
+
+    /// When a lease taken at `now` expires.
+    func end(from now: Timestamp) -> Timestamp { now.adding(seconds: seconds) }
+
+    /// How long a request to an upstream may take, in seconds.
+    func timeout(of upstream: UpstreamSettings) -> Double {
+        min(Double(upstream.timeoutSeconds), max(1, seconds - margin))
+    }
+
+    /// Whether the lease expires too early for a whole request. A lease that expires later than any can was taken
+    /// before the clock was set back.
+    func mustRenew(_ end: Timestamp?, upstream: UpstreamSettings?, now: Timestamp) -> Bool {
+        guard let end, end <= self.end(from: now) else { return true }
+        let request = Double(upstream?.timeoutSeconds ?? 0)
+        let needed = max(seconds / 2, min(request, seconds - margin) + margin / 2)
+        return end < now.adding(seconds: needed)
+    }
+}
+
+/// Names a lane: a user's ordered queue inside an organization.
+public struct LaneKey: Sendable, Hashable, Comparable {
+    public let organization: UUID
+    public let user: UUID
+
+    public init(organization: UUID, user: UUID) {
+        self.organization = organization
+        self.user = user
+    }
+
+    /// The order in which locks are taken.
+    public static func < (left: LaneKey, right: LaneKey) -> Bool {
+        left.organization != right.organization ? left.organization < right.organization : left.user < right.user
+    }
+}
+
+/// The first pending mutation of a lane, as found by a poll.
+public enum FoundHead {
+    /// No mutation is pending from the lane's head position on.
+    case none
+    /// A mutation, its type, resolved mappings of its client ids, and its entity.
+    ///
+    /// The entity is as stored: without the changes that the transaction has yet to write.
+    case mutation(QueuedMutation, EntityType, [UUID: [DispatchPlanner.ResolvedID]], EntityState?)
+    /// The mutation cannot be opened here.
+    ///
+    /// The outcome of the previous request is written all the same.
+    case sealed(position: Int64, SealError)
 }

@@ -1,3 +1,4 @@
+public import Foundation
 import JSONText
 
 /// The entity that conflicts with a mutation, as a problem's `current` shows it.
@@ -149,4 +150,77 @@ public struct CurrentOutline: Sendable {
             }
         }
     }
+}
+
+/// The run of an entity's latest versions by one writer.
+///
+/// The basis of the `base_version` check, for every type.
+struct VersionHistory: Sendable, Hashable {
+    let version: Int64
+    /// The version before the last writer's uninterrupted run of writes.
+    let base: Int64
+    let lastWriter: Writer
+
+    /// The relation of a write's `base_version` to the entity's version.
+    enum Verdict: Sendable, Hashable {
+        /// No other writer has written since this one read the entity. A writer's own writes since then, made offline
+        /// on the same version, do not count against it.
+        case fits
+        /// Another writer has written since.
+        case passed
+        /// The writer saw a version that is unknown here, as after a restore.
+        ///
+        /// The gateway cannot determine what the write would overwrite.
+        case ahead
+    }
+
+    /// A writer that names no version overwrites any.
+    func verdict(on baseVersion: Int64?, from writer: Writer) -> Verdict {
+        guard let baseVersion, baseVersion != version else { return .fits }
+        if baseVersion > version { return .ahead }
+        return writer == lastWriter && baseVersion >= base ? .fits : .passed
+    }
+
+    /// The verdict as a sentence, for a conflict's `detail`.
+    func conflictDescription(on baseVersion: Int64) -> String {
+        baseVersion > version
+            ? "base_version is \(baseVersion), but the entity is at version \(version) only"
+            : "base_version is \(baseVersion), but another writer changed the entity, which is at version \(version)"
+    }
+}
+
+/// A user on a device.
+public struct Writer: Sendable, Hashable {
+    public let user: UUID
+    public let device: UUID
+
+    public init(user: UUID, device: UUID) {
+        self.user = user
+        self.device = device
+    }
+
+    /// The writer of a state that a user adopted from the upstream.
+    ///
+    /// It has no device, so that no device's edits count as made on a state that it has not seen.
+    static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
+
+    /// Whether one of a user's devices wrote, so that the state was not adopted.
+    func isOwn(of user: UUID) -> Bool { self.user == user && device != Self.noDevice }
+
+    static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
+}
+
+extension Writer {
+    /// The writer of edits made elsewhere, and the owner of entities without an owner.
+    ///
+    /// No user has this id, and no device.
+    public static let elsewhere = Writer(user: elsewhereID, device: elsewhereID)
+
+    /// The id that replaces the id of an erased user.
+    public static let erased = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+
+    /// Whether an id is reserved: not a user's, and not assignable to one.
+    public static func isReserved(_ id: UUID) -> Bool { id == erased || id == elsewhereID || id == noDevice }
+
+    private static let elsewhereID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 1))
 }

@@ -31,7 +31,7 @@ public struct EntityState: Sendable {
     /// The version before the last writer's uninterrupted run of writes.
     public var runBase: Int64
     /// Whether the database has a row for the entity.
-    public var isStored: Bool
+    public var isStored = false
     /// The upstream's ETag of this state.
     ///
     /// Nil for built-in types, and where the upstream sent no ETag.
@@ -45,9 +45,7 @@ public struct EntityState: Sendable {
         owner: UUID,
         clientID: UUID?,
         lastWriter: Writer,
-        runBase: Int64,
-        isStored: Bool,
-        etag: String? = nil
+        runBase: Int64
     ) {
         self.isIntegerID = isIntegerID
         self.version = version
@@ -57,12 +55,10 @@ public struct EntityState: Sendable {
         self.clientID = clientID
         self.lastWriter = lastWriter
         self.runBase = runBase
-        self.isStored = isStored
-        self.etag = etag
     }
 
     /// The basis of the `base_version` check.
-    var run: VersionRun { VersionRun(version: version, base: runBase, lastWriter: lastWriter) }
+    var run: VersionHistory { VersionHistory(version: version, base: runBase, lastWriter: lastWriter) }
 
     /// Whether a writer that saw `baseVersion` may write.
     func accepts(baseVersion: Int64?, from writer: Writer) -> Bool {
@@ -91,5 +87,105 @@ public struct EntityState: Sendable {
         if writer != lastWriter { next.runBase = version }
         next.lastWriter = writer
         return next
+    }
+}
+
+/// The entities of one organization that a group of pushes touches.
+///
+/// First as loaded, then as the plans leave them, so that each push sees the effects of those before it in the group.
+public struct EntityTable: Sendable {
+    private struct Slot {
+        let key: EntityKey
+        var state: EntityState
+        /// Ordinal of the last write: the feed's order within the group.
+        var lastWrite: Int?
+    }
+
+    private var slots: [Slot] = []
+    /// The index in `slots`.
+    private var places: [EntityKey: Int] = [:]
+    private var writeCount = 0
+    /// Bytes of the largest document that was loaded.
+    private(set) var largestDocument = 0
+    /// Whether any document was not read because of the read limit.
+    private(set) var hasUnread = false
+
+    public init() {}
+
+    /// Makes room for entities beyond those that are there.
+    mutating func reserve(_ more: Int) { places.reserveCapacity(places.count + more) }
+
+    /// The current state of an entity; nil when it never existed.
+    public subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
+
+    /// Adds a row of the database.
+    public mutating func load(_ key: EntityKey, _ state: EntityState) {
+        largestDocument = max(largestDocument, state.documentBytes)
+        if state.unreadBytes > 0 { hasUnread = true }
+        set(key, state, lastWrite: nil)
+    }
+
+    public mutating func write(_ key: EntityKey, _ state: EntityState) {
+        writeCount += 1
+        set(key, state, lastWrite: writeCount)
+    }
+
+    /// Replaces the text of an entity's document. That is no write by itself.
+    mutating func setDocument(_ document: [UInt8], of key: EntityKey) {
+        guard let place = places[key] else { return }
+        slots[place].state.document = document
+    }
+
+    private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
+        let slot = Slot(key: key, state: state, lastWrite: lastWrite)
+        // one look-up for a new entity, as most are
+        if let place = places.updateValue(slots.count, forKey: key) {
+            places[key] = place
+            slots[place] = slot
+        } else {
+            slots.append(slot)
+        }
+    }
+
+    /// The writes of the group, in the order of execution, one for each entity.
+    public var writes: [(key: EntityKey, state: EntityState)] {
+        let written = slots.indices.filter { slots[$0].lastWrite != nil }
+        let inOrder = written.sorted { (slots[$0].lastWrite ?? 0) < (slots[$1].lastWrite ?? 0) }
+        return inOrder.map { (slots[$0].key, slots[$0].state) }
+    }
+}
+
+/// The latest value for each entity, found by both of its possible names.
+struct EntityIndex<Value> {
+    private var byClientID: [ClientReference: Value] = [:]
+    /// By the text of the id.
+    ///
+    /// An integer and a string of its digits are the same entity.
+    private var byServerID: [EntityKey: Value] = [:]
+
+    mutating func record(_ value: Value, of entity: EntityName) {
+        if let name = entity.reference { byClientID[name] = value }
+        if let id = entity.serverID { byServerID[EntityKey(type: entity.type, id: id.text)] = value }
+    }
+
+    /// The latest values under the client's name of an entity, and under the server's.
+    func latest(of entity: EntityName) -> (Value?, Value?) {
+        if byClientID.isEmpty, byServerID.isEmpty { return (nil, nil) }
+        return (
+            entity.reference.flatMap { byClientID[$0] },
+            entity.serverID.flatMap { byServerID[EntityKey(type: entity.type, id: $0.text)] }
+        )
+    }
+}
+
+/// Names an entity within an organization.
+public struct EntityKey: Sendable, Hashable {
+    @Exact public private(set) var type: String
+    /// The text of the server id.
+    @Exact public private(set) var id: String
+
+    public init(type: String, id: String) {
+        self.type = type
+        self.id = id
     }
 }

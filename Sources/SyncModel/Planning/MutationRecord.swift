@@ -150,9 +150,14 @@ public final class MutationRecord: EntityWrite, Sendable {
         )
     }
 
-    /// The record without a large error and a large answer of its upstream.
+    /// The bytes in an answer of the mutations that it waits for.
+    public var blockerBytes: Int { status == .blocked ? dependsOn.count * WorkBounds.listedID : 0 }
+
+    /// The record without a large error, a large answer of its upstream and a long list of blockers.
     public var withoutContents: MutationRecord {
         var members = omitted
+        let isListLong = blockerBytes > WorkBounds.small
+        if isListLong { members.append("blocked_by") }
         var error = error
         if let long = error, long.count > WorkBounds.small {
             error = CurrentOutline(long) == nil ? nil : CurrentOutline.cut(long, place: nil)
@@ -160,8 +165,14 @@ public final class MutationRecord: EntityWrite, Sendable {
         }
         let isBodyLong = responseBody.map { $0.count > WorkBounds.small } ?? false
         if isBodyLong { members.append("response") }
-        guard isBodyLong || error?.count != self.error?.count else { return self }
-        return replacing(serverID: entity.serverID, error: error, omitted: members, hasBody: !isBodyLong)
+        guard isListLong || isBodyLong || error?.count != self.error?.count else { return self }
+        return replacing(
+            serverID: entity.serverID,
+            error: error,
+            omitted: members,
+            hasBody: !isBodyLong,
+            dependsOn: isListLong ? Array(dependsOn.prefix(WorkBounds.blockers)) : nil
+        )
     }
 
     /// The record with another error.
@@ -176,7 +187,8 @@ public final class MutationRecord: EntityWrite, Sendable {
         serverID: ServerID?,
         error: [UInt8]?,
         omitted: [String]? = nil,
-        hasBody: Bool = true
+        hasBody: Bool = true,
+        dependsOn: [UUID]? = nil
     ) -> MutationRecord {
         MutationRecord(
             id: id,
@@ -192,7 +204,7 @@ public final class MutationRecord: EntityWrite, Sendable {
             etag: etag,
             attemptCount: attemptCount,
             nextRetryAt: nextRetryAt,
-            dependsOn: dependsOn,
+            dependsOn: dependsOn ?? self.dependsOn,
             resolution: resolution,
             responseStatus: responseStatus,
             responseBody: hasBody ? responseBody : nil,
@@ -209,4 +221,39 @@ public final class MutationRecord: EntityWrite, Sendable {
 
     /// Whether a mutation that depends on this one may run.
     public var satisfiesDependants: Bool { status.satisfiesDependants(settledBy: resolution) }
+}
+
+extension MutationRecord {
+    /// The record without what its user and the upstream wrote.
+    ///
+    /// It lacks the response's body and entity tag, the conflicting entity, and the address of a redirect.
+    public var redacted: MutationRecord {
+        MutationRecord(
+            id: id,
+            idempotencyKey: idempotencyKey,
+            deviceID: deviceID,
+            sequenceNumber: sequenceNumber,
+            position: position,
+            operation: operation,
+            entity: entity,
+            status: status,
+            revision: revision,
+            version: version,
+            etag: nil,
+            attemptCount: attemptCount,
+            nextRetryAt: nextRetryAt,
+            dependsOn: dependsOn,
+            resolution: resolution,
+            responseStatus: responseStatus,
+            responseBody: nil,
+            error: error.flatMap(StoredProblem.redacted),
+            lastError: nil,
+            fingerprint: fingerprint,
+            acceptedAt: acceptedAt,
+            syncedAt: syncedAt,
+            unreadable: unreadable,
+            omitted: omitted,
+            isWithheld: true
+        )
+    }
 }

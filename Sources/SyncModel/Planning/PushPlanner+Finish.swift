@@ -2,25 +2,25 @@ import Foundation
 
 /// The results of the whole push, once its entries have run.
 extension PushPlanner {
-    mutating func finish(_ judge: PushJudge) -> PushPlan {
-        plan.rejections = Array(judge.rejections.values)
+    mutating func finish(_ validator: PushValidator) -> PushPlan {
+        plan.rejections = Array(validator.rejections.values)
         // a worker polls a lane with queued mutations anyway, or waits for its back-off
         if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }
             // a repetition within the push shows the result of the first
-            if let first = judge.repeated[entry.index], let record = records[first] { return .replayed(record) }
-            return judge.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not evaluated"))
+            if let first = validator.repeated[entry.index], let record = records[first] { return .replayed(record) }
+            return validator.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not evaluated"))
         }
         plan.touchedMappings = touchedMappings()
         plan.warnings = warnings()
         // UUIDs that are just data in a mutation
-        let strays = judge.accepted.lazy.reversed().flatMap { accepted in
+        let strays = validator.accepted.lazy.reversed().flatMap { accepted in
             accepted.mutation.references.lazy.reversed()
                 .filter { accepted.references[$0] == nil && $0 != accepted.mutation.entity.clientID }
         }
-        plan.strayIDs = snapshot.strayIDs.adding(strays)
+        plan.unresolvedIDs = snapshot.unresolvedIDs.adding(strays)
         return plan
     }
 
@@ -28,10 +28,12 @@ extension PushPlanner {
     ///
     /// A repetition gets the same warning.
     private func warnings() -> [Int: PushWarning] {
-        guard !snapshot.strayIDs.isEmpty else { return [:] }
+        guard !snapshot.unresolvedIDs.isEmpty else { return [:] }
         var warnings: [Int: PushWarning] = [:]
         for (entry, verdict) in zip(push.entries, plan.verdicts) where verdict.record != nil {
-            guard let created = entry.mutation?.created, snapshot.strayIDs.contains(created.clientID) else { continue }
+            guard let created = entry.mutation?.created, snapshot.unresolvedIDs.contains(created.clientID) else {
+                continue
+            }
             warnings[entry.index] = .clientIDWasData
         }
         return warnings
@@ -81,5 +83,71 @@ private struct CreatedMappings {
             isTaken[place] = true
             use(mappings[place].mapping)
         }
+    }
+}
+
+/// Bounds on the stored documents that the patches of a push are merged into.
+///
+/// A push is a few bytes while each of these may have a megabyte, so its size does not limit the work.
+public enum DocumentBounds {
+    /// Bytes that a push may merge into and be committed together with others.
+    ///
+    /// A document counts once for each patch.
+    public static let light = 524_288
+    /// Bytes of all documents that a push may patch.
+    ///
+    /// So many are written within a statement's time.
+    public static let most = WorkBounds.pushDocuments
+}
+
+extension PushPlanner {
+    /// Refuses work that is too large for its place, before anything is merged.
+    static func checkPatchSize(
+        _ accepted: [ValidatedMutation],
+        _ entities: EntityTable,
+        _ context: Context,
+        by writer: Writer
+    ) throws(PushRefusal) {
+        // usually all of them together are small
+        guard entities.hasUnread || entities.largestDocument * accepted.count > DocumentBounds.light else { return }
+        var cost = WorkCost()
+        var seen: Set<EntityKey> = []
+        var isCrowded = false
+        for mutation in accepted where !mutation.type.isForwarded || context.readsForwarded {
+            guard let id = mutation.serverID else { continue }
+            let key = EntityKey(type: mutation.mutation.entity.type, id: id.text)
+            guard let state = entities[key] else { continue }
+            let strategy = mutation.mutation.conflictResolution ?? context.organization.settings.conflictResolution
+            // an update that other writers have passed ends in a conflict, regardless of what this push writes before
+            // it
+            let isPassed = state.run.verdict(on: mutation.mutation.baseVersion, from: writer) == .passed
+            let isMerged = mutation.mutation.operation == .update && (!isPassed || strategy == .clientWins)
+            if isMerged { cost.merged += state.documentBytes }
+            guard seen.insert(key).inserted else { continue }
+            cost.read += state.documentBytes
+            if mutation.mutation.operation == .update { cost.written += state.documentBytes }
+            if state.unreadBytes > 0 { isCrowded = true }
+        }
+        if context.isBatched, cost.merged > DocumentBounds.light { throw .requiresOwnBatch }
+        try check(cost.written, "that this push patches", DocumentBounds.most)
+        try check(cost.read, "to which this push refers", context.documentBytes)
+        try check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
+        // its documents fit once it is read without the others
+        if isCrowded { throw cost.read > DocumentBounds.light ? .requiresOwnBatch : .isCrowded }
+    }
+
+    private static func check(_ bytes: Int, _ which: String, _ most: Int) throws(PushRefusal) {
+        guard bytes > most else { return }
+        let detail = "the documents \(which) have \(bytes) bytes; at most \(most) are allowed"
+        throw .problem(Problem(.payloadTooLarge, detail + "; send its mutations in several pushes"))
+    }
+}
+
+extension ValidatedMutation {
+    /// Of an entity that was there before the push.
+    fileprivate var serverID: ServerID? {
+        if let id = mutation.entity.serverID { return id }
+        guard let name = mutation.entity.clientID, case .server(let id) = references[name]?.target else { return nil }
+        return id
     }
 }

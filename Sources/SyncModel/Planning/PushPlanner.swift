@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 import JSONText
 
 /// Decides everything about one push. Pure.
@@ -51,42 +51,43 @@ public struct PushPlanner {
             problem.expected = snapshot.watermark
             throw .problem(problem)
         }
-        let judge = PushJudge(
+        let validator = PushValidator(
             push,
             snapshot: snapshot,
             upstream: context.organization.upstream,
             types: context.type
         )
-        if judge.needsProbe { throw .needsProbe }
-        if context.isStrict, let problem = judge.strictProblem() {
+        if validator.needsProbe { throw .needsProbe }
+        if context.isStrict, let problem = validator.strictProblem() {
             // the problem names all refused entries, so everything has to be looked up
             throw snapshot.isComplete ? .problem(problem) : .needsProbe
         }
         let isOneTooMany = !snapshot.isDeviceKnown && (snapshot.deviceCount ?? 0) >= context.deviceLimit
-        if isOneTooMany, judge.newCount > 0 {
+        if isOneTooMany, validator.newCount > 0 {
             // a seemingly new entry may be a repetition, and those are answered
             throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe
         }
-        let allowance: (bucket: TokenBucket, standing: QuotaStanding)?
+        let allowance: (bucket: TokenBucket, standing: QuotaStatus)?
         do throws(PushRefusal) {
-            allowance = try MutationAllowance.spend(judge.newCount, snapshot.allowance, context)
+            allowance = try MutationAllowance.spend(validator.newCount, snapshot.allowance, context)
         } catch {
             // a seemingly new entry may be a repetition, and those are free
             throw snapshot.isComplete ? error : .needsProbe
         }
-        try weigh(judge.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
+        try checkPatchSize(validator.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
         var planner = PushPlanner(push, snapshot, context, entities)
         // one owner at a time: a table with two owners is copied at its next write
         entities = EntityTable()
-        planner.entities.reserve(judge.accepted.count)
-        for accepted in judge.accepted { planner.run(accepted) }
+        planner.entities.reserve(validator.accepted.count)
+        for accepted in validator.accepted { planner.run(accepted) }
         entities = planner.entities
-        var plan = planner.finish(judge)
-        plan.allowance = judge.newCount > 0 ? allowance?.bucket : nil
+        var plan = planner.finish(validator)
+        plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
         // repetitions are answered, and change nothing
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
-        // an unknown device is stored with the first entry of it that is: otherwise refused pushes make devices for free
+        // an unknown device is stored with the first entry of it that is: otherwise refused pushes make devices for
+        // free
         let isAllRefused = plan.rejections.isEmpty && plan.verdicts.allSatisfy { $0.record == nil }
         if !snapshot.isDeviceKnown, isAllRefused { plan.acceptedSequence = snapshot.watermark }
         return plan
@@ -105,7 +106,7 @@ public struct PushPlanner {
 
     // MARK: - One accepted mutation
 
-    private mutating func run(_ accepted: JudgedMutation) {
+    private mutating func run(_ accepted: ValidatedMutation) {
         let mutation = accepted.mutation
         let unmet = unmetDependencies(of: accepted)
         var result = BuiltInStore.Result(
@@ -127,7 +128,7 @@ public struct PushPlanner {
         )
         plan.lane.append(record, halts: context.organization.settings.halts(at: record.status))
         addMapping(for: accepted, record)
-        noteLocalIDs(of: accepted, record)
+        recordLocalIDs(of: accepted, record)
         if !accepted.type.isInUse, !plan.typesToRegister.contains(where: { $0.name == accepted.type.name }) {
             plan.typesToRegister.append(accepted.type)
         }
@@ -148,7 +149,7 @@ public struct PushPlanner {
     }
 
     /// Dependencies that have not succeeded yet.
-    private func unmetDependencies(of accepted: JudgedMutation) -> [UUID] {
+    private func unmetDependencies(of accepted: ValidatedMutation) -> [UUID] {
         var unmet = accepted.stored
         for entry in accepted.entries {
             guard let record = records[entry], !record.satisfiesDependants, !unmet.contains(record.id) else { continue }
@@ -158,12 +159,12 @@ public struct PushPlanner {
     }
 
     /// The server id of the entity's own client id; nil while it is unknown.
-    private func serverID(of accepted: JudgedMutation) -> ServerID? {
+    private func serverID(of accepted: ValidatedMutation) -> ServerID? {
         accepted.mutation.entity.clientID.flatMap { Self.serverID(of: accepted.references[$0]?.target, createdIDs) }
     }
 
     /// The server id that a client id leads to; nil while it is unknown.
-    private static func serverID(of target: JudgedMutation.Target?, _ createdIDs: [ServerID?]) -> ServerID? {
+    private static func serverID(of target: ValidatedMutation.Target?, _ createdIDs: [ServerID?]) -> ServerID? {
         switch target {
         case .server(let id): id
         case .entry(let entry): createdIDs[entry]
@@ -171,7 +172,7 @@ public struct PushPlanner {
         }
     }
 
-    private mutating func apply(_ accepted: JudgedMutation, serverID: ServerID?) -> BuiltInStore.Result {
+    private mutating func apply(_ accepted: ValidatedMutation, serverID: ServerID?) -> BuiltInStore.Result {
         let mutation = accepted.mutation
         let id = serverID ?? ServerID(context.makeID())
         let write = BuiltInStore.Write(
@@ -195,7 +196,7 @@ public struct PushPlanner {
     }
 
     /// The payload with server ids in place of client ids.
-    private func payload(of accepted: JudgedMutation, ownID: ServerID) -> [UInt8] {
+    private func payload(of accepted: ValidatedMutation, ownID: ServerID) -> [UInt8] {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
         let mutation = accepted.mutation
         let related = snapshot.localIDs.references(of: accepted.index)
@@ -209,7 +210,7 @@ public struct PushPlanner {
         return resolver.payload(payload, related, unresolved: { _ in nil }) ?? Array(payload.raw)
     }
 
-    private mutating func addMapping(for accepted: JudgedMutation, _ record: MutationRecord) {
+    private mutating func addMapping(for accepted: ValidatedMutation, _ record: MutationRecord) {
         let mutation = accepted.mutation
         guard accepted.type.idSpace.isServerGiven, let created = mutation.created, let name = mutation.entity.client
         else {
@@ -228,7 +229,7 @@ public struct PushPlanner {
     }
 
     /// Records the device ids that the mutation uses and did not make.
-    private mutating func noteLocalIDs(of accepted: JudgedMutation, _ record: MutationRecord) {
+    private mutating func recordLocalIDs(of accepted: ValidatedMutation, _ record: MutationRecord) {
         let localIDs = snapshot.localIDs.named
         guard !localIDs.isEmpty else { return }
         for (clientID, reference) in accepted.references {
@@ -237,6 +238,57 @@ public struct PushPlanner {
             // an id whose create waits can be found already
             if case .mutation = reference.target { continue }
             if !record.status.isFinal, !snapshot.pinnedIDs.contains(clientID) { plan.pinnedIDs.insert(id) }
+        }
+    }
+}
+
+extension PushPlanner {
+    public struct Context: Sendable {
+        public var organization: Organization
+        /// The registered entity types, by name.
+        public var types: [ByteExactString: EntityType]
+        /// The owner of the lane, from the verified token.
+        public var user: UUID
+        /// All or nothing (`Prefer: handling=strict`).
+        public var isStrict: Bool
+        /// The time of the transaction.
+        public var now: Timestamp
+        /// Makes a server id; UUIDv7 in production.
+        public var makeID: @Sendable () -> UUID
+        /// Devices that a user may have.
+        public var deviceLimit = 1_000
+        /// Whether others are committed together with the push: then it must be light.
+        public var isBatched = false
+        /// Bytes of documents that the push may read.
+        public var documentBytes = WorkBounds.pushDocuments
+        /// Bytes of documents that it may merge, each as often as it is patched.
+        public var mergedBytes = Int.max
+        /// Whether it reads the documents of forwarded entities, too.
+        public var readsForwarded = false
+
+        public init(
+            organization: Organization,
+            types: [ByteExactString: EntityType],
+            user: UUID,
+            isStrict: Bool,
+            now: Timestamp,
+            makeID: @escaping @Sendable () -> UUID
+        ) {
+            self.organization = organization
+            self.types = types
+            self.user = user
+            self.isStrict = isStrict
+            self.now = now
+            self.makeID = makeID
+        }
+
+        /// The type of a mutation; an unknown one is made at its first use.
+        ///
+        /// It is not made if the organization requires declared types.
+        func type(_ name: String) -> EntityType? {
+            if let type = types[name] { return type }
+            return organization.settings.entityTypes == .open
+                ? EntityType(firstUseOf: name, hasUpstream: organization.upstream != nil) : nil
         }
     }
 }

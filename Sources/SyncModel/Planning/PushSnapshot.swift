@@ -17,7 +17,7 @@ public struct PushSnapshot: Sendable {
     /// Whether enough was read to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
     /// UUIDs that the device's recent mutations named, and that matched no client id.
-    public var strayIDs = StrayIDs()
+    public var unresolvedIDs = UnresolvedIDHistory()
     /// Whether everything that the push names was looked up.
     ///
     /// If not, rows that are absent below may exist. That is enough to accept an entry, since unique indexes catch an
@@ -60,7 +60,7 @@ extension PushSnapshot {
     public static let sightingInterval: Double = 60
 
     /// Whether to record a push of a known device that changes nothing else.
-    public func isSighting(at now: Timestamp) -> Bool {
+    public func shouldRecordLastSeen(at now: Timestamp) -> Bool {
         deviceSeenAt.map { $0.adding(seconds: Self.sightingInterval) <= now } ?? false
     }
 
@@ -72,4 +72,111 @@ extension PushSnapshot {
     ///
     /// Nil if another create may take over the client id.
     func usableMapping(_ name: ClientReference) -> IDMapping? { mapping(name).flatMap { $0.isAbandoned ? nil : $0 } }
+}
+
+/// Ids to look up for comparing repetitions with their first tries.
+///
+/// They are in addition to those that the push itself names.
+public struct ComparedIDs: Sendable {
+    /// Ids that are looked up for one push.
+    public static let limit = 20_000
+
+    /// An id of a device, which may differ from the pushing device.
+    public struct OfDevice: Sendable, Hashable {
+        public let device: UUID
+        public let id: LocalID
+    }
+
+    /// Client ids, or UUIDs that may be such.
+    public fileprivate(set) var clientIDs: Set<UUID> = []
+    public fileprivate(set) var localIDs: Set<OfDevice> = []
+
+    public var isEmpty: Bool { clientIDs.isEmpty && localIDs.isEmpty }
+    fileprivate var count: Int { clientIDs.count + localIDs.count }
+}
+
+extension PushSnapshot {
+    /// The ids to look up so that each repetition in which ids differ can be compared.
+    ///
+    /// Entries that name too many are recorded as ``uncompared``: the client has to send them again in a smaller push.
+    public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
+        var ids = ComparedIDs()
+        uncompared = []
+        guard !knownByKey.isEmpty else { return ids }
+        for entry in push.entries {
+            guard let mutation = entry.said, let known = knownByKey[mutation.idempotencyKey] else {
+                continue
+            }
+            let first = FirstAttempt(known)
+            guard !first.isWritten(as: mutation), first.canBe(mutation) else { continue }
+            let more = missing(excluding: ids, first, mutation, type: localIDs.type(of: entry.index))
+            guard ids.count + more.count <= ComparedIDs.limit else {
+                uncompared.insert(entry.index)
+                continue
+            }
+            ids.clientIDs.formUnion(more.clientIDs)
+            ids.localIDs.formUnion(more.localIDs)
+        }
+        return ids
+    }
+
+    private func missing(
+        excluding known: ComparedIDs,
+        _ first: FirstAttempt,
+        _ given: Mutation,
+        type: EntityType?
+    ) -> ComparedIDs {
+        var ids = ComparedIDs()
+        let differences = first.fingerprint.differences(from: given.fingerprint)
+        var identifiers = differences.map { $0.flatMap { [$0.stored, $0.given] } } ?? first.fingerprint.identifiers
+        if !first.isKnown(given.entity), let id = first.entity.clientID { identifiers.append(id) }
+        for id in identifiers where mappings[id] == nil && localIDs.named[id] == nil {
+            if case .number(_, id)? = first.entity.client { continue }
+            if !known.clientIDs.contains(id) { ids.clientIDs.insert(id) }
+        }
+        func add(_ id: LocalID) {
+            let clientID = id.clientID(on: first.device)
+            guard mappings[clientID] == nil, comparedIDs[clientID] == nil else { return }
+            let id = ComparedIDs.OfDevice(device: first.device, id: id)
+            if !known.localIDs.contains(id) { ids.localIDs.insert(id) }
+        }
+        if let own = first.entity.localID { add(own) }
+        guard differences == nil, let type, let places = first.fingerprint.layout?.places else { return ids }
+        let types = Set<ByteExactString>(type.relations.lazy.filter { $0.idSpace == .device }.map(\.entityType))
+        for number in places.lazy.compactMap(\.number) {
+            for type in types where ids.count <= ComparedIDs.limit {
+                add(LocalID(entityType: type.string, number: number))
+            }
+        }
+        return ids
+    }
+
+    func isRepetition(_ mutation: Mutation, at index: Int, by device: UUID, of first: FirstAttempt) -> Bool {
+        if first.isWritten(as: mutation) { return first.id == mutation.id }
+        let knowledge = ContentComparison.Knowledge(
+            serverIDs: { id in (mappings[id] ?? []).compactMap(\.serverID) + (comparedIDs[id] ?? []) },
+            isKnown: { mappings[$0.clientID(on: device)] != nil }
+        )
+        return ContentComparison(first, mutation, by: device, type: localIDs.type(of: index), knowledge).isSame
+    }
+}
+
+extension FirstAttempt {
+    /// Whether a second try is identical, ids included.
+    func isWritten(as mutation: Mutation) -> Bool {
+        fingerprint.digest == mutation.fingerprint.digest && fingerprint.identifiers == mutation.fingerprint.identifiers
+            && isKnown(mutation.entity)
+    }
+
+    /// Whether the first try had the server id that is given with a client's name.
+    ///
+    /// Fingerprints have one name of the entity: the client's, if there are two.
+    func isKnown(_ given: EntityName) -> Bool {
+        given.client == nil || given.serverID == nil || given.serverID == entity.serverID
+    }
+
+    /// Whether a second try can be the same mutation at all.
+    func canBe(_ mutation: Mutation) -> Bool {
+        id == mutation.id && operation == mutation.operation && entity.type == mutation.entity.type
+    }
 }

@@ -1,3 +1,5 @@
+public import JSONText
+
 /// How long data is kept (product rule 15).
 public struct RetentionPolicy: Sendable, Hashable {
     /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: days that final payloads are kept.
@@ -25,5 +27,131 @@ public struct RetentionPolicy: Sendable, Hashable {
             audit: now.adding(seconds: -auditDays * 86_400),
             now: now
         )
+    }
+}
+
+/// What retention deletes or discards, in this order.
+public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
+    /// Idempotency records: final mutations.
+    case records
+    /// Payloads and headers of younger ones, which shrink to idempotency records.
+    case payloads
+    /// Failed and conflicting mutations that no person settled: they are discarded.
+    ///
+    /// No mutation depends on them.
+    case unsettled
+    /// Records of refused entries.
+    case rejections
+    /// Tombstones of entities, with their creators' mappings.
+    case tombstones
+    /// Mappings that have no entity and were not used.
+    case mappings
+    /// Messages to webhooks.
+    case deliveries
+    /// Acts of operators, of all organizations together.
+    case audit
+
+    /// The moment before which things of this kind are too old.
+    public func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {
+        switch self {
+        case .payloads: cutoffs.payloads
+        case .audit: cutoffs.audit
+        default: cutoffs.everything
+        }
+    }
+}
+
+/// The age limits of a run, as moments.
+public struct RetentionCutoffs: Sendable, Hashable {
+    /// Final mutations that were synced before lose their payloads.
+    public let payloads: Timestamp
+    /// Everything else that was last touched before is deleted.
+    public let everything: Timestamp
+    /// Acts of operators before are deleted.
+    public let audit: Timestamp
+    /// The time of the run.
+    public let now: Timestamp
+}
+
+/// How fast retention runs: very short batches, with pauses between them.
+///
+/// The pauses grow when other work needs the database.
+///
+/// A batch holds the lanes of its rows, so clients that push to one of them wait for it: its size is such that it takes
+/// about ``aim``. Under load nine tenths of the time are left to other work, otherwise half.
+public struct RetentionPace: Sendable, Hashable {
+    /// How long a batch should take, in seconds.
+    public static let aim = 0.02
+    /// Rows of a batch.
+    public static let limits = 50...2_000
+    /// Pauses, in seconds.
+    static let pauses = 0.001...5.0
+
+    /// Rows that the next batch may have.
+    public private(set) var limit = 200
+    /// The least time that a row has cost, in seconds.
+    ///
+    /// Forgotten slowly, since rows differ.
+    private var best: Double?
+
+    public init() {}
+
+    /// Takes in the duration of a batch.
+    ///
+    /// - Parameters:
+    ///   - seconds: how long it took.
+    ///   - rows: how many rows it had.
+    ///   - waiting: pushes that waited for this process's committers when it ended.
+    /// - Returns: how long to pause, in seconds.
+    public mutating func pause(after seconds: Double, rows: Int, waiting: Int) -> Double {
+        let isBusy = waiting > 0 || isSlow(seconds, rows)
+        if seconds > Self.aim * 1.5 {
+            limit = max(Self.limits.lowerBound, limit / 2)
+        } else if seconds < Self.aim * 0.75, rows >= limit {
+            limit = min(Self.limits.upperBound, limit * 5 / 4)
+        }
+        let pause = seconds * (isBusy ? 9 : 1)
+        return min(max(pause, Self.pauses.lowerBound), Self.pauses.upperBound)
+    }
+
+    /// Whether rows cost over three times their best: other work uses the database.
+    private mutating func isSlow(_ seconds: Double, _ rows: Int) -> Bool {
+        // a few rows prove nothing: most of their time is the commit's
+        guard rows >= Self.limits.lowerBound else { return false }
+        let each = seconds / Double(rows)
+        let known = best.map { min($0 * 1.01, each) } ?? each
+        best = min(known, each)
+        return each > 3 * known
+    }
+}
+
+/// How many items of each kind retention has processed.
+public struct RetentionReport: Sendable, Hashable {
+    private var counts: [RetentionKind: Int] = [:]
+
+    public init() {}
+
+    /// 0 where nothing was counted.
+    public subscript(kind: RetentionKind) -> Int {
+        get { counts[kind] ?? 0 }
+        set { counts[kind] = newValue }
+    }
+
+    public var total: Int { counts.values.reduce(0, +) }
+
+    /// Writes an object with a member for every kind.
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        for kind in RetentionKind.allCases {
+            writer.name(kind.rawValue)
+            writer.int(self[kind])
+        }
+        writer.endObject()
+    }
+
+    public var json: [UInt8] {
+        var writer = JSONWriter()
+        write(to: &writer)
+        return writer.bytes
     }
 }

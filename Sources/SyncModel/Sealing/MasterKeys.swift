@@ -11,7 +11,7 @@ public struct MasterKeys: Sendable {
     /// With nil, sealed values are opened, organizations with a data key continue to use it, and others stay as they
     /// are.
     public let wrapping: MasterKey?
-    private let keys: [ExactText: MasterKey]
+    private let keys: [ByteExactString: MasterKey]
 
     /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` means no wrapping key.
     ///
@@ -36,7 +36,7 @@ public struct MasterKeys: Sendable {
         }
         guard let first = list.first else { throw MasterKeyError(description: "it contains no key") }
         wrapping = wraps ? first : nil
-        keys = Dictionary(list.map { (ExactText($0.label), $0) }) { first, _ in first }
+        keys = Dictionary(list.map { (ByteExactString($0.label), $0) }) { first, _ in first }
     }
 
     /// The ``MasterKey/label`` of each.
@@ -80,4 +80,43 @@ public struct MasterKeys: Sendable {
         }
         return high == nil ? bytes : nil
     }
+}
+
+/// A key that wraps the organizations' data keys.
+public struct MasterKey: Sendable {
+    /// The operator's name for it.
+    public let name: String
+    /// How data keys name their master key.
+    ///
+    /// The name, and four bytes that only this key gives, so that two keys of one name are distinct.
+    public let label: String
+    let key: SymmetricKey
+
+    init(name: String, key: SymmetricKey) {
+        self.name = name
+        self.key = key
+        let code = HMAC<SHA256>.authenticationCode(for: Array("sluice master key".utf8), using: key)
+        label = name + ":" + code.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    /// A new key, as the line of a file.
+    ///
+    /// - Parameter name: valid according to ``isValidName(_:)``.
+    public static func newLine(name: String) -> String {
+        SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
+            name + ":" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        }
+    }
+
+    /// `[a-z0-9][a-z0-9_-]{0,31}`.
+    public static func isValidName(_ name: some StringProtocol) -> Bool {
+        guard let first = name.utf8.first, name.utf8.count <= 32 else { return false }
+        let isPlain: (UInt8) -> Bool = { (97...122).contains($0) || (48...57).contains($0) }
+        return isPlain(first) && name.utf8.allSatisfy { isPlain($0) || $0 == 0x2d || $0 == 0x5f }
+    }
+}
+
+/// An error in a text of master keys; never shows any of it but names.
+public struct MasterKeyError: Error, Sendable, Hashable, CustomStringConvertible {
+    public let description: String
 }

@@ -124,7 +124,7 @@ public struct Seal: Sendable {
     }
 
     /// Types whose documents are sealed with their owners' keys.
-    public var privateTypes: Set<ExactText> { usesUserKeys ? users?.privateTypes ?? [] : [] }
+    public var privateTypes: Set<ByteExactString> { usesUserKeys ? users?.privateTypes ?? [] : [] }
 
     /// The users whose keys are to be fetched or made before sealing values for them.
     public func lacking(_ users: some Sequence<LaneKey>) -> [LaneKey] {
@@ -142,8 +142,8 @@ public struct Seal: Sendable {
 
     // MARK: - Values of json columns
 
-    /// - Parameter owner: the user that a document is sealed for, see ``user(ofType:owner:)``; the users of other rows are
-    ///   part of their places.
+    /// - Parameter owner: the user that a document is sealed for, see ``user(ofType:owner:)``; the users of other rows
+    ///   are part of their places.
     /// - Throws: ``SealError/locked(_:)``; ``SealError/noUserKeys(_:)``.
     public func seal(
         json plain: [UInt8]?,
@@ -204,7 +204,7 @@ public struct Seal: Sendable {
     }
 
     /// The same, where no newer keys exist.
-    public var lastWord: Seal { closing(.everything) }
+    public var withoutKeyRefresh: Seal { closing(.everything) }
 
     /// Whether the data key of that number is stored but its master key is missing.
     public func isThere(_ number: Int32) -> Bool {
@@ -234,7 +234,7 @@ public struct Seal: Sendable {
         do throws(SealError) {
             return try open(json: stored, as: place())
         } catch {
-            try note(error, place(), &unreadable)
+            try record(error, place(), &unreadable)
             return nil
         }
     }
@@ -248,12 +248,12 @@ public struct Seal: Sendable {
         do throws(SealError) {
             return try open(text: stored, as: place())
         } catch {
-            try note(error, place(), &unreadable)
+            try record(error, place(), &unreadable)
             return nil
         }
     }
 
-    private func note(_ error: SealError, _ place: SealedPlace, _ unreadable: inout [String]) throws(SealError) {
+    private func record(_ error: SealError, _ place: SealedPlace, _ unreadable: inout [String]) throws(SealError) {
         guard isHopeless(error) else { throw error }
         observer?(place, error)
         unreadable.append(place.member)

@@ -15,6 +15,8 @@ public enum SealedPlace: Sendable, Hashable {
     case webhook(WebhookColumn, UUID)
     /// A secret of a source of events.
     case source(SourceColumn, String)
+    /// A column of a user's row in any other table.
+    case numbered(NumberedColumn, user: UUID, id: UUID)
 
     /// The sealed columns of a mutation. The numbers are part of the stored form.
     public enum Column: UInt8, Sendable, Hashable {
@@ -44,6 +46,24 @@ public enum SealedPlace: Sendable, Hashable {
         case previousSecret = 15
     }
 
+    /// A sealed column of a table for which no case is declared. The number is part of the stored form.
+    public struct NumberedColumn: Sendable {
+        let number: UInt8
+        let name: StaticString
+        let table: StaticString
+
+        /// - Parameter number: above ``SealedPlace/lastNumber``.
+        public init(number: UInt8, name: StaticString, table: StaticString) {
+            precondition(number > SealedPlace.lastNumber)
+            self.number = number
+            self.name = name
+            self.table = table
+        }
+    }
+
+    /// The highest number among the columns of the other cases.
+    public static let lastNumber: UInt8 = 15
+
     /// Compares texts by their bytes.
     public static func == (left: SealedPlace, right: SealedPlace) -> Bool { left.bytes == right.bytes }
 
@@ -56,6 +76,7 @@ public enum SealedPlace: Sendable, Hashable {
         switch self {
         case .mutation(let column, _, let id): .mutation(column, user: user, id: id)
         case .rejection(_, let key): .rejection(user: user, key: key)
+        case .numbered(let column, _, let id): .numbered(column, user: user, id: id)
         case .document, .upstream, .parked, .webhook, .source: self
         }
     }
@@ -63,7 +84,7 @@ public enum SealedPlace: Sendable, Hashable {
     /// The user whose row it is; nil where the writer has to name the user.
     var user: UUID? {
         switch self {
-        case .mutation(_, let user, _), .rejection(let user, _): user
+        case .mutation(_, let user, _), .rejection(let user, _), .numbered(_, let user, _): user
         case .document, .upstream, .parked, .webhook, .source: nil
         }
     }
@@ -77,6 +98,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .parked: 13
         case .webhook(let column, _): column.rawValue
         case .source(let column, _): column.rawValue
+        case .numbered(let column, _, _): column.number
         }
     }
 
@@ -90,6 +112,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .parked: "document of a parked event"
         case .webhook(let column, _): "\(column) of a webhook"
         case .source(let column, _): "\(column) of a source"
+        case .numbered(let column, _, _): "\(column.name) of \(column.table)"
         }
     }
 
@@ -106,6 +129,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .upstream(.credential): "credential"
         case .webhook(.secret, _), .source(.secret, _): "secret"
         case .webhook(.previousSecret, _), .source(.previousSecret, _): "previous_secret"
+        case .numbered(let column, _, _): "\(column.name)"
         }
     }
 
@@ -119,6 +143,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .parked(let source, let event): "event \(event) of source \(source)"
         case .webhook(_, let id): "webhook \(id.lowercased)"
         case .source(_, let name): "source \(name)"
+        case .numbered(_, let user, let id): "row \(id.lowercased) of user \(user.lowercased)"
         }
     }
 
@@ -134,7 +159,7 @@ public enum SealedPlace: Sendable, Hashable {
         if let keyUser { bytes.append(keyUser) }
         bytes.append(column)
         switch self {
-        case .mutation(_, let user, let id):
+        case .mutation(_, let user, let id), .numbered(_, let user, let id):
             bytes.append(user)
             bytes.append(id)
         case .rejection(let user, let key):

@@ -1,5 +1,5 @@
 public import Foundation
-import JSONText
+public import JSONText
 
 /// The entity that conflicts with a mutation, as the stored conflict shows it.
 struct ConflictState {
@@ -34,7 +34,7 @@ struct ConflictState {
     /// The document, where the upstream itself showed it.
     ///
     /// The feed's may be older.
-    var toldDocument: [UInt8]? { version == nil ? document : nil }
+    var documentOfConflict: [UInt8]? { version == nil ? document : nil }
 
     /// The entity of a mutation, as far as it is known.
     ///
@@ -72,5 +72,77 @@ extension SettleSubject {
     public func isOvertaken(by stored: EntityState, for user: UUID) -> Bool? {
         guard stored.isVisible(to: user, type.visibility) else { return false }
         return ConflictState(error: record.error)?.feedVersion.map { $0 != stored.version }
+    }
+}
+
+/// A person's changes to a mutation before it runs again.
+///
+/// Nil leaves a part as it was.
+public struct ContentEdit: Sendable {
+    /// Within the limits of a push.
+    public let payload: JSONValue?
+    public let endpoint: Endpoint?
+
+    public init() {
+        payload = nil
+        endpoint = nil
+    }
+
+    public var isEmpty: Bool { payload == nil && endpoint == nil }
+
+    /// Checks the members of a request by the rules of a push.
+    ///
+    /// - Throws: `validation_failed` with every error.
+    init(payload: JSONValue?, endpoint: JSONValue?, limits: IntakeLimits) throws(Problem) {
+        var problems: [ProblemDetail] = []
+        var checked: (payload: JSONValue?, endpoint: Endpoint?)
+        do throws(ContentRules.Violation) {
+            if let payload { checked.payload = try ContentRules.payload(payload, limits: limits) }
+        } catch {
+            problems.append(ProblemDetail(pointer: "/payload", rule: error.rule, detail: error.detail))
+        }
+        do throws(ContentRules.Violation) {
+            if let endpoint { checked.endpoint = try ContentRules.endpoint(endpoint) }
+        } catch {
+            problems.append(ProblemDetail(pointer: "/endpoint", rule: error.rule, detail: error.detail))
+        }
+        if let first = problems.first { throw Problem(.validationFailed, first.detail, errors: problems) }
+        self.payload = checked.payload
+        self.endpoint = checked.endpoint
+    }
+}
+
+/// A mutation's content for its next run.
+///
+/// The stored content, with a person's changes.
+public struct SettledContent: Sendable {
+    /// Nil for none.
+    public let endpoint: Endpoint?
+    /// Nil for none.
+    public let payload: JSONValue?
+    private let entity: EntityName
+    /// Device ids in the payload's relations.
+    let localReferences: [LocalReference]
+
+    /// Stored content was checked when it was pushed.
+    public init(_ subject: SettleSubject, _ edit: ContentEdit) {
+        endpoint = edit.endpoint ?? subject.endpoint
+        payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
+        entity = subject.record.entity
+        localReferences = subject.type.localReferences(in: payload, on: subject.record.deviceID)
+    }
+
+    /// Distinct device ids: those in the payload's relations, and the entity's own.
+    public var localIDs: [LocalID] {
+        Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
+    }
+
+    /// Distinct UUIDs that may be client ids, in order of appearance.
+    ///
+    /// Those of endpoint and payload, those that represent device ids there, then the entity's.
+    public var identifiers: [UUID] {
+        var seen: Set<UUID> = []
+        let named = (endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)
+        return (named + [entity.clientID].compactMap { $0 }).filter { seen.insert($0).inserted }
     }
 }

@@ -193,7 +193,7 @@ public struct RestartPlanner {
             let detail = "\(name) does not exist: the mutation that created it was discarded"
             throw Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.dependencies, detail)
         }
-        guard Set<ExactText>(usable.map(\.entityType)).count == 1 else {
+        guard Set<ByteExactString>(usable.map(\.entityType)).count == 1 else {
             throw .ambiguous("client id \(id.lowercased)", usable.map(\.entityType), at: pointer(to: id))
         }
         return mapping.status == .resolved ? nil : mapping.mutationID
@@ -250,7 +250,7 @@ public struct RestartPlanner {
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
             // a document that others have written over since would take their writes back
-            current: isWaiting || knowledge.isOvertaken ? nil : current?.toldDocument,
+            current: isWaiting || knowledge.isOvertaken ? nil : current?.documentOfConflict,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
         guard let sent else { throw Self.staysManual }
@@ -277,5 +277,54 @@ public struct RestartPlanner {
         guard let payload = content.payload else { return nil }
         let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })
         return text.flatMap { try? JSONTree(parsing: $0, limits: .widest).root } ?? payload
+    }
+}
+
+/// A mutation to run again.
+public struct MutationRestart: Sendable {
+    /// The mutation before the change.
+    public let record: MutationRecord
+    /// Mutations that must succeed first; empty for one that runs when its turn comes.
+    public var dependsOn: [UUID] = []
+    /// Raised by one where the upstream must treat it as another request.
+    ///
+    /// Product rule 6.
+    public var revision: Int32
+    /// Whether the last request of this revision may have taken effect.
+    public var isOutcomeUnknown: Bool
+    /// A new endpoint; nil: unchanged.
+    public var endpoint: Endpoint?
+    /// A new payload, JSON; nil: unchanged.
+    public var payload: [UInt8]?
+    /// The user's client ids in the content; nil: unchanged.
+    public var references: [ClientReference]?
+    /// The device ids that must be found when the mutation's turn comes.
+    public var localIDs: [LocalID] = []
+    /// Set where a person lets the client win; then the error keeps the conflict.
+    public var resolution: ConflictResolution?
+    /// The request that is sent in place of the mutation's own.
+    public var sent: SentRequest?
+    /// The entity that a create overwrites; nil: unchanged.
+    ///
+    /// An answer need not repeat its id.
+    public var serverID: ServerID?
+
+    /// `pending`, or `blocked` while it waits for another.
+    public var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
+}
+
+/// A mutation whose dependencies change because others are settled.
+public struct MutationRelease: Sendable {
+    /// The mutation before the change.
+    public let node: DependencyNode
+    /// The mutations that it still waits for.
+    public let dependsOn: [UUID]
+    /// The problem with which it fails; nil where it does not.
+    public var problem: Problem?
+
+    /// Its new status: one that waited, and has no more to wait for, runs.
+    public var status: MutationStatus? {
+        guard node.status == .blocked || node.status == .pending else { return node.status }
+        return node.status.moved(to: problem != nil ? .failed : dependsOn.isEmpty ? .pending : .blocked)
     }
 }

@@ -41,8 +41,12 @@ public struct ServerWinsPlanner {
     public func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
         guard subject.type.isForwarded, let serverID, let current, current.version == nil,
             current.document != nil || current.isDeleted,
-            Adoption(user: user, visibility: subject.type.visibility, isCreate: subject.record.operation == .create)
-                .isPossible(over: stored, isNewer: isNewer)
+            UpstreamStateAdoption(
+                user: user,
+                visibility: subject.type.visibility,
+                isCreate: subject.record.operation == .create
+            )
+            .isPossible(over: stored, isNewer: isNewer)
         else { return nil }
         let document = current.isDeleted ? nil : current.document
         var next: EntityState
@@ -59,8 +63,7 @@ public struct ServerWinsPlanner {
                 owner: user,
                 clientID: subject.record.createdClientID,
                 lastWriter: .adopting(user),
-                runBase: 0,
-                isStored: false
+                runBase: 0
             )
         }
         next.etag = current.isDeleted ? nil : current.etag

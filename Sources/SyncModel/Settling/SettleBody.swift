@@ -53,3 +53,95 @@ package struct SettleBody {
         Problem(.invalidRequest, pointer: pointer, rule: rule, detail)
     }
 }
+
+extension IntakeLimits {
+    /// The largest body that settles one mutation: a payload, and room for the rest.
+    public var settlingBytes: Int { payloadBytes + 16_384 }
+}
+
+/// `POST /v1/mutations/{id}/retry`: `{"payload"?, "endpoint"?, "force"?}`.
+public struct RetryRequest: Sendable {
+    public let edit: ContentEdit
+    /// Whether to edit although the last attempt may have taken effect.
+    public let isForced: Bool
+
+    /// A retry without changes.
+    public init() {
+        edit = ContentEdit()
+        isForced = false
+    }
+
+    /// Reads a body, which may be empty.
+    ///
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for content that a push would not take.
+    public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
+        let names = ["payload", "endpoint", "force"]
+        let body = try SettleBody(body, limit: limits.settlingBytes, names: names, isOptional: true)
+        guard let force = body["force"] else {
+            isForced = false
+            edit = try ContentEdit(payload: body["payload"], endpoint: body["endpoint"], limits: limits)
+            return
+        }
+        guard let isForced = force.bool else {
+            throw SettleBody.problem("/force", Rule.memberType, "force must be true or false")
+        }
+        self.isForced = isForced
+        edit = try ContentEdit(payload: body["payload"], endpoint: body["endpoint"], limits: limits)
+    }
+}
+
+/// `POST /v1/mutations/{id}/discard`: `{"dependents": "discard" | "keep"}`.
+public struct DiscardRequest: Sendable {
+    /// Nil: there are no dependants, or the caller does not know of them.
+    public let dependants: DependantsChoice?
+
+    public init(dependants: DependantsChoice? = nil) {
+        self.dependants = dependants
+    }
+
+    /// Reads a body, which may be empty.
+    ///
+    /// - Throws: `invalid_json`, `invalid_request`.
+    public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
+        let body = try SettleBody(body, limit: limits.settlingBytes, names: ["dependents"], isOptional: true)
+        dependants = try body.choice("dependents")
+    }
+}
+
+/// The body of `POST /v1/mutations/{id}/resolve`.
+///
+/// `{"strategy": "server_wins" | "client_wins", "payload"?}`
+public struct ResolveRequest: Sendable {
+    /// The strategies that a person may choose from.
+    public enum Strategy: String, Sendable, Hashable, CaseIterable {
+        case serverWins = "server_wins"
+        case clientWins = "client_wins"
+    }
+
+    public let strategy: Strategy
+    /// The content with which the client wins; with ``Strategy/clientWins`` only.
+    public let edit: ContentEdit
+
+    /// Without an edit.
+    public init(_ strategy: Strategy) {
+        self.strategy = strategy
+        edit = ContentEdit()
+    }
+
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not take, and
+    ///   for one that has no effect.
+    public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
+        let names = ["strategy", "payload"]
+        let body = try SettleBody(body, limit: limits.settlingBytes, names: names, isOptional: false)
+        guard let strategy: Strategy = try body.choice("strategy") else {
+            let detail = "strategy is required: server_wins or client_wins"
+            throw SettleBody.problem("/strategy", Rule.required, detail)
+        }
+        if strategy == .serverWins, body["payload"] != nil {
+            let detail = "payload has no effect with server_wins; omit it, or use client_wins"
+            throw Problem(.validationFailed, pointer: "/payload", rule: Rule.unknownMember, detail)
+        }
+        self.strategy = strategy
+        edit = try ContentEdit(payload: body["payload"], endpoint: nil, limits: limits)
+    }
+}

@@ -68,3 +68,95 @@ public struct SettlePlan: Sendable {
         if let status { lane.settle(node, as: status) }
     }
 }
+
+/// A mutation that a person settles, as it is stored.
+public struct SettleSubject: Sendable {
+    public let record: MutationRecord
+    public let endpoint: Endpoint?
+    /// JSON as it was written.
+    public let payload: [UInt8]?
+    /// Whether the last request of its revision may have taken effect unnoticed.
+    public let isOutcomeUnknown: Bool
+    public let type: EntityType
+    /// Client ids in its content.
+    public let references: References
+
+    public init(
+        record: MutationRecord,
+        endpoint: Endpoint?,
+        payload: [UInt8]?,
+        isOutcomeUnknown: Bool,
+        type: EntityType,
+        references: References = References()
+    ) {
+        self.record = record
+        self.endpoint = endpoint
+        self.payload = payload
+        self.isOutcomeUnknown = isOutcomeUnknown
+        self.type = type
+        self.references = references
+    }
+
+    /// Whether the upstream answered with an unusable success.
+    ///
+    /// It created the entity, but the answer does not name it.
+    var hasTakenEffect: Bool {
+        record.status == .failed && record.responseStatus.map { (200...299).contains($0) } ?? false
+    }
+
+    /// Whether a new idempotency key might make the mutation take effect twice.
+    ///
+    /// Product rule 6.
+    public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
+
+    /// Throws 409 unless the status is one of those.
+    func require(_ statuses: [MutationStatus], to move: String) throws(Problem) {
+        guard !statuses.contains(record.status) else { return }
+        let names = statuses.map(\.rawValue).joined(separator: ", ")
+        throw Problem(
+            .statusTransitionMustBeValid,
+            "the mutation is \(record.status.rawValue); to \(move) it, it must be one of: \(names)"
+        )
+    }
+}
+
+/// A change of a mapping by its create, or the new server id of a device id.
+///
+/// In the second case the client id represents the device id.
+public struct MappingChange: Sendable, Hashable {
+    @Exact public private(set) var entityType: String
+    /// The client's name of the entity.
+    public let client: ClientName
+    /// The create to which the mapping belongs.
+    ///
+    /// A mapping that another create has taken over is not changed.
+    public let mutationID: UUID
+    public let status: IDMapping.Status
+    /// The permanent id of a resolved mapping.
+    public var serverID: ServerID?
+    /// Why it failed.
+    public var lastError: String?
+
+    /// The client id, or the UUID that represents a device id.
+    public var clientID: UUID { client.id }
+
+    /// Whether the mapping is that of a device id.
+    public var isLocal: Bool { client.number != nil }
+
+    /// - Returns: nil for a mutation that is no create, and for a create that has no mapping.
+    init?(
+        _ write: some EntityWrite,
+        _ mutationID: UUID,
+        _ status: IDMapping.Status,
+        _ serverID: ServerID? = nil,
+        lastError: String? = nil
+    ) {
+        guard write.operation == .create, let client = write.entity.client else { return nil }
+        entityType = write.entity.type
+        self.client = client
+        self.mutationID = mutationID
+        self.status = status
+        self.serverID = serverID
+        self.lastError = lastError
+    }
+}

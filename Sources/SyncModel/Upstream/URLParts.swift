@@ -86,3 +86,154 @@ struct URLParts {
             }
     }
 }
+
+/// An upstream's valid base URL.
+///
+/// `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets), perhaps a port and a path;
+/// slashes at the end do not matter.
+public struct BaseURL: Sendable, Hashable {
+    public static let maximumBytes = 2_000
+
+    /// The stored form: without slashes at its end, scheme and host in lower case.
+    @Exact public private(set) var text: String
+    public let isTLS: Bool
+    /// The value of `Host`: no port where it is the scheme's default.
+    @Exact public private(set) var host: String
+
+    /// The error in a text; completes "base_url …".
+    public struct Malformed: Error, Sendable, Hashable {
+        public let reason: String
+    }
+
+    public init(_ text: String) throws(Malformed) {
+        guard text.utf8.count <= Self.maximumBytes else {
+            throw Malformed(reason: "is longer than \(Self.maximumBytes) bytes")
+        }
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+            throw Malformed(reason: "must be ASCII without spaces and control characters")
+        }
+        guard let parts = URLParts(text) else { throw Malformed(reason: "must start with http:// or https://") }
+        if let problem = parts.problem { throw Malformed(reason: problem) }
+        let authority = parts.authority.lowercased()
+        isTLS = parts.scheme.lowercased() == "https"
+        self.text = "\(parts.scheme.lowercased())://\(authority)\(parts.path)"
+        let port = isTLS ? ":443" : ":80"
+        host = authority.hasSuffix(port) ? String(authority.dropLast(port.count)) : authority
+    }
+}
+
+// MARK: - WebhookURL
+
+/// Where an endpoint is: `https`, a host, perhaps a port, a path and a query. `http` where the operator allows the
+/// address.
+public struct WebhookURL: Sendable, Hashable {
+    public static let maximumBytes = BaseURL.maximumBytes
+
+    /// With scheme and host in lower case.
+    @Exact public private(set) var text: String
+    public let isTLS: Bool
+    /// A name or an address, without brackets.
+    @Exact public private(set) var host: String
+    public let port: Int
+
+    public init(_ text: String) throws(BaseURL.Malformed) {
+        let path = text.before("?")
+        let base = try BaseURL(String(path))
+        guard text.utf8.count <= Self.maximumBytes else {
+            throw BaseURL.Malformed(reason: "is longer than \(Self.maximumBytes) bytes")
+        }
+        let query = text[path.endIndex...]
+        // RFC 3986, 3.4: what a path may hold, and "?"
+        let others = Array("-._~!$&'()*+,;=:@/?%".utf8)
+        let isPlain = query.utf8.allSatisfy { byte in
+            switch byte {
+            case 48...57, 65...90, 97...122: true
+            default: others.contains(byte)
+            }
+        }
+        guard isPlain else { throw BaseURL.Malformed(reason: "has a query with characters that must be escaped") }
+        isTLS = base.isTLS
+        let authority = base.text.from(":").dropFirst(3).before("/")
+        let rest = base.text[authority.endIndex...]
+        // a slash at the end of a path is another path
+        self.text = base.text + (rest.isEmpty || path.hasSuffix("/") ? "/" : "") + query
+        if authority.hasPrefix("["), let end = authority.firstIndex(of: "]") {
+            host = String(authority[..<end].dropFirst())
+            port = Int(authority[end...].dropFirst(2)) ?? (base.isTLS ? 443 : 80)
+        } else {
+            let name = authority.before(":")
+            host = String(name)
+            port = Int(authority[name.endIndex...].dropFirst()) ?? (base.isTLS ? 443 : 80)
+        }
+    }
+
+    private var isOddNumber: Bool { Self.isOddNumber(host) }
+
+    /// Whether the last part of a host is a number, so that it is read as an address.
+    ///
+    /// The number is decimal, octal or hexadecimal. Systems' resolvers read hosts as `inet_aton` does. No name ends so.
+    package static func isOddNumber(_ host: String) -> Bool {
+        guard let last = host.split(separator: ".").last?.lowercased() else { return false }
+        if last.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
+        return last.hasPrefix("0x") && last.dropFirst(2).utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
+    }
+
+    /// Why nothing will be sent there, as far as known before a name is resolved.
+    ///
+    /// It completes "url …". Nil if there is no objection.
+    public func problem(_ policy: AddressPolicy) -> String? {
+        if let address = IPAddress(host) {
+            return policy.problem(address, isTLS: isTLS).map { "cannot be used: \($0)" }
+        }
+        if isOddNumber { return "contains an address in an unusual form: use four decimal numbers" }
+        // whether a name leads to an address that is allowed is found out when it is connected to
+        if !isTLS, policy.allowed.isEmpty { return "must be https" }
+        return nil
+    }
+}
+
+// MARK: - AddressPolicy
+
+/// Which addresses the gateway connects to where tenants choose the address.
+///
+/// It rejects addresses that only the gateway can reach (server-side request forgery), unless the operator allows them.
+public struct AddressPolicy: Sendable, Hashable {
+    /// What the operator allows in addition to public addresses.
+    public let allowed: [IPNetwork]
+
+    public init(allowed: [IPNetwork] = []) {
+        self.allowed = allowed
+    }
+
+    /// Why nothing is sent to an address; nil where it may be.
+    public func problem(_ address: IPAddress, isTLS: Bool) -> String? {
+        let address = address.unmapped
+        if allowed.contains(where: { $0.contains(address) }) { return nil }
+        if let kind = Self.special.first(where: { $0.network.contains(address) })?.kind {
+            return "its address \(address) is \(kind), which the operator has not allowed"
+        }
+        // of IPv6 only this is in use for the internet (RFC 4291, 2.4)
+        if address.bytes.count == 16, address.bytes[0] & 0xe0 != 0x20 {
+            return "its address \(address) is not public, and the operator has not allowed it"
+        }
+        return isTLS ? nil : "it is not https"
+    }
+
+    /// The registries of special-purpose addresses, and multicast.
+    ///
+    /// RFC 6890 and its successors.
+    private static let special: [(network: IPNetwork, kind: String)] = [
+        ("0.0.0.0/8", "of this network"), ("10.0.0.0/8", "private"), ("100.64.0.0/10", "a carrier's own"),
+        ("127.0.0.0/8", "the gateway's own machine"), ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"), ("192.0.0.0/24", "reserved"), ("192.0.2.0/24", "for documentation"),
+        ("192.88.99.0/24", "reserved"), ("192.168.0.0/16", "private"), ("198.18.0.0/15", "for benchmarks"),
+        ("198.51.100.0/24", "for documentation"), ("203.0.113.0/24", "for documentation"),
+        ("224.0.0.0/4", "multicast"), ("240.0.0.0/4", "reserved"),
+        ("::/128", "unspecified"), ("::1/128", "the gateway's own machine"), ("fe80::/10", "link-local"),
+        ("fc00::/7", "private"), ("ff00::/8", "multicast"), ("64:ff9b::/96", "an embedded address"),
+        ("2001::/23", "reserved"), ("2001:db8::/32", "for documentation"),
+        ("2002::/16", "an embedded address"), ("3fff::/20", "for documentation"),
+        // public by its number, but answered by the host of a virtual machine in Azure
+        ("168.63.129.16/32", "a cloud's own"),
+    ].compactMap { text, kind in IPNetwork(text).map { ($0, kind) } }
+}

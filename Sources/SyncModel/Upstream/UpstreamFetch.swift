@@ -9,7 +9,7 @@ public struct UpstreamFetch: Sendable, Hashable {
     /// Path and query below the base URL; begins with one slash.
     @Exact public var path: String
     /// They take precedence over the upstream's.
-    @Exact public var headers: [ExactText: String]
+    @Exact public var headers: [ByteExactString: String]
     /// `If-None-Match`.
     @Exact public var etag: String?
     /// `If-Modified-Since`.
@@ -22,7 +22,7 @@ public struct UpstreamFetch: Sendable, Hashable {
         organization: UUID,
         method: String = "GET",
         path: String,
-        headers: [ExactText: String] = [:],
+        headers: [ByteExactString: String] = [:],
         etag: String? = nil,
         lastModified: String? = nil,
         maximumBytes: Int,
@@ -41,7 +41,7 @@ public struct UpstreamFetch: Sendable, Hashable {
     /// Headers for the requested content or the form of the response.
     ///
     /// Only the gateway sets them.
-    private static let ownHeaders: Set<ExactText> = [
+    private static let ownHeaders: Set<ByteExactString> = [
         "accept-encoding", "content-type", "expect", "if-match", "if-modified-since", "if-none-match", "if-range",
         "if-unmodified-since", "range",
     ]
@@ -78,7 +78,7 @@ public struct FetchedResponse: Sendable {
     /// Nil where it is longer than was asked for, and was not read to its end.
     public var body: [UInt8]?
     /// The room that the body takes, held for as long as the response.
-    public var room: HeldRoom?
+    public var room: MemoryReservation?
 
     public init(
         status: Int,
@@ -87,7 +87,6 @@ public struct FetchedResponse: Sendable {
         challenge: String? = nil,
         contentType: String? = nil,
         etag: String? = nil,
-        lastModified: String? = nil,
         links: [String] = [],
         body: [UInt8]? = []
     ) {
@@ -97,7 +96,6 @@ public struct FetchedResponse: Sendable {
         self.challenge = challenge
         self.contentType = contentType
         self.etag = etag
-        self.lastModified = lastModified
         self.links = links
         self.body = body
     }

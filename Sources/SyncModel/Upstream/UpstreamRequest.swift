@@ -1,4 +1,5 @@
 public import Foundation
+import JSONText
 
 /// One request to an upstream, with server ids in place.
 public struct UpstreamRequest: Sendable, Hashable {
@@ -11,7 +12,7 @@ public struct UpstreamRequest: Sendable, Hashable {
     /// Path and query below the base URL; begins with one slash.
     @Exact public var path: String
     /// The mutation's own headers, names in lower case.
-    @Exact public var headers: [ExactText: String]
+    @Exact public var headers: [ByteExactString: String]
     /// `If-Match`, which takes precedence over one among the mutation's headers.
     ///
     /// Nil leaves those as they are.
@@ -19,7 +20,7 @@ public struct UpstreamRequest: Sendable, Hashable {
     /// Whether to leave out conditions among the mutation's headers.
     ///
     /// Set if the request is to override a conflict.
-    public var isUnconditional: Bool
+    public var isUnconditional = false
     /// JSON; nil for none.
     public var body: [UInt8]?
     /// The gateway's key, the same for all attempts of one revision (product rule 6).
@@ -33,12 +34,9 @@ public struct UpstreamRequest: Sendable, Hashable {
         user: UUID,
         method: String,
         path: String,
-        headers: [ExactText: String] = [:],
-        ifMatch: String? = nil,
-        isUnconditional: Bool = false,
+        headers: [ByteExactString: String] = [:],
         body: [UInt8]? = nil,
         idempotencyKey: UUID,
-        trace: TraceContext? = nil,
         timeout: Duration
     ) {
         self.organization = organization
@@ -46,11 +44,86 @@ public struct UpstreamRequest: Sendable, Hashable {
         self.method = method
         self.path = path
         self.headers = headers
-        self.ifMatch = ifMatch
-        self.isUnconditional = isUnconditional
         self.body = body
         self.idempotencyKey = idempotencyKey
-        self.trace = trace
         self.timeout = timeout
+    }
+}
+
+/// Which headers are sent with a request, besides the operator's.
+///
+/// The sender and the preview use these rules.
+extension UpstreamRequest {
+    /// Headers that make a request fail when the entity is not in the expected state.
+    private static let conditions: Set<ByteExactString> = ["if-match", "if-none-match", "if-unmodified-since"]
+
+    /// The gateway decompresses nothing, and waits for no `100 Continue`.
+    private static let never: Set<ByteExactString> = ["accept-encoding", "expect"]
+
+    /// The form of a header's name in which some servers treat names as the same.
+    ///
+    /// Of two headers that share it, the first is sent.
+    public static func foldedHeader(_ name: String) -> String { HeaderField.folded(name) }
+
+    public static func canCarry(_ value: String) -> Bool { HeaderField.isValue(value) }
+
+    /// Whether a header of the operator or the mutation is sent with this request.
+    ///
+    /// False if another header of that name takes precedence.
+    public func carries(_ name: String, _ value: String) -> Bool {
+        let lowercased = name.lowercased()
+        return !Self.never.contains(lowercased) && (body != nil || lowercased != "content-type")
+            && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
+    }
+
+    /// The mutation's headers that are sent.
+    public var carriedHeaders: [ByteExactString: String] {
+        headers.filter { name, value in
+            carries(name.string, value) && !(isUnconditional && Self.conditions.contains(name.string.lowercased()))
+        }
+    }
+
+    /// The mutation's headers and the gateway's, for the mutation's user.
+    ///
+    /// It shows nothing of the credential and the operator's headers, not even which of the mutation's headers these
+    /// replace. Names in lower case; the gateway's first, then by name.
+    var userHeaders: [(name: String, value: String)] {
+        var ours = [
+            (name: "idempotency-key", value: idempotencyKey.lowercased),
+            (name: "x-sluice-organization", value: organization.lowercased),
+            (name: "x-sluice-user", value: user.lowercased),
+        ]
+        if let ifMatch { ours.append((name: "if-match", value: ifMatch)) }
+        let own = carriedHeaders.map { (name: $0.key.string.lowercased(), value: $0.value) }
+            .filter { header in !ours.contains { $0.name == header.name } }
+        return ours + own.sorted { $0.name < $1.name }
+    }
+}
+
+extension UpstreamRequest {
+    /// A path and query as a URL holds them, with all other characters percent-encoded. Existing escapes stay.
+    public static func encoded(path: String) -> String {
+        let bytes = Array(path.utf8)
+        if bytes.allSatisfy(isKept) { return path }
+        var output: [UInt8] = []
+        output.reserveCapacity(bytes.count)
+        for (index, byte) in bytes.enumerated() {
+            let isEscape =
+                byte == UInt8(ascii: "%") && PercentEncoding.escape(bytes[(index + 1)...].prefix(2)) != nil
+            if isKept(byte) || isEscape {
+                output.append(byte)
+            } else {
+                output += PercentEncoding.escaped(byte)
+            }
+        }
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    /// RFC 3986: unreserved, sub-delims, ":", "@", "/" and "?".
+    private static func isKept(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 48...58, 63...90, 97...122, 0x5f, 0x7e, 0x21, 0x24, 0x26...0x2f, 0x3b, 0x3d: true
+        default: false
+        }
     }
 }

@@ -1,3 +1,5 @@
+import Foundation
+
 /// The relevant parts of an upstream's answer.
 public struct UpstreamResponse: Sendable {
     /// HTTP status.
@@ -25,14 +27,13 @@ public struct UpstreamResponse: Sendable {
     /// For a status other than a success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
     /// The room that the body takes, held until the outcome is written.
-    public var room: HeldRoom?
+    public var room: MemoryReservation?
 
     public init(
         status: Int,
         retryAt: Timestamp? = nil,
         location: String? = nil,
         etag: String? = nil,
-        challenge: String? = nil,
         json: [UInt8]? = nil,
         unkeptJSON: [UInt8]? = nil,
         unusableBody: UnusableBody? = nil,
@@ -42,10 +43,109 @@ public struct UpstreamResponse: Sendable {
         self.retryAt = retryAt
         self.location = location
         self.etag = etag
-        self.challenge = challenge
         self.json = json
         self.unkeptJSON = unkeptJSON
         self.unusableBody = unusableBody
         self.isCutOff = isCutOff
     }
+}
+
+/// Answers that may be caused by the operator or by the mutation (product rule 11).
+extension UpstreamAnswer {
+    public var mayNeedOperator: Bool {
+        if case .response(let response) = self { response.mayNeedOperator } else { false }
+    }
+}
+
+extension UpstreamResponse {
+    /// The longest quotation of a `Location`, in characters.
+    private static let longestPlace = 200
+    /// The text before a place.
+    private static let placeMark = "Location: "
+
+    var mayNeedOperator: Bool {
+        switch status {
+        case 401, 407, 300...399: true
+        default: false
+        }
+    }
+
+    /// The target of a redirect, or how the upstream wants requests to authenticate.
+    ///
+    /// For operators and users. Nil for other responses, and for those that do not contain it.
+    package var pointer: String? {
+        switch status {
+        case 300...399: Self.place(location).map { Self.placeMark + $0 }
+        case 401, 407: challenge.map { "it asks for \($0)" }
+        default: nil
+        }
+    }
+
+    /// A `Location` without parts that may be secret: user, query and fragment.
+    private static func place(_ location: String?) -> String? {
+        guard let location, location.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return nil }
+        var text = location.before("?", "#")
+        if let authority = text.range(of: "//") {
+            let rest = text[authority.upperBound...]
+            let host = rest.before("/", "\\")
+            if let user = host.lastIndex(of: "@") {
+                text = text[..<authority.upperBound] + rest[rest.index(after: user)...]
+            }
+        }
+        guard !text.isEmpty else { return nil }
+        return text.count > longestPlace ? text.prefix(longestPlace) + "…" : String(text)
+    }
+
+    /// A stored text about an answer, without the address that a redirect names.
+    static func withoutPlace(_ words: String) -> String {
+        guard let mark = words.range(of: "(" + placeMark) else { return words }
+        // a quoted place has no space in it
+        let end = words[mark.upperBound...].firstIndex(of: " ") ?? words.endIndex
+        let comma = words[..<end].hasSuffix("),") ? "," : ""
+        return "\(words[..<mark.lowerBound])(Location withheld)\(comma)\(words[end...])"
+    }
+
+    /// Precedes the first bytes of an answer, at the end of a sentence about it.
+    static let excerptMark = " The body begins with: "
+
+    /// A sentence about an answer without the first bytes of the answer.
+    static func withoutExcerpt(_ words: String) -> String {
+        guard let mark = words.range(of: excerptMark) else { return words }
+        return words[..<mark.lowerBound] + " (beginning of the body withheld)"
+    }
+
+    /// Whether a text may be the scheme of a challenge, and can be quoted.
+    public static func isScheme(_ text: String) -> Bool {
+        text.utf8.count <= 40 && HeaderField.isName(text)
+    }
+}
+
+/// The result of a request.
+public enum UpstreamAnswer: Sendable {
+    case response(UpstreamResponse)
+    /// Certainly not sent: there is no connection. The reason, for operators and users.
+    case notSent(String)
+    /// Never sent: the gateway itself refuses the request as it is, for this reason.
+    ///
+    /// This contains no information about the upstream.
+    case refused(String)
+    /// Not sent, because of the upstream's settings or this gateway, for this reason.
+    ///
+    /// There is no key to sign with, or the gateway shuts down. This contains no information about the request, nor
+    /// about the upstream.
+    case unready(String)
+    /// No answer, though the request may have arrived, for this reason.
+    ///
+    /// It timed out, or the connection broke.
+    case unknown(String)
+}
+
+/// Sends requests to upstreams.
+///
+/// One request, one answer: other types decide its meaning and whether to retry.
+public protocol Upstream: Sendable {
+    /// Sends a request.
+    ///
+    /// Never throws: each result is an answer. A cancelled task gets `unknown` soon.
+    func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer
 }

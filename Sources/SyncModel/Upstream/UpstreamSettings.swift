@@ -1,3 +1,5 @@
+public import JSONText
+
 /// The REST API to which an organization's mutations are replayed.
 ///
 /// An operator configures it.
@@ -25,7 +27,7 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// Headers of every request, by name in lower case.
     ///
     /// They take precedence over a mutation's own.
-    @Exact public var headers: [ExactText: String]
+    @Exact public var headers: [ByteExactString: String]
 
     /// Headers that mutations may carry besides those of every organization.
     ///
@@ -36,7 +38,7 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// A path below the base URL with ``EraseEndpoint/placeholder`` in it. Nil: the upstream is not notified.
     @Exact public var eraseEndpoint: String?
     /// Whether the upstream accepts weak ETags in If-Match. RFC 9110, 13.1.1 has it refuse every request with one.
-    public var sendsWeakETags: Bool
+    public var sendsWeakETags = false
 
     public init(
         baseURL: String,
@@ -44,10 +46,9 @@ public struct UpstreamSettings: Sendable, Hashable {
         timeoutSeconds: Int = 30,
         maximumConcurrency: Int = 16,
         idPointer: String = "/id",
-        headers: [ExactText: String] = [:],
+        headers: [ByteExactString: String] = [:],
         allowedHeaders: [String] = [],
-        eraseEndpoint: String? = nil,
-        sendsWeakETags: Bool = false
+        eraseEndpoint: String? = nil
     ) {
         self.baseURL = baseURL
         base = Self.parsed(baseURL)
@@ -58,10 +59,153 @@ public struct UpstreamSettings: Sendable, Hashable {
         self.headers = headers
         self.allowedHeaders = allowedHeaders
         self.eraseEndpoint = eraseEndpoint
-        self.sendsWeakETags = sendsWeakETags
     }
 
     private static func parsed(_ baseURL: String) -> Result<BaseURL, BaseURL.Malformed> {
         do throws(BaseURL.Malformed) { return .success(try BaseURL(baseURL)) } catch { return .failure(error) }
+    }
+}
+
+/// The mutations' headers that are sent.
+extension UpstreamSettings {
+    /// Headers that mutations of every organization may carry, in lower case.
+    ///
+    /// Preferences for the answer, the content's language, and preconditions of the request.
+    static let alwaysAllowedHeaders: Set<ByteExactString> = [
+        "accept", "accept-language", "content-language", "if-match", "if-none-match", "if-unmodified-since", "prefer",
+    ]
+
+    public static let maximumAllowedHeaders = 32
+
+    /// Whether a mutation's header is sent.
+    ///
+    /// One that is not on the list is not sent, even if the mutation was accepted while it was, or while there was no
+    /// list.
+    func allows(_ name: String) -> Bool {
+        let lowercased = name.lowercased()
+        return Self.alwaysAllowedHeaders.contains(lowercased)
+            || (allowedHeaders.contains(lowercased) && !HeaderField.isReserved(lowercased))
+    }
+
+    /// The error in a header that an operator wants mutations to carry; nil if valid.
+    ///
+    /// It completes "header …".
+    public static func allowedHeaderProblem(_ name: String) -> String? {
+        guard HeaderField.isName(name) else { return "is not a valid header name (RFC 9110 token)" }
+        guard name.utf8.count <= 100 else { return "has a name of more than 100 bytes" }
+        if HeaderField.isReserved(name) { return "cannot be set by mutations" }
+        let folded = HeaderField.folded(name)
+        if folded != name.lowercased(), alwaysAllowedHeaders.contains(folded) {
+            return "is another spelling of \(folded), which is already allowed"
+        }
+        return nil
+    }
+}
+
+extension UpstreamCredential {
+    /// Reads the stored form; nil for JSON's null and for an invalid one.
+    public init?(stored value: JSONValue) {
+        if value.stringEquals("signed") {
+            self = .signed
+        } else if let token = value.value(at: "/bearer")?.string {
+            self = .bearer(token)
+        } else if let name = value.value(at: "/header")?.string, let text = value.value(at: "/value")?.string {
+            self = .header(name: name, value: text)
+        } else {
+            return nil
+        }
+    }
+
+    /// The stored form, secrets included.
+    public var stored: [UInt8] {
+        var writer = JSONWriter()
+        switch self {
+        case .signed:
+            writer.string("signed")
+        case .bearer(let token):
+            writer.beginObject()
+            writer.member("bearer", token)
+            writer.endObject()
+        case .header(let name, let value):
+            writer.beginObject()
+            writer.member("header", name)
+            writer.member("value", value)
+            writer.endObject()
+        }
+        return writer.bytes
+    }
+}
+
+extension UpstreamSettings {
+    public static func headers(stored value: JSONValue) -> [ByteExactString: String] {
+        guard let members = value.members else { return [:] }
+        var headers: [ByteExactString: String] = [:]
+        for (name, value) in members { headers[name.string] = value.string }
+        return headers
+    }
+
+    /// The stored form of ``headers``, by name.
+    public var storedHeaders: [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
+            writer.name(name)
+            writer.string(value)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}
+
+extension UpstreamSettings {
+    /// The error in a header that an operator wants on every request; nil if valid.
+    ///
+    /// It completes "header …".
+    ///
+    /// - Parameter isCredential: whether it is the credential, which may be `Authorization` or `Cookie`.
+    public static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {
+        guard HeaderField.isName(name) else { return "is not a valid header name (RFC 9110 token)" }
+        if HeaderField.isOurs(name) { return "is set by the gateway; omit it" }
+        if !isCredential, HeaderField.credentials.contains(HeaderField.folded(name)) {
+            return "authenticates the gateway; use credential"
+        }
+        if isCredential, value.isEmpty { return "has no value" }
+        guard HeaderField.isValue(value) else {
+            return "must have at most \(HeaderField.maximumValueBytes) bytes and no control characters"
+        }
+        return nil
+    }
+}
+
+/// How the gateway authenticates itself to an organization's upstream.
+public enum UpstreamCredential: Sendable, Hashable {
+    /// `Authorization: Bearer …`, the same for all users.
+    case bearer(String)
+    /// A header of the operator's choice, the same for all users.
+    case header(name: String, value: String)
+    /// `Authorization: Bearer` with a short-lived JWT for the mutation's user.
+    ///
+    /// Sluice signs it.
+    case signed
+
+    /// Compares texts by their bytes.
+    public static func == (left: UpstreamCredential, right: UpstreamCredential) -> Bool {
+        switch (left, right) {
+        case (.bearer(let left), .bearer(let right)): left == right
+        case (.header(let leftName, let leftValue), .header(let rightName, let rightValue)):
+            leftName == rightName && leftValue == rightValue
+        case (.signed, .signed): true
+        default: false
+        }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .bearer(let token): token.hashBytes(into: &hasher)
+        case .header(let name, let value):
+            name.hashBytes(into: &hasher)
+            value.hashBytes(into: &hasher)
+        case .signed: hasher.combine(2)
+        }
     }
 }

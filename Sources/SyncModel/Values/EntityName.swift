@@ -1,4 +1,5 @@
 public import Foundation
+import JSONText
 
 /// The names by which a mutation knows its entity.
 public struct EntityName: Sendable, Hashable {
@@ -42,4 +43,139 @@ public struct EntityName: Sendable, Hashable {
 
 extension LocalID {
     public func name(on device: UUID) -> ClientName { .number(number, standIn: clientID(on: device)) }
+}
+
+/// The client's name of an entity, before and after the server assigned an id.
+///
+/// There is a case for each id space. Of entities of `shared` types the client has the server id only.
+public enum ClientName: Sendable, Hashable {
+    /// The user's client id, of a `mapped` type.
+    case id(UUID)
+    /// A number from one device's counter, of a `device` type.
+    ///
+    /// It has the UUID that represents it (``LocalID/clientID(on:)``).
+    case number(Int64, standIn: UUID)
+
+    /// The UUID for look-ups and dependencies.
+    public var id: UUID {
+        switch self {
+        case .id(let id): id
+        case .number(_, let standIn): standIn
+        }
+    }
+
+    public var number: Int64? {
+        switch self {
+        case .id: nil
+        case .number(let number, _): number
+        }
+    }
+
+    /// Used instead of the entity's server id until it has one.
+    var asServerID: ServerID {
+        switch self {
+        case .id(let id): ServerID(id)
+        case .number(let number, _): ServerID(number)
+        }
+    }
+
+    /// The name in problems.
+    func words(of type: String) -> String {
+        switch self {
+        case .id(let id): "client id \(id.lowercased)"
+        case .number(let number, _): LocalID(entityType: type, number: number).words
+        }
+    }
+}
+
+/// A client id in the type in which it was created: other types may share the id.
+public struct ClientReference: Sendable, Hashable {
+    /// The client id, or the UUID that represents a device id.
+    public let clientID: UUID
+    @Exact public private(set) var entityType: String
+
+    public init(clientID: UUID, entityType: String) {
+        self.clientID = clientID
+        self.entityType = entityType
+    }
+}
+
+/// The client ids in a mutation's content, as its push or a person's edit decided.
+///
+/// Those to replace when its turn comes, and its own entity's unless it creates that. All other UUIDs in the content
+/// are data.
+public struct References: Sendable {
+    public let ids: [UUID]
+    /// The types in which these were created.
+    ///
+    /// Empty for mutations that were stored without types.
+    public let types: [UUID: String]
+
+    /// From the stored form; empty by default.
+    public init(_ ids: [UUID] = [], types: [UUID: String] = [:]) {
+        self.ids = ids
+        self.types = types
+    }
+
+    init(_ references: [ClientReference]) {
+        self.init(
+            references.map(\.clientID),
+            types: Dictionary(references.map { ($0.clientID, $0.entityType) }) { first, _ in first }
+        )
+    }
+}
+
+/// An operation on an entity.
+public protocol EntityWrite {
+    var operation: Operation { get }
+    var entity: EntityName { get }
+}
+
+extension EntityWrite {
+    /// The client's name of the entity that a create makes.
+    ///
+    /// Nil of another operation, and of a create that names the server id only.
+    public var created: ClientReference? { operation == .create ? entity.reference : nil }
+
+    /// The client id by which other devices name the entity that a create makes.
+    ///
+    /// Nil of another operation, and for a device id, which means nothing to them.
+    public var createdClientID: UUID? {
+        guard operation == .create, case .id(let id)? = entity.client else { return nil }
+        return id
+    }
+
+    /// Whether the entity may have existed before.
+    ///
+    /// So of any operation but a create that waits for its id.
+    public var namesKnownEntity: Bool { operation != .create || entity.serverID != nil }
+}
+
+/// The rule for issuers' names, and for their names of users and organizations.
+///
+/// Such a name is opaque: neither trimmed nor normalized.
+public enum ExternalName {
+    /// Bytes of a name.
+    public static let maximumBytes = 255
+    /// Bytes of an issuer's own name.
+    public static let maximumIssuerBytes = 1_000
+
+    /// Whether a text can be stored and shown.
+    ///
+    /// 1 to ``maximumBytes`` bytes without control characters.
+    public static func isValid(_ text: String) -> Bool {
+        (1...maximumBytes).contains(text.utf8.count) && !hasControls(text)
+    }
+
+    /// Whether a text can be an issuer's name.
+    ///
+    /// The issuer without a name has the empty one.
+    public static func isValidIssuer(_ text: String) -> Bool {
+        text.utf8.count <= maximumIssuerBytes && !hasControls(text)
+    }
+
+    /// Whether a text has control characters.
+    public static func hasControls(_ text: String) -> Bool {
+        text.unicodeScalars.contains { $0.value < 0x20 || (0x7f...0x9f).contains($0.value) }
+    }
 }

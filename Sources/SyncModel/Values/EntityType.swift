@@ -73,3 +73,63 @@ public struct EntityType: Sendable, Hashable {
         }
     }
 }
+
+/// Whether entity types must be declared before use.
+public enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable {
+    /// An unknown type is registered at its first use.
+    case open
+    /// An unknown type is refused (seed 000, `entity_type_valid_enum`).
+    case registered
+}
+
+/// The origin of an entity type's ids.
+///
+/// Fixed from the type's first mutation or entity on.
+public enum IDSpace: String, Sendable, Hashable, CaseIterable {
+    /// A client UUID is mapped to a server id (seed 000).
+    case mapped
+    /// Each device of a user counts its own 64-bit ids.
+    ///
+    /// The gateway translates relations both ways (seed 002).
+    case device
+    /// Global ids, used as they are, without mapping rows.
+    ///
+    /// Seed 002, "Shared Global IDs".
+    case shared
+
+    /// Whether the server, not the client, gives a created entity its permanent id.
+    public var isServerGiven: Bool { self != .shared }
+}
+
+/// Who sees the entities of a type.
+public enum Visibility: String, Sendable, Hashable, CaseIterable {
+    case organization
+    /// The creator alone; to others the entity does not exist.
+    case user
+}
+
+/// What a lane does when one of its mutations fails or conflicts.
+public enum FailurePolicy: String, Sendable, Hashable, CaseIterable {
+    /// All mutations behind it wait for a person.
+    case halt
+    /// Only dependants wait.
+    case `continue`
+}
+
+/// How a conflict is settled (seed 001, `conflict_resolution`).
+public enum ConflictResolution: String, Sendable, Hashable, CaseIterable {
+    /// Waits for a person.
+    case manual
+    /// Discards the mutation and adopts the server's entity.
+    case serverWins = "server_wins"
+    /// Overwrites the state that the other writer left.
+    case clientWins = "client_wins"
+}
+
+/// How a user is created.
+public enum Provisioning: String, Sendable, Hashable, CaseIterable {
+    /// By the user's first push with a valid token.
+    case onFirstPush = "on_first_push"
+    /// Only by an operator.
+    case explicit
+}

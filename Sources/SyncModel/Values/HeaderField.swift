@@ -5,21 +5,23 @@ enum HeaderField {
     static let maximumValueBytes = 4_096
 
     /// Fields of one connection (RFC 9110, section 7.6.1), or of the framing of a body.
-    static let hopByHop: Set<ExactText> = [
+    static let hopByHop: Set<ByteExactString> = [
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
         "transfer-encoding", "upgrade", "host", "content-length",
     ]
 
     /// Headers in which the gateway describes a request to an upstream.
-    static let ours: Set<ExactText> = ["idempotency-key", "x-sluice-organization", "x-sluice-user", "traceparent"]
+    static let ours: Set<ByteExactString> = [
+        "idempotency-key", "x-sluice-organization", "x-sluice-user", "traceparent",
+    ]
 
     /// Headers that authenticate the sender to an upstream.
-    static let credentials: Set<ExactText> = ["authorization", "cookie"]
+    static let credentials: Set<ByteExactString> = ["authorization", "cookie"]
 
     /// Headers that servers, and proxies before them, obey or believe.
     ///
     /// Another method, another path, another sender. In their folded form, as all of these are.
-    private static let obeyed: Set<ExactText> = [
+    private static let obeyed: Set<ByteExactString> = [
         "accept-encoding", "content-encoding", "cookie2", "expect", "forwarded", "http2-settings", "set-cookie",
         "true-client-ip", "via", "x-client-ip", "x-host", "x-method-override", "x-real-ip",
     ]

@@ -1,3 +1,6 @@
+public import Foundation
+import JSONText
+
 /// A reader's position in a user's lane, opaque to clients.
 public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     /// The feed's epoch: a purge or a restore changes it.
@@ -46,4 +49,101 @@ extension MappingCursor {
 
     /// Represents the requested statuses; 0 for all.
     public var filter: UInt64 { memo }
+}
+
+/// A reader's position among the changes of a lane. All changes under one lock of the lane carry the same change
+/// position, so a place names the last item that the reader has seen at its change position.
+public struct LanePlace: Sendable, Hashable {
+    /// The last item seen at a change position. Mutations come first, in lane order, then mappings by client id and
+    /// type.
+    public enum Last: Sendable, Hashable {
+        /// By its position in the lane.
+        case mutation(position: Int64)
+        case mapping(clientID: UUID, entityType: String)
+    }
+
+    /// The reader has seen everything below.
+    public var change: Int64
+    /// The last item seen at ``change`` itself; nil: the reader has seen all of them.
+    public var last: Last?
+
+    public init(change: Int64, last: Last? = nil) {
+        self.change = change
+        self.last = last
+    }
+
+    /// Nil for an invalid place.
+    init?(_ text: Substring) {
+        let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
+        guard let change = Int64(parts[0], radix: 36), change >= 0 else { return nil }
+        self.init(change: change)
+        if parts.count == 1 { return }
+        switch (parts[1], parts.count) {
+        case ("m", 3):
+            guard let position = Int64(parts[2], radix: 36), position >= 0 else { return nil }
+            last = .mutation(position: position)
+        case ("i", 4):
+            guard let clientID = UUID(compact: parts[2]), EntityType.isValidName(String(parts[3])) else { return nil }
+            last = .mapping(clientID: clientID, entityType: String(parts[3]))
+        default: return nil
+        }
+    }
+
+    /// The form within a cursor; always the cursor's last part.
+    var text: String {
+        let change = String(change, radix: 36)
+        return switch last {
+        case nil: change
+        case .mutation(let position): "\(change)-m-\(String(position, radix: 36))"
+        case .mapping(let clientID, let type): "\(change)-i-\(clientID.compact)-\(type)"
+        }
+    }
+}
+
+extension UUID {
+    /// Without hyphens.
+    fileprivate var compact: String { lowercased.replacing("-", with: "") }
+
+    fileprivate init?(compact text: Substring) {
+        guard text.utf8.count == 32 else { return nil }
+        var hyphenated = ""
+        for (index, character) in text.enumerated() {
+            if [8, 12, 16, 20].contains(index) { hyphenated.append("-") }
+            hyphenated.append(character)
+        }
+        guard let id = UUID(text: hyphenated.utf8) else { return nil }
+        self = id
+    }
+}
+
+/// The epoch in cursors of a user's lane: the feed's, mixed with the lane's key.
+///
+/// A user who was joined into another has a lane in which other positions refer to other changes, so a cursor from
+/// before has another epoch.
+public enum LaneEpoch {
+    /// Mixes a user into an epoch, or out of it again.
+    public static func mixed(_ epoch: Int64, _ user: UUID) -> Int64 {
+        let bytes = withUnsafeBytes(of: user.uuid) { Array($0) }
+        let halves = [bytes[..<8], bytes[8...]].map { $0.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }
+        // cursors have no sign
+        return epoch ^ Int64((halves[0] ^ halves[1]) & UInt64(Int64.max))
+    }
+}
+
+/// The part of a reader's cursor besides its place in the lane.
+public protocol LaneReading {
+    associatedtype Memo: FixedWidthInteger & Sendable
+
+    /// The beginning of its cursors' text.
+    static var mark: String { get }
+}
+
+public enum EventReading: LaneReading {
+    public typealias Memo = Int64
+    public static let mark = "e1"
+}
+
+public enum MappingReading: LaneReading {
+    public typealias Memo = UInt64
+    public static let mark = "i1"
 }

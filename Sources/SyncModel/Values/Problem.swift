@@ -23,7 +23,7 @@ public struct Problem: Error, Sendable, Hashable {
     /// Seconds after which to retry; becomes the `Retry-After` header.
     public var retryAfter: Int?
     /// `rate_limited`: the state of the exhausted quota, for the `RateLimit` header.
-    public var standing: QuotaStanding?
+    public var standing: QuotaStatus?
 
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
         self.code = code
@@ -97,5 +97,88 @@ extension Problem {
         let detail = "\(name) exists in '\(types)'; use the server id instead"
         guard let pointer else { return Problem(.referenceAmbiguous, detail) }
         return Problem(.referenceAmbiguous, pointer: pointer, rule: Rule.entityReference, detail)
+    }
+}
+
+/// One error, and its place.
+public struct ProblemDetail: Sendable, Hashable {
+    /// RFC 6901 pointer into the request body. A long one is cut and ends with "…" (``ErrorBounds``).
+    @Exact public var pointer: String
+    /// The broken rule, by its name in the seeds where it has one.
+    @Exact public var rule: String
+    /// The error, and how to fix it.
+    public var detail: String
+
+    public init(pointer: String, rule: String, detail: String) {
+        self.pointer = ErrorBounds.cut(pointer, to: ErrorBounds.pointer)
+        self.rule = rule
+        self.detail = ErrorBounds.cut(detail, to: ErrorBounds.detail)
+    }
+}
+
+/// Problems of the database.
+extension Problem {
+    /// The database cannot be reached: worth a retry in two seconds.
+    public static var storeUnavailable: Problem {
+        var problem = Problem(.storeUnavailable, "the database cannot be reached; no data was lost, try again")
+        problem.retryAfter = 2
+        return problem
+    }
+
+    /// The gateway or the database is overloaded, while the database can be reached.
+    ///
+    /// - Parameter detail: the overloaded part; "; try again" is appended.
+    public static func overloaded(_ detail: String) -> Problem {
+        var problem = Problem(.overloaded, detail + "; try again")
+        problem.retryAfter = 1
+        return problem
+    }
+}
+
+extension Problem {
+    /// The problem of a body that is JSON, but cannot be stored or is ambiguous.
+    public init(_ defect: JSONDefect) {
+        let rule = defect.kind == .duplicateMember ? Rule.duplicateMember : Rule.memberType
+        self.init(.invalidRequest, pointer: defect.pointer, rule: rule, defect.explanation)
+    }
+}
+
+extension Problem {
+    /// `invalid_request` for an invalid parameter.
+    public static func invalidParameter(_ detail: String, pointer: String = "") -> Problem {
+        Problem(.invalidRequest, pointer: pointer, rule: "parameter_invalid", detail)
+    }
+}
+
+/// Bounds on the errors that a problem lists, and on the names that they quote.
+///
+/// The errors of a request quote its members, so without a bound an answer is many times as large as its request.
+public enum ErrorBounds {
+    /// Errors that a problem about one entry lists.
+    public static let perEntry = 20
+    /// Errors that a problem about a body of settings lists.
+    public static let perBody = 100
+    /// Errors that one request lists in total.
+    ///
+    /// A refused entry beyond this lists its first error alone.
+    public static let perRequest = 500
+    /// Errors that any problem lists.
+    public static let perProblem = 1_000
+    /// Bytes of a pointer, of a rule and of a problem's description.
+    public static let pointer = 512
+    public static let detail = 1_024
+    public static let problemDetail = 4_096
+
+    /// Ends a text that was cut.
+    static let mark = "…"
+
+    /// The beginning of a text that is longer than `limit` bytes, followed by a mark.
+    public static func cut(_ text: String, to limit: Int) -> String {
+        guard text.utf8.count > limit else { return text }
+        var bytes = Array(text.utf8.prefix(limit - mark.utf8.count))
+        // not within a character's bytes
+        while let last = bytes.last, last & 0xC0 == 0x80 { bytes.removeLast() }
+        if let last = bytes.last, last >= 0xC0 { bytes.removeLast() }
+        return String(decoding: bytes, as: UTF8.self) + mark
     }
 }

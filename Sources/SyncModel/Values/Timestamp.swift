@@ -1,3 +1,5 @@
+import JSONText
+
 /// A moment, to the microsecond, as in PostgreSQL's `timestamptz`.
 ///
 /// Foundation's formatters cost tens of microseconds on Linux, so this type reads and writes RFC 3339 itself.
@@ -196,4 +198,17 @@ private struct DigitReader {
         rest.removeFirst()
         return true
     }
+}
+
+extension Duration {
+    /// The total, as timers of swift-metrics take it.
+    public var nanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    }
+}
+
+extension JSONValue {
+    /// The moment in a string in the form of RFC 3339; nil for other values.
+    package var timestamp: Timestamp? { withString(Timestamp.init(rfc3339:)) ?? nil }
 }

@@ -1,3 +1,4 @@
+import Crypto
 public import Foundation
 import Synchronization
 
@@ -5,7 +6,7 @@ import Synchronization
 ///
 /// 48 bits of milliseconds, then 74 random bits.
 public final class UUIDv7Generator: Sendable {
-    private let random = RandomReserve()
+    private let random = RandomBytePool()
 
     public init() {}
 
@@ -39,7 +40,7 @@ public final class UUIDv7Generator: Sendable {
 /// events; they can be guessed from one another.
 public final class OrderedUUIDs: Sendable {
     /// Milliseconds that the clock may go back before the order begins again.
-    private static let patience: Int64 = 10_000
+    private static let timeout: Int64 = 10_000
 
     private let generator = UUIDv7Generator()
     private let last = Mutex<(millis: Int64, id: UUID)?>(nil)
@@ -49,13 +50,124 @@ public final class OrderedUUIDs: Sendable {
     public func make(at now: Timestamp) -> UUID {
         let millis = max(0, now.microseconds / 1_000)
         return last.withLock { last in
-            if let (before, id) = last, (before - Self.patience...before).contains(millis), let next = id.successor {
+            if let (before, id) = last, (before - Self.timeout...before).contains(millis), let next = id.successor {
                 last = (before, next)
                 return next
             }
             let id = generator.make(at: now)
             last = (millis, id)
             return id
+        }
+    }
+}
+
+/// Makes random UUIDs (RFC 9562, version 4). Foundation opens and closes the system's source for each.
+public final class UUIDv4Generator: Sendable {
+    private let random = RandomBytePool()
+
+    public init() {}
+
+    public func make() -> UUID {
+        var uuid = withUnsafeBytes(of: random.pair()) { $0.loadUnaligned(as: uuid_t.self) }
+        uuid.6 = 0x40 | uuid.6 & 0x0f
+        uuid.8 = 0x80 | uuid.8 & 0x3f
+        return UUID(uuid: uuid)
+    }
+}
+
+extension UUID {
+    /// A UUID made of a hash, so that equal hashes give equal UUIDs.
+    ///
+    /// Its first 16 bytes, marked as version 8 (RFC 9562, 5.8).
+    init(hash: SHA256.Digest) {
+        var uuid = hash.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
+        uuid.6 = 0x80 | uuid.6 & 0x0f
+        uuid.8 = 0x80 | uuid.8 & 0x3f
+        self.init(uuid: uuid)
+    }
+}
+
+/// Makes random UUIDs of version 8 (RFC 9562, 5.8).
+///
+/// The gateway gives them to users whom others identify by a text. The version distinguishes them from ids that others
+/// made.
+public final class UUIDv8Generator: Sendable {
+    private let random = RandomBytePool()
+
+    public init() {}
+
+    public func make() -> UUID {
+        var uuid = withUnsafeBytes(of: random.pair()) { $0.loadUnaligned(as: uuid_t.self) }
+        uuid.6 = 0x80 | uuid.6 & 0x0f
+        uuid.8 = 0x80 | uuid.8 & 0x3f
+        return UUID(uuid: uuid)
+    }
+}
+
+extension UUID {
+    /// Whether the id may be one of ``UUIDv8Generator``'s.
+    public var isVersion8: Bool { uuid.6 >> 4 == 8 }
+}
+
+extension UUID {
+    /// The next greater id in PostgreSQL's order, which is by bytes. Nil after the last one.
+    public var successor: UUID? {
+        var bytes = withUnsafeBytes(of: uuid) { Array($0) }
+        for index in bytes.indices.reversed() {
+            bytes[index] &+= 1
+            // no carry
+            if bytes[index] != 0 {
+                return bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
+            }
+        }
+        return nil
+    }
+}
+
+extension [UInt8] {
+    /// Adds the 16 bytes of an id.
+    mutating func append(_ id: UUID) {
+        Swift.withUnsafeBytes(of: id.uuid) { append(contentsOf: $0) }
+    }
+}
+
+/// Random words of the system.
+///
+/// Drawn a few hundred at a time, since each draw is a system call.
+final class RandomBytePool: Sendable {
+    private static let refill = 512
+    /// Words that were drawn and not used yet.
+    private let words = Mutex([UInt64]())
+
+    func pair() -> (UInt64, UInt64) {
+        words.withLock { words in
+            if words.count < 2 { words = Self.draw() }
+            return (words.removeLast(), words.removeLast())
+        }
+    }
+
+    private static func draw() -> [UInt64] {
+        var system = SystemRandomNumberGenerator()
+        return [UInt64](unsafeUninitializedCapacity: refill) { buffer, count in
+            system.fill(UnsafeMutableRawBufferPointer(buffer))
+            count = refill
+        }
+    }
+}
+
+extension SystemRandomNumberGenerator {
+    /// Fills a buffer in as few system calls as possible.
+    fileprivate mutating func fill(_ bytes: UnsafeMutableRawBufferPointer) {
+        var filled = 0
+        while filled < bytes.count {
+            // getentropy hands out 256 bytes at most
+            let part = min(256, bytes.count - filled)
+            guard let start = bytes.baseAddress, getentropy(start + filled, part) == 0 else {
+                // not seen in practice; the slow way is as good
+                for index in filled..<bytes.count { bytes[index] = UInt8(truncatingIfNeeded: next()) }
+                return
+            }
+            filled += part
         }
     }
 }

@@ -1,6 +1,6 @@
 package import Foundation
 import JSONText
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// The names that issuers have for organizations.
@@ -19,8 +19,8 @@ extension Administration {
     ) async throws(Problem) -> OrganizationRow? {
         do {
             let organization = try await pool.transaction { connection -> OrganizationRow? in
-                let get = Query(Self.getStatement, Parameters(of: id))
-                let found = try await connection.run([Query(Self.holdStatement, Parameters(of: id)), get])
+                let get = Self.getStatement(organization: id)
+                let found = try await connection.run([Self.holdStatement(organization: id), get])
                 guard found[0].count > 0, let row = try found[1].read(OrganizationRow.init).first else { return nil }
                 try await Self.write(change(row.externalIDs), of: id, at: now(), on: connection)
                 return try await connection.run(get).read(OrganizationRow.init).first
@@ -44,7 +44,12 @@ extension Administration {
         guard names.count <= maximumExternalIDs else { throw tooManyExternalIDs }
         let key = Parameters(of: organization, names.map(\.issuer.string), names.map(\.id.string))
         let added = names.map { name in
-            Query(addExternalIDsStatement, Parameters(of: organization, name.issuer.string, name.id.string, moment))
+            addExternalIDsStatement(
+                organization: organization,
+                issuer: name.issuer.string,
+                external_id: name.id.string,
+                now: moment
+            )
         }
         let results = try await connection.run(
             [Query(lockExternalIDsStatement), Query(dropExternalIDsStatement, key)] + added
@@ -53,8 +58,8 @@ extension Administration {
         let taken = try results[added.count + 2].read { row in
             (
                 name: ExternalID(
-                    issuer: ExactText(try row.string("issuer")),
-                    id: ExactText(try row.string("external_id"))
+                    issuer: ByteExactString(try row.string("issuer")),
+                    id: ByteExactString(try row.string("external_id"))
                 ),
                 organization: try row.uuid("organization_id")
             )
@@ -81,7 +86,8 @@ extension Administration {
 
     static let holdStatement = Statement(
         "organizations_hold",
-        "SELECT 1 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR NO KEY UPDATE"
+        ["organization"],
+        "SELECT 1 FROM organizations o WHERE o.id = :organization AND o.status <> 'purging' FOR NO KEY UPDATE"
     )
 
     /// Serializes changes of names, so that two that swap names do not deadlock.
@@ -94,10 +100,11 @@ extension Administration {
 
     static let dropExternalIDsStatement = Statement(
         "external_ids_drop",
+        ["organization", "issuers", "external_ids"],
         """
         DELETE FROM external_ids x
-        WHERE x.organization_id = $1
-            AND (x.issuer, x.external_id) NOT IN (SELECT k.issuer, k.id FROM unnest($2::text[], $3::text[]) k (issuer, id))
+        WHERE x.organization_id = :organization
+            AND (x.issuer, x.external_id) NOT IN (SELECT k.issuer, k.id FROM unnest(:issuers::text[], :external_ids::text[]) k (issuer, id))
         """
     )
 
@@ -106,9 +113,10 @@ extension Administration {
     /// A cluster copies the table to all servers, and accepts values for it from all of them.
     static let addExternalIDsStatement = Statement(
         "external_ids_add",
+        ["organization", "issuer", "external_id", "now"],
         """
         INSERT INTO external_ids AS x (organization_id, issuer, external_id, created_at)
-        VALUES ($1, $2::text, $3::text, $4)
+        VALUES (:organization, :issuer::text, :external_id::text, :now)
         ON CONFLICT (issuer, external_id) DO NOTHING
         """
     )
@@ -118,12 +126,13 @@ extension Administration {
     /// Apart from the look-up of a token, the only look-up that is not by organization.
     static let takenExternalIDsStatement = Statement(
         "external_ids_taken",
+        ["organization", "issuers", "external_ids"],
         """
         SELECT o.issuer, o.external_id, o.organization_id
-        FROM unnest($2::text[], $3::text[]) k (issuer, id)
+        FROM unnest(:issuers::text[], :external_ids::text[]) k (issuer, id)
         CROSS JOIN LATERAL (
             SELECT x.issuer::text AS issuer, x.external_id::text AS external_id, x.organization_id FROM external_ids x
-            WHERE x.issuer = k.issuer AND x.external_id = k.id AND x.organization_id <> $1
+            WHERE x.issuer = k.issuer AND x.external_id = k.id AND x.organization_id <> :organization
             OFFSET 0
         ) o
         """
@@ -132,4 +141,37 @@ extension Administration {
     static let externalIDStatements = [
         holdStatement, dropExternalIDsStatement, addExternalIDsStatement, takenExternalIDsStatement,
     ]
+}
+
+extension Administration {
+    /// Issuers' names of users, by id, of each user that has a subject.
+    package func subjects(of users: Set<UUID>, in organization: UUID) async throws(Problem) -> [UUID: [Subject]] {
+        guard !users.isEmpty else { return [:] }
+        let parameters = Parameters(of: organization, Array(users))
+        let found = try await rows(Self.subjectsStatement, parameters, "look up users' subjects") { row in
+            (
+                user: try row.uuid("user_id"),
+                subject: Subject(
+                    issuer: ByteExactString(try row.string("issuer")),
+                    text: ByteExactString(try row.string("subject"))
+                )
+            )
+        }
+        return Dictionary(grouping: found, by: \.user).mapValues { $0.map(\.subject) }
+    }
+
+    package static let subjectsStatement = Statement(
+        "users_subjects",
+        ["organization", "users"],
+        """
+        SELECT k.user_id, s.issuer, s.subject
+        FROM unnest(:users::uuid[]) k (user_id)
+        CROSS JOIN LATERAL (
+            SELECT x.issuer::text AS issuer, x.subject::text AS subject FROM user_subjects x
+            WHERE x.organization_id = :organization AND x.user_id = k.user_id
+            OFFSET 0
+        ) s
+        ORDER BY k.user_id, s.issuer, s.subject
+        """
+    )
 }

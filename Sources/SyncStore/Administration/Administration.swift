@@ -1,4 +1,5 @@
 package import Foundation
+import JSONText
 package import Logging
 package import Postgres
 package import SyncModel
@@ -70,7 +71,8 @@ package struct Administration: Sendable {
 
     static let namedStatement = Statement(
         "organizations_named",
-        "SELECT id FROM organizations WHERE name = $1 AND status <> 'purging' ORDER BY id LIMIT 1"
+        ["name"],
+        "SELECT id FROM organizations WHERE name = :name AND status <> 'purging' ORDER BY id LIMIT 1"
     )
 
     package func organization(_ id: UUID) async throws(Problem) -> OrganizationRow? {
@@ -107,7 +109,7 @@ package struct Administration: Sendable {
                 _ = try await connection.run(Query(Self.feedStatement, feed))
                 guard let names = update.externalIDs else { return (isNew, row) }
                 try await Self.write(names, of: id, at: now(), on: connection)
-                let named = try await connection.run(Query(Self.getStatement, Parameters(of: id)))
+                let named = try await connection.run(Self.getStatement(organization: id))
                 return (isNew, try named.read(OrganizationRow.init).first ?? row)
             }
             catalog.invalidate(id)
@@ -120,8 +122,9 @@ package struct Administration: Sendable {
 
     /// - Throws: `overloaded` where a gateway runs that could not read values sealed with users' keys.
     private static func checkGateways(on connection: Connection) async throws {
-        let parameters = Parameters("0023_user_keys", UserFacts.gatewayMemory)
-        let found = try await connection.run(Query(Self.oldGatewayStatement, parameters))
+        let found = try await connection.run(
+            Self.oldGatewayStatement(migration: "0023_user_keys", seconds: UserFacts.gatewayMemory)
+        )
         guard try !found.bool(0, 0) else {
             throw Problem.overloaded(
                 "a gateway of an older version without support for user keys is running: update all gateways first"
@@ -157,21 +160,23 @@ package struct Administration: Sendable {
 
     static let listStatement = Statement(
         "organizations_list",
+        ["after", "limit"],
         """
         SELECT \(OrganizationRow.list) FROM organizations o
-        WHERE $1::uuid IS NULL OR o.id > $1 ORDER BY o.id LIMIT $2
+        WHERE :after::uuid IS NULL OR o.id > :after ORDER BY o.id LIMIT :limit
         """
     )
 
-    /// Organizations behind $1 that match $3, up to $4.
+    /// Organizations behind `after` that match `text`, up to `limit`.
     ///
-    /// It reads $2 of them. Each row has how many were read, and the last of these.
+    /// It reads `scan` of them. Each row has how many were read, and the last of these.
     static let searchStatement = Statement(
         "organizations_search",
+        ["after", "scan", "text", "limit"],
         """
         WITH looked AS MATERIALIZED (
             SELECT x.id, x.name FROM organizations x
-            WHERE $1::uuid IS NULL OR x.id > $1 ORDER BY x.id LIMIT $2
+            WHERE :after::uuid IS NULL OR x.id > :after ORDER BY x.id LIMIT :scan
         )
         SELECT e.looked, e.last, \(OrganizationRow.list)
         FROM (
@@ -179,9 +184,9 @@ package struct Administration: Sendable {
         ) e
         LEFT JOIN LATERAL (
             SELECT l.id FROM looked l
-            WHERE strpos(lower(l.name), lower($3)) > 0 OR starts_with(l.id::text, lower($3))
+            WHERE strpos(lower(l.name), lower(:text)) > 0 OR starts_with(l.id::text, lower(:text))
             ORDER BY l.id
-            LIMIT $4
+            LIMIT :limit
         ) k ON true
         LEFT JOIN organizations o ON o.id = k.id
         ORDER BY o.id
@@ -190,46 +195,53 @@ package struct Administration: Sendable {
 
     package static let getStatement = Statement(
         "organizations_get",
-        "SELECT \(OrganizationRow.list) FROM organizations o WHERE o.id = $1"
+        ["organization"],
+        "SELECT \(OrganizationRow.list) FROM organizations o WHERE o.id = :organization"
     )
 
     static let makeStatement = Statement(
         "organizations_make",
+        ["organization", "name", "status", "settings", "now"],
         """
         INSERT INTO organizations AS o (id, name, status, settings, created_at, updated_at)
-        VALUES ($1, coalesce($2, $1::uuid::text), coalesce($3, 'active'),
-            jsonb_strip_nulls(coalesce($4::jsonb, '{}')), $5, $5)
+        VALUES (:organization, coalesce(:name, :organization::uuid::text), coalesce(:status, 'active'),
+            jsonb_strip_nulls(coalesce(:settings::jsonb, '{}')), :now, :now)
         ON CONFLICT (id) DO NOTHING
         """
     )
 
     static let changeStatement = Statement(
         "organizations_change",
+        ["organization", "name", "status", "settings", "now"],
         """
         UPDATE organizations AS o
-        SET name = coalesce($2, o.name), status = coalesce($3, o.status),
-            settings = jsonb_strip_nulls(o.settings || coalesce($4::jsonb, '{}')), updated_at = $5
-        WHERE o.id = $1 AND o.status <> 'purging'
+        SET name = coalesce(:name, o.name), status = coalesce(:status, o.status),
+            settings = jsonb_strip_nulls(o.settings || coalesce(:settings::jsonb, '{}')), updated_at = :now
+        WHERE o.id = :organization AND o.status <> 'purging'
         RETURNING \(OrganizationRow.list)
         """
     )
 
     static let feedStatement = Statement(
         "organizations_feed",
-        "INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
+        ["organization", "epoch"],
+        "INSERT INTO feeds AS f (organization_id, epoch) VALUES (:organization, :epoch) ON CONFLICT (organization_id) DO NOTHING"
     )
 
     /// Whether a gateway runs that lacks a migration.
     ///
-    /// $1: the migration that a gateway must have; $2: the seconds for which a silent gateway counts as running.
+    /// `migration`: the migration that a gateway must have; `seconds`: the seconds for which a silent gateway counts as
+    /// running.
     static let oldGatewayStatement = Statement(
         "organizations_old_gateway",
-        "SELECT \(UserFacts.hasOldGateway("$1", within: "$2")) AS has_old_gateway"
+        ["migration", "seconds"],
+        "SELECT \(UserFacts.hasOldGateway(":migration", within: ":seconds")) AS has_old_gateway"
     )
 
     package static let isThereStatement = Statement(
         "webhooks_organization",
-        "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging'"
+        ["organization"],
+        "SELECT 1 FROM organizations WHERE id = :organization AND status <> 'purging'"
     )
 
     /// Serializes the writers of an organization's upstream.
@@ -237,7 +249,8 @@ package struct Administration: Sendable {
     /// No writer gets the lock once a purge has begun, which waits for this lock.
     package static let lockUpstreamStatement = Statement(
         "upstreams_lock",
-        "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE"
+        ["organization"],
+        "SELECT 1 FROM organizations WHERE id = :organization AND status <> 'purging' FOR NO KEY UPDATE"
     )
 
     package static let statements = [
@@ -257,4 +270,88 @@ extension Problem {
             "user keys require encryption at rest: set SLUICE_MASTER_KEY_FILE, with a key that wraps"
         )
     }
+}
+
+/// An organization as operators see it.
+package struct OrganizationRow: Sendable {
+    static let list = """
+        o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, \(names("issuer")), \(names("external_id"))
+        """
+
+    private static func names(_ column: String) -> String {
+        """
+        ARRAY(
+                SELECT x.\(column)::text FROM external_ids x WHERE x.organization_id = o.id
+                ORDER BY x.issuer, x.external_id
+            ) AS \(column)s
+        """
+    }
+
+    package let id: UUID
+    package let name: String
+    package let status: OrganizationStatus
+    package let settings: OrganizationSettings
+    package let createdAt: Timestamp
+    package let updatedAt: Timestamp
+    /// Its external names, by issuer and name.
+    package let externalIDs: [ExternalID]
+
+    /// Reads the columns of ``list``.
+    init(_ row: inout RowReader) throws {
+        id = try row.uuid("id")
+        name = try row.string("name")
+        status = try row.choice("status")
+        settings = OrganizationSettings(stored: try JSONTree(parsing: row.bytes("settings")).root)
+        createdAt = try row.moment("created_at")
+        updatedAt = try row.moment("updated_at")
+        let issuers = try row.strings("issuers")
+        externalIDs = zip(issuers, try row.strings("external_ids")).map { issuer, id in
+            ExternalID(issuer: ByteExactString(issuer), id: ByteExactString(id))
+        }
+    }
+}
+
+/// Changes an organization, or describes a new one.
+///
+/// Nil keeps a value, or gives it its default.
+package struct OrganizationUpdate: Sendable {
+    /// 1 to 200 characters.
+    package var name: String?
+    /// Not `purging`.
+    package var status: OrganizationStatus?
+    /// JSON text of the changed settings; null resets one to its default.
+    package var settings: [UInt8]?
+    /// Whether the settings turn users' own keys on.
+    package var wantsUserKeys = false
+    /// Its external names: all of them, each once.
+    ///
+    /// At most ``Administration/maximumExternalIDs``.
+    package var externalIDs: [ExternalID]?
+
+    package init(name: String? = nil, status: OrganizationStatus? = nil) {
+        self.name = name
+        self.status = status
+    }
+}
+
+/// A request's change of a value.
+package enum Change<Value: Sendable>: Sendable {
+    /// The member is absent.
+    case keep
+    /// The member is null.
+    case reset
+    case set(Value)
+
+    package func apply(to value: inout Value, default initial: Value) {
+        switch self {
+        case .keep: break
+        case .reset: value = initial
+        case .set(let new): value = new
+        }
+    }
+}
+
+extension Store {
+    /// Administrative access to organizations.
+    package var administration: Administration { Administration(store: self) }
 }

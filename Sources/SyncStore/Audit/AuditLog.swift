@@ -3,6 +3,7 @@ import JSONText
 import Metrics
 import Postgres
 package import SyncModel
+import Synchronization
 
 /// The table of what operators did.
 ///
@@ -41,7 +42,7 @@ package struct AuditLog: Sendable {
     }
 
     /// Records read access, which is over as soon as it is allowed.
-    package func note(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
+    package func record(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
         _ = try await write(act, outcome)
     }
 
@@ -49,16 +50,19 @@ package struct AuditLog: Sendable {
     ///
     /// The act is not undone: if the outcome cannot be written, the log reports it.
     package func end(_ mark: Mark, _ outcome: AuditOutcome) async {
-        let parameters = Parameters(
-            of: mark.organization,
-            mark.id,
-            BytesParameter.json(outcome.json),
-            outcome.user,
-            outcome.into,
-            outcome.reason
-        )
         // the caller may have gone: the act is over all the same
-        let written = await Task { try await pool.run([Query(AuditStatements.end, parameters)]) }.result
+        let written = await Task {
+            try await pool.run([
+                AuditStatements.end(
+                    organization: mark.organization,
+                    id: mark.id,
+                    outcome: BytesParameter.json(outcome.json),
+                    user: outcome.user,
+                    into: outcome.into,
+                    reason: outcome.reason
+                )
+            ])
+        }.result
         guard case .failure(let error) = written else { return }
         unfinished.increment()
         _ = failure.problem(error, doing: "write an act's outcome")
@@ -67,15 +71,23 @@ package struct AuditLog: Sendable {
     private func write(_ act: AuditAct, _ outcome: AuditOutcome?) async throws(Problem) -> Mark {
         let moment = now()
         let mark = Mark(organization: act.organization, id: ids.make(at: moment))
-        var parameters = Parameters(of: mark.organization, mark.id, moment, act.actor, act.scope.rawValue, act.action)
-        parameters.add(act.reason)
-        parameters.add(json: act.targetJSON)
-        parameters.add(act.user ?? outcome?.user)
-        parameters.add(act.into ?? outcome?.into)
-        parameters.add(act.requestID)
-        parameters.add(json: outcome?.json)
         do {
-            _ = try await pool.run([Query(AuditStatements.begin, parameters)])
+            _ = try await pool.run([
+                AuditStatements.begin(
+                    organization: mark.organization,
+                    id: mark.id,
+                    now: moment,
+                    actor: act.actor,
+                    scope: act.scope.rawValue,
+                    action: act.action,
+                    reason: act.reason,
+                    target: BytesParameter.json(act.targetJSON),
+                    user: act.user ?? outcome?.user,
+                    into: act.into ?? outcome?.into,
+                    request: act.requestID,
+                    outcome: BytesParameter.json(outcome?.json)
+                )
+            ])
             return mark
         } catch {
             let problem = failure.problem(error, doing: "write an act")
@@ -105,10 +117,10 @@ package struct AuditLog: Sendable {
         parameters.add(Int64(limit))
         let statement = filter.organization == nil ? AuditStatements.pageOfAll : AuditStatements.page
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])
+            let rows = try await pool.transaction { connection in
+                try await connection.runByIndex(Query(statement, parameters))
             }
-            return try AuditPage(results[1], limit: limit, window: Int(Self.window))
+            return try AuditPage(rows, limit: limit, window: Int(Self.window))
         } catch {
             throw failure.problem(error, doing: "read the audit")
         }
@@ -124,4 +136,32 @@ extension AuditAct {
             }
         }
     }
+}
+
+/// Ids of acts in the order in which they are made here.
+///
+/// The audit is read in this order, so it also applies within one millisecond.
+final class AuditIDs: Sendable {
+    private let generator = UUIDv7Generator()
+    private let last = Mutex(UUID.least)
+
+    func make(at now: Timestamp) -> UUID {
+        let id = generator.make(at: now)
+        return last.withLock { last in
+            // after a clock was set back, ids continue from its time
+            let isLess = id <= last && UUIDv7Generator.least(at: now) <= last && last < Self.next(now)
+            last = isLess ? last.successor ?? id : id
+            return last
+        }
+    }
+
+    private static func next(_ now: Timestamp) -> UUID { UUIDv7Generator.least(at: now.adding(seconds: 0.001)) }
+}
+
+extension Store {
+    /// The acts of operators.
+    package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
+
+    /// Console sessions that were ended. The caller keeps it: it caches.
+    package var endedSessions: EndedSessions { EndedSessions(pool: pool, now: now, failure: failure) }
 }

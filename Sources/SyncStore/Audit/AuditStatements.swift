@@ -1,91 +1,104 @@
 package import Postgres
+import SyncModel
 
 /// The statements of the audit.
 ///
 /// Erased users are written as their hashes, independent of the time of the erasure.
 package enum AuditStatements {
-    private static func hash(_ user: String) -> String { "sha256(uuid_send($1::uuid) || uuid_send(\(user)::uuid))" }
+    private static func hash(_ user: String) -> String {
+        "sha256(uuid_send(:organization::uuid) || uuid_send(\(user)::uuid))"
+    }
 
-    /// - Parameters: organization, id, moment, actor, scope, action, reason, target, user, into, request, outcome.
     package static let begin = Statement(
         "audit_begin",
+        [
+            "organization", "id", "now", "actor", "scope", "action", "reason", "target", "user", "into", "request",
+            "outcome",
+        ],
         """
         INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
             into_hash, request_id, outcome)
-        SELECT $1::uuid, $2::uuid, $3::timestamptz, $4::text, $5::text, $6::text, $7::text, $8::json,
-            CASE WHEN NOT k.user_goes THEN $9::uuid END, CASE WHEN k.user_goes THEN \(hash("$9")) END,
-            CASE WHEN NOT k.into_goes THEN $10::uuid END, CASE WHEN k.into_goes THEN \(hash("$10")) END,
-            $11::text, $12::json
+        SELECT :organization::uuid, :id::uuid, :now::timestamptz, :actor::text, :scope::text, :action::text, :reason::text, :target::json,
+            CASE WHEN NOT k.user_goes THEN :user::uuid END, CASE WHEN k.user_goes THEN \(hash(":user")) END,
+            CASE WHEN NOT k.into_goes THEN :into::uuid END, CASE WHEN k.into_goes THEN \(hash(":into")) END,
+            :request::text, :outcome::json
         FROM (
-            SELECT (\(ErasedUsers.isErased("$1::uuid", "$9::uuid"))) AS user_goes,
-                (\(ErasedUsers.isErased("$1::uuid", "$10::uuid"))) AS into_goes
+            SELECT (\(ErasedUsers.isErased(":organization::uuid", ":user::uuid"))) AS user_goes,
+                (\(ErasedUsers.isErased(":organization::uuid", ":into::uuid"))) AS into_goes
         ) k
         """,
         // values alone: an act may concern no organization, from whose row the value could come
         variant: """
             INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
                 into_hash, request_id, outcome)
-            VALUES ($1::uuid, $2::uuid, $3::timestamptz, $4::text, $5::text, $6::text, $7::text, $8::json,
-                CASE WHEN NOT \(isErased("$9")) THEN $9::uuid END, CASE WHEN \(isErased("$9")) THEN \(hash("$9")) END,
-                CASE WHEN NOT \(isErased("$10")) THEN $10::uuid END,
-                CASE WHEN \(isErased("$10")) THEN \(hash("$10")) END, $11::text, $12::json)
+            VALUES (:organization::uuid, :id::uuid, :now::timestamptz, :actor::text, :scope::text, :action::text, :reason::text, :target::json,
+                CASE WHEN NOT \(isErased(":user")) THEN :user::uuid END, CASE WHEN \(isErased(":user")) THEN \(hash(":user")) END,
+                CASE WHEN NOT \(isErased(":into")) THEN :into::uuid END,
+                CASE WHEN \(isErased(":into")) THEN \(hash(":into")) END, :request::text, :outcome::json)
             """
     )
 
     /// By the cluster's function of `sql/citus.sql`.
-    private static func isErased(_ user: String) -> String { "is_erased($1::uuid, \(user)::uuid)" }
+    private static func isErased(_ user: String) -> String { "is_erased(:organization::uuid, \(user)::uuid)" }
 
-    /// - Parameters: organization, id, outcome, and the users concerned, as known at the end.
     package static let end = Statement(
         "audit_end",
+        ["organization", "id", "outcome", "user", "into", "reason"],
         """
         UPDATE audit AS a
-        SET outcome = $3::json, reason = coalesce(a.reason, $6::text),
-            user_id = coalesce(a.user_id, CASE WHEN NOT k.user_goes THEN $4::uuid END),
-            user_hash = coalesce(a.user_hash, CASE WHEN k.user_goes THEN \(hash("$4")) END),
-            into_id = coalesce(a.into_id, CASE WHEN NOT k.into_goes THEN $5::uuid END),
-            into_hash = coalesce(a.into_hash, CASE WHEN k.into_goes THEN \(hash("$5")) END)
+        SET outcome = :outcome::json, reason = coalesce(a.reason, :reason::text),
+            user_id = coalesce(a.user_id, CASE WHEN NOT k.user_goes THEN :user::uuid END),
+            user_hash = coalesce(a.user_hash, CASE WHEN k.user_goes THEN \(hash(":user")) END),
+            into_id = coalesce(a.into_id, CASE WHEN NOT k.into_goes THEN :into::uuid END),
+            into_hash = coalesce(a.into_hash, CASE WHEN k.into_goes THEN \(hash(":into")) END)
         FROM (
-            SELECT (\(ErasedUsers.isErased("$1::uuid", "$4::uuid"))) AS user_goes,
-                (\(ErasedUsers.isErased("$1::uuid", "$5::uuid"))) AS into_goes
+            SELECT (\(ErasedUsers.isErased(":organization::uuid", ":user::uuid"))) AS user_goes,
+                (\(ErasedUsers.isErased(":organization::uuid", ":into::uuid"))) AS into_goes
         ) k
-        WHERE a.organization_id = $1 AND a.id = $2
+        WHERE a.organization_id = :organization AND a.id = :id
         """
     )
 
     // MARK: - Reading
 
-    /// Acts of an organization ($1).
-    ///
-    /// Further parameters: the first id and the end of the ids, rows to read, actor, action, rows to show.
-    package static let page = page("audit_page", of: "a.organization_id = $1 AND ", first: 2)
+    /// Acts of an organization.
+    package static let page = reading("audit_page", ["organization"], of: "a.organization_id = :organization AND ")
     /// Of all, and of none.
-    package static let pageOfAll = page("audit_page_of_all", of: "", first: 1)
+    package static let pageOfAll = reading("audit_page_of_all", [], of: "")
 
     /// Reads so many rows by the index, and filters these.
     ///
     /// However rare the matches are, no page reads more.
-    private static func page(_ name: String, of organization: String, first: Int) -> Statement {
-        func parameter(_ offset: Int) -> String { "$\(first + offset)" }
-        return Statement(
+    private static func reading(_ name: String, _ key: [String], of organization: String) -> Statement {
+        Statement(
             name,
+            key + ["first", "end", "window", "actor", "action", "limit"],
             """
             WITH looked AS MATERIALIZED (
                 SELECT \(AuditRow.list) FROM audit a
-                WHERE \(organization)a.id >= \(parameter(0))::uuid AND a.id < \(parameter(1))::uuid
+                WHERE \(organization)a.id >= :first::uuid AND a.id < :end::uuid
                 ORDER BY a.id DESC
-                LIMIT \(parameter(2))
+                LIMIT :window
             )
-            SELECT e.looked, e.last, \(AuditRow.list)
+            SELECT e.looked, e.last, coalesce(a.has_more, false) AS has_more, \(AuditRow.list)
             FROM (
                 SELECT (SELECT count(*) FROM looked) AS looked, (SELECT l.id FROM looked l ORDER BY l.id LIMIT 1) AS last
             ) e
             LEFT JOIN LATERAL (
-                SELECT l.* FROM looked l
-                WHERE (\(parameter(3))::text IS NULL OR l.actor = \(parameter(3)))
-                    AND (\(parameter(4))::text IS NULL OR l.action = \(parameter(4)))
-                ORDER BY l.id DESC
-                LIMIT \(parameter(5)) + 1
+                SELECT q.* FROM (
+                    SELECT p.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
+                        sum(1024 + octet_length(p.target::text) + coalesce(octet_length(p.outcome::text), 0)) OVER w
+                            AS bytes_to
+                    FROM (
+                        SELECT l.* FROM looked l
+                        WHERE (:actor::text IS NULL OR l.actor = :actor)
+                            AND (:action::text IS NULL OR l.action = :action)
+                        ORDER BY l.id DESC
+                        LIMIT :limit + 1
+                    ) p
+                    WINDOW w AS (ORDER BY p.id DESC)
+                ) q
+                WHERE q.place = 1 OR q.bytes_to <= \(WorkBounds.answer)
             ) a ON true
             ORDER BY a.id DESC
             """
@@ -94,68 +107,72 @@ package enum AuditStatements {
 
     // MARK: - What goes
 
-    /// Acts before an id ($1) and after another ($2), the oldest first; up to $3.
+    /// Acts before an id and after another, the oldest first.
     ///
     /// The acts are of any organization.
     package static let old = Statement(
         "audit_old",
+        ["before", "after", "limit"],
         """
         SELECT a.organization_id, a.id, a.at FROM audit a
-        WHERE a.id < $1::uuid AND a.id > $2::uuid
+        WHERE a.id < :before::uuid AND a.id > :after::uuid
         ORDER BY a.id
-        LIMIT $3
+        LIMIT :limit
         """
     )
 
-    /// By organizations ($1) and ids ($2).
     package static let drop = Statement(
         "audit_drop",
+        ["organizations", "ids"],
         """
         DELETE FROM audit AS a
-        USING unnest($1::uuid[], $2::uuid[]) AS k (organization_id, id)
+        USING unnest(:organizations::uuid[], :ids::uuid[]) AS k (organization_id, id)
         WHERE a.organization_id = k.organization_id AND a.id = k.id
         """
     )
 
-    /// Takes erased users ($2) out of it, and which rows of theirs it was about. That an act erased them stays.
+    /// Takes erased users out of it, and which rows of theirs it was about. That an act erased them stays.
     package static let erase = Statement(
         "audit_erase_user",
+        ["organization", "users"],
         """
         UPDATE audit AS a
         SET user_hash = \(hash("a.user_id")), user_id = NULL,
             target = CASE WHEN a.action = 'deleteUser' THEN a.target ELSE '{}' END
-        WHERE a.organization_id = $1 AND a.user_id = ANY ($2::uuid[])
+        WHERE a.organization_id = :organization AND a.user_id = ANY (:users::uuid[])
         """
     )
     package static let eraseInto = Statement(
         "audit_erase_into",
+        ["organization", "users"],
         """
         UPDATE audit AS a
         SET into_hash = \(hash("a.into_id")), into_id = NULL
-        WHERE a.organization_id = $1 AND a.into_id = ANY ($2::uuid[])
+        WHERE a.organization_id = :organization AND a.into_id = ANY (:users::uuid[])
         """
     )
 
-    /// Takes all users of a purged organization out of it, $2 rows at a time.
+    /// Takes all users of a purged organization out of it, `limit` rows at a time.
     package static let purge = Statement(
         "audit_purge_users",
+        ["organization", "limit"],
         """
         UPDATE audit AS a
         SET user_id = NULL, user_hash = NULL, into_id = NULL, into_hash = NULL
-        WHERE a.organization_id = $1
+        WHERE a.organization_id = :organization
             AND (a.user_id IS NOT NULL OR a.user_hash IS NOT NULL OR a.into_id IS NOT NULL OR a.into_hash IS NOT NULL)
             AND a.id <= (
                 SELECT k.id FROM (
                     SELECT x.id FROM audit x
-                    WHERE x.organization_id = $1 AND (
+                    WHERE x.organization_id = :organization AND (
                         x.user_id IS NOT NULL OR x.user_hash IS NOT NULL
                         OR x.into_id IS NOT NULL OR x.into_hash IS NOT NULL)
-                    ORDER BY x.id LIMIT $2
+                    ORDER BY x.id LIMIT :limit
                 ) k
                 ORDER BY k.id DESC LIMIT 1)
         """
     )
 
-    /// All statements except ``purge``, which belongs to a purge.
-    package static let all = [begin, end, page, pageOfAll, old, drop, erase, eraseInto]
+    /// All statements except those of the catalogue of tables.
+    package static let all = [begin, end, page, pageOfAll, old, drop]
 }

@@ -41,8 +41,8 @@ package final class EndedSessions: Sendable {
     package func end(_ digest: Data, until end: Timestamp) async throws(Problem) {
         do {
             _ = try await pool.run([
-                Query(Self.endStatement, Parameters(BytesParameter.bytea(Array(digest)), end)),
-                Query(Self.expireStatement, Parameters(now())),
+                Self.endStatement(digest: BytesParameter.bytea(Array(digest)), ends_at: end),
+                Self.expireStatement(now: now()),
             ])
         } catch {
             throw failure.problem(error, doing: "end a console session")
@@ -72,7 +72,7 @@ package final class EndedSessions: Sendable {
         }
         guard isFirst else { return }
         do {
-            let query = Query(Self.readStatement, Parameters(moment, Int64(Self.maximumSessions)))
+            let query = Self.readStatement(now: moment, limit: Int64(Self.maximumSessions))
             var ended: [Data: Timestamp] = [:]
             for var row in try await pool.run([query])[0] {
                 ended[Data(try row.bytes("digest"))] = try row.moment("ends_at")
@@ -90,16 +90,22 @@ package final class EndedSessions: Sendable {
 
     static let endStatement = Statement(
         "sessions_end",
-        "INSERT INTO ended_sessions AS s (digest, ends_at) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING"
+        ["digest", "ends_at"],
+        "INSERT INTO ended_sessions AS s (digest, ends_at) VALUES (:digest, :ends_at) ON CONFLICT (digest) DO NOTHING"
     )
 
-    /// The ones that have not expired at $1, up to $2.
+    /// The ones that have not expired at `now`, up to `limit`.
     static let readStatement = Statement(
         "sessions_ended",
-        "SELECT s.digest, s.ends_at FROM ended_sessions s WHERE s.ends_at > $1 ORDER BY s.ends_at DESC LIMIT $2"
+        ["now", "limit"],
+        "SELECT s.digest, s.ends_at FROM ended_sessions s WHERE s.ends_at > :now ORDER BY s.ends_at DESC LIMIT :limit"
     )
 
-    static let expireStatement = Statement("sessions_expire", "DELETE FROM ended_sessions WHERE ends_at <= $1")
+    static let expireStatement = Statement(
+        "sessions_expire",
+        ["now"],
+        "DELETE FROM ended_sessions WHERE ends_at <= :now"
+    )
 
     static let statements = [endStatement, readStatement, expireStatement]
 }

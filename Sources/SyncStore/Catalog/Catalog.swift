@@ -28,7 +28,7 @@ package final class Catalog: Sendable {
         /// Nil when there is no such organization. That is cached, too, so that a stranger's token costs no query each
         /// time.
         package var organization: Organization?
-        var types: [ExactText: EntityType]
+        var types: [ByteExactString: EntityType]
         /// Where its rows are.
         var place: Placement
         /// Seals and opens the organization's stored values.
@@ -57,9 +57,9 @@ package final class Catalog: Sendable {
         /// When the cached organizations were created.
         ///
         /// An organization that is purged and created again under its id is another one.
-        var births: [UUID: Timestamp] = [:]
+        var createdAtByID: [UUID: Timestamp] = [:]
         /// Called where other caches may have entries of an earlier organization.
-        var onRebirth: (@Sendable () -> Void)?
+        var recreationHandler: (@Sendable () -> Void)?
         /// Raised by every invalidation.
         ///
         /// The result of a read that began before one is not cached.
@@ -68,12 +68,12 @@ package final class Catalog: Sendable {
         /// Records when an organization was created, nil if it does not exist.
         ///
         /// Returns whether it was another one before.
-        mutating func note(_ id: UUID, bornAt: Timestamp?) -> Bool {
-            guard births[id] != bornAt else { return false }
-            let isOver = births.count >= Catalog.capacity
-            if isOver { births.removeAll() }
-            defer { births[id] = bornAt }
-            return isOver || births[id] != nil
+        mutating func record(_ id: UUID, createdAt: Timestamp?) -> Bool {
+            guard createdAtByID[id] != createdAt else { return false }
+            let isOver = createdAtByID.count >= Catalog.capacity
+            if isOver { createdAtByID.removeAll() }
+            defer { createdAtByID[id] = createdAt }
+            return isOver || createdAtByID[id] != nil
         }
     }
 
@@ -115,8 +115,8 @@ package final class Catalog: Sendable {
     /// A cached organization, and the user who owns a user's requests.
     ///
     /// At most five seconds old. Nil unless both are in memory and can be served.
-    package func atHand(_ id: UUID, _ user: UUID) -> (organization: Organization, user: UUID)? {
-        guard let entry = entryAtHand(id), entry.seal.lock == nil, let organization = entry.organization else {
+    package func cached(_ id: UUID, _ user: UUID) -> (organization: Organization, user: UUID)? {
+        guard let entry = cachedEntry(id), entry.seal.lock == nil, let organization = entry.organization else {
             return nil
         }
         let owner: UUID
@@ -125,7 +125,7 @@ package final class Catalog: Sendable {
         case .part(let target): owner = target
         case .closed: return nil
         }
-        guard isPresentAtHand(LaneKey(organization: id, user: owner), entry) else { return nil }
+        guard isCachedAsPresent(LaneKey(organization: id, user: owner), entry) else { return nil }
         return (organization, owner)
     }
 
@@ -141,7 +141,7 @@ package final class Catalog: Sendable {
         case .closed: throw .userIsJoining
         }
         let lane = LaneKey(organization: organization, user: owner)
-        if isPresentAtHand(lane, entry) { return owner }
+        if isCachedAsPresent(lane, entry) { return owner }
         guard try await isPresent(lane, entry) else { throw .userErased }
         return owner
     }
@@ -159,7 +159,7 @@ package final class Catalog: Sendable {
     private static let presence = Int64(ErasedUsers.memory / 2) * 1_000_000
 
     /// Whether a user is cached as not erased; false means unknown.
-    private func isPresentAtHand(_ user: LaneKey, _ entry: Entry) -> Bool {
+    private func isCachedAsPresent(_ user: LaneKey, _ entry: Entry) -> Bool {
         guard entry.erased.isAny else { return true }
         guard !entry.erased.contains(user), let since = state.withLock({ $0.present.find(user) }) else { return false }
         let moment = now()
@@ -208,13 +208,13 @@ package final class Catalog: Sendable {
     /// Whether a user has pushed before or an operator has added the user.
     package func isUserKnown(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let key = LaneKey(organization: organization, user: user)
-        if isUserAtHand(key) { return true }
+        if isUserCached(key) { return true }
         let moment = now()
         let generation = state.withLock { $0.generation }
-        let parameters = Parameters(of: key)
         let found: Bool
         do {
-            found = try await pool.run([Query(Self.userStatement, parameters)])[0].count > 0
+            found =
+                try await pool.run([Self.userStatement(organization: key.organization, user: key.user)])[0].count > 0
         } catch {
             throw failure.problem(error, doing: "look up a user")
         }
@@ -229,13 +229,13 @@ package final class Catalog: Sendable {
     }
 
     /// Whether a user is cached as known; false means unknown.
-    package func isUserAtHand(_ user: LaneKey) -> Bool {
+    package func isUserCached(_ user: LaneKey) -> Bool {
         let moment = now()
         return state.withLock { $0.users[user].map { Self.isFresh($0, at: moment) } ?? false }
     }
 
     /// The entry of an organization, at most five seconds old, if it is in memory.
-    package func entryAtHand(_ id: UUID) -> Entry? {
+    package func cachedEntry(_ id: UUID) -> Entry? {
         let moment = now()
         guard let cached = state.withLock({ $0.entries[id] }), cached.isFresh(at: moment) else {
             return nil
@@ -245,11 +245,11 @@ package final class Catalog: Sendable {
 
     /// The entry of an organization, at most five seconds old.
     package func entry(_ id: UUID) async throws(Problem) -> Entry {
-        if let cached = entryAtHand(id) { return cached }
+        if let cached = cachedEntry(id) { return cached }
         let moment = now()
         let generation = state.withLock { $0.generation }
         let read: Entry
-        let bornAt: Timestamp?
+        let createdAt: Timestamp?
         do {
             let rows = try await reader.read(id)
             let found = try Found(id, rows)
@@ -262,8 +262,8 @@ package final class Catalog: Sendable {
             var seal = try await seal(of: id, rows.keys, users, found)
             var organization: Organization?
             if let found { (organization, seal) = try self.organization(found, upstream: rows.upstream, seal) }
-            if let reason = seal.lock { failure.note(locked: id, reason) }
-            bornAt = rows.bornAt
+            if let reason = seal.lock { failure.record(locked: id, reason) }
+            createdAt = rows.createdAt
             read = Entry(
                 organization: organization,
                 types: types,
@@ -277,17 +277,17 @@ package final class Catalog: Sendable {
         } catch {
             throw failure.problem(error, doing: "read an organization")
         }
-        let onRebirth = state.withLock { state in
-            let isAnother = state.note(id, bornAt: bornAt)
+        let recreationHandler = state.withLock { state in
+            let isAnother = state.record(id, createdAt: createdAt)
             if state.generation == generation {
                 if state.entries.count >= Self.capacity { state.entries.removeAll() }
                 state.entries[id] = read
             }
-            return isAnother ? state.onRebirth : nil
+            return isAnother ? state.recreationHandler : nil
         }
-        if let onRebirth {
+        if let recreationHandler {
             userKeys.ring.removeAll()
-            onRebirth()
+            recreationHandler()
         }
         return read
     }
@@ -313,7 +313,7 @@ package final class Catalog: Sendable {
             wrapped = try OrganizationKeys.keys(results[1])
         }
         return Seal(of: id, wrapped, masterKeys, users: users) { [failure] place, error in
-            failure.note(unreadable: place, of: id, error)
+            failure.record(unreadable: place, of: id, error)
         }
     }
 
@@ -349,7 +349,7 @@ package final class Catalog: Sendable {
     /// Sets the callback for an organization that is another than before.
     ///
     /// It was purged, here or by another gateway, and may have been created again under its id.
-    func whenReborn(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.onRebirth = action } }
+    func onRecreated(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.recreationHandler = action } }
 
     /// Drops an organization from the cache, so that the next request reads it.
     package func invalidate(_ id: UUID) {
@@ -376,7 +376,8 @@ package final class Catalog: Sendable {
 
     static let userStatement = Statement(
         "catalog_user",
-        "SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2"
+        ["organization", "user"],
+        "SELECT 1 FROM users WHERE organization_id = :organization AND user_id = :user"
     )
 
     private struct Found {
@@ -397,8 +398,8 @@ package final class Catalog: Sendable {
     /// Where tables are not partitioned, spreads organizations by their ids.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
-    private static func types(_ rows: [RowReader]) throws -> [ExactText: EntityType] {
-        var types: [ExactText: EntityType] = [:]
+    private static func types(_ rows: [RowReader]) throws -> [ByteExactString: EntityType] {
+        var types: [ByteExactString: EntityType] = [:]
         for var row in rows {
             let type = try EntityTypeRow.read(&row)
             types[type.name] = type

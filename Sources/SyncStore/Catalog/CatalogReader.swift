@@ -1,3 +1,4 @@
+import DequeModule
 import Foundation
 import Postgres
 import SyncModel
@@ -15,7 +16,7 @@ final class CatalogReader: Sendable {
         /// Whether events from elsewhere are taken.
         var hasSources = false
         /// When the organization was created; nil if it does not exist.
-        var bornAt: Timestamp?
+        var createdAt: Timestamp?
         var types: [RowReader] = []
         var upstream: RowReader?
         var keys: [RowReader] = []
@@ -41,7 +42,7 @@ final class CatalogReader: Sendable {
         var large: Set<UUID> = []
 
         /// Bounds the memory for any number of requested organizations.
-        mutating func makeRoom() {
+        mutating func evict() {
             if places.count >= Catalog.capacity { (places, large) = ([:], []) }
         }
     }
@@ -81,7 +82,7 @@ final class CatalogReader: Sendable {
                 defer { state.isReading = true }
                 return (!state.isReading, false)
             }
-            if mustBegin { Task { await isLarge ? readAside(id) : readAll() } }
+            if mustBegin { Task { await isLarge ? readSeparately(id) : readAll() } }
         }.get()
     }
 
@@ -92,7 +93,7 @@ final class CatalogReader: Sendable {
         guard var row = rows.first else { return nil }
         let shard = Int(try row.int64("shard"))
         state.withLock { state in
-            state.makeRoom()
+            state.evict()
             state.places[id] = .shard(shard)
         }
         return shard
@@ -118,7 +119,7 @@ final class CatalogReader: Sendable {
         }
     }
 
-    private func readAside(_ id: UUID) async {
+    private func readSeparately(_ id: UUID) async {
         while true {
             let waiters = state.withLock { state in
                 defer { state.aside[id] = state.aside[id]?.isEmpty == false ? [] : nil }
@@ -150,36 +151,34 @@ final class CatalogReader: Sendable {
     private func read(_ ids: [UUID]) async throws -> [UUID: Found] {
         let known = state.withLock { state in ids.map { cluster.isThere ? nil : state.places[$0] } }
         let parameters = Parameters(ids)
-        let organizations = Parameters(ids, known.map { $0 == nil })
-        let results = try await pool.run([
-            .beginReading, Query(SettleStatements.planShape), Query(Self.organizations, organizations),
+        let results = try await pool.readByIndex([
+            Self.organizations(organizations: ids, are_new: known.map { $0 == nil }),
             Query(Self.types, parameters), Query(Self.upstreams, parameters),
             OrganizationKeys.read(ids), Query(UserJoins.statement, parameters),
-            Query(ErasedUsers.statement, Parameters(ids, now().adding(seconds: -ErasedUsers.memory))),
-            .rollback,
+            ErasedUsers.statement(organizations: ids, since: now().adding(seconds: -ErasedUsers.memory)),
         ])
         var found: [UUID: Found] = [:]
-        for var row in results[2] {
+        for var row in results[0] {
             let id = try row.uuid("organization_id")
             let number = try row.optionalInt32("place").map(Int.init)
             let place = number.map { cluster.isThere ? Placement.shard($0) : .partition($0) }
             let hasSources = try row.bool("has_sources")
-            let bornAt = try row.moment("created_at")
-            found[id] = Found(organization: row, place: place, hasSources: hasSources, bornAt: bornAt)
+            let createdAt = try row.moment("created_at")
+            found[id] = Found(organization: row, place: place, hasSources: hasSources, createdAt: createdAt)
         }
         for (id, place) in zip(ids, known) where place != nil { found[id]?.place = place }
-        for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
-        for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
-        for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
-        for var row in results[6] { found[try row.uuid("organization_id"), default: Found()].joins.append(row) }
-        for var row in results[7] { found[try row.uuid("organization_id"), default: Found()].erasures.append(row) }
-        note(found)
+        for var row in results[1] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
+        for var row in results[2] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
+        for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
+        for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].joins.append(row) }
+        for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].erasures.append(row) }
+        record(found)
         return found
     }
 
-    private func note(_ found: [UUID: Found]) {
+    private func record(_ found: [UUID: Found]) {
         state.withLock { state in
-            state.makeRoom()
+            state.evict()
             for (id, one) in found {
                 state.places[id] = one.place
                 if one.types.count > Self.fewTypes { state.large.insert(id) }
@@ -189,11 +188,13 @@ final class CatalogReader: Sendable {
 
     private static let shard = Statement(
         "cluster_shard",
-        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest($1::uuid[]) AS k (id)"
+        ["organizations"],
+        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest(:organizations::uuid[]) AS k (id)"
     )
 
     private static let organizations = Statement(
         "catalog_organizations",
+        ["organizations", "are_new"],
         organizations(
             place: """
                 (
@@ -212,28 +213,103 @@ final class CatalogReader: Sendable {
             EXISTS (SELECT FROM service_tokens t WHERE t.organization_id = o.id AND t.revoked_at IS NULL)
                 OR EXISTS (SELECT FROM sources s WHERE s.organization_id = o.id AND s.status = 'enabled') AS has_sources,
             o.created_at, o.name, o.status, o.settings
-        FROM unnest($1::uuid[], $2::bool[]) AS k (organization_id, is_new)
+        FROM unnest(:organizations::uuid[], :are_new::bool[]) AS k (organization_id, is_new)
         CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.organization_id OFFSET 0) o
         """
     }
 
     private static let types = Statement(
         "catalog_entity_types",
+        ["organizations"],
         """
         SELECT t.organization_id, \(EntityTypeRow.list)
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (SELECT * FROM entity_types x WHERE x.organization_id = k.organization_id OFFSET 0) t
         """
     )
 
     private static let upstreams = Statement(
         "catalog_upstreams",
+        ["organizations"],
         """
         SELECT u.organization_id, \(UpstreamSettingsRow.list)
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (SELECT * FROM upstreams x WHERE x.organization_id = k.organization_id OFFSET 0) u
         """
     )
 
     static let statements = [organizations, types, upstreams, UserJoins.statement, ErasedUsers.statement]
+}
+
+// MARK: - GatheredLookup
+
+/// Looks up rows by key for many callers at once.
+///
+/// Keys that are requested while a look-up is under way are collected, and the next one looks them up together. So many
+/// requests with invented keys cost one statement for each round trip, and neither the database nor a caller with a
+/// valid key has to wait for their rejection.
+///
+/// Waiting callers are not counted: each has its own connection, and those are.
+package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    private typealias Waiter = CheckedContinuation<Result<Value?, any Error>, Never>
+
+    private struct State {
+        package var waiters: [Key: [Waiter]] = [:]
+        /// The keys of `waiters`, in the order in which they were first asked for.
+        package var keys: Deque<Key> = []
+        package var isLooking = false
+    }
+
+    private let limit: Int
+    private let fetch: @Sendable (_ keys: [Key]) async throws -> [Key: Value]
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - limit: keys of one look-up at most.
+    ///   - fetch: answers the values of different keys, as far as they exist.
+    package init(limit: Int = 256, _ fetch: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
+        self.limit = limit
+        self.fetch = fetch
+    }
+
+    /// The value of a key, at a moment after the call.
+    ///
+    /// - Throws: the error of the look-up with the key.
+    package func find(_ key: Key) async throws -> Value? {
+        try await withCheckedContinuation { waiter in
+            let mustBegin = state.withLock { state in
+                if state.waiters[key] == nil { state.keys.append(key) }
+                state.waiters[key, default: []].append(waiter)
+                defer { state.isLooking = true }
+                return !state.isLooking
+            }
+            if mustBegin { Task { await fetchAll() } }
+        }.get()
+    }
+
+    private func fetchAll() async {
+        while let batch = nextBatch() {
+            let found: Result<[Key: Value], any Error>
+            do {
+                found = .success(try await fetch(Array(batch.keys)))
+            } catch {
+                found = .failure(error)
+            }
+            for (key, waiters) in batch {
+                for waiter in waiters { waiter.resume(returning: found.map { $0[key] }) }
+            }
+        }
+    }
+
+    /// Nil once no caller waits.
+    private func nextBatch() -> [Key: [Waiter]]? {
+        state.withLock { state in
+            var batch: [Key: [Waiter]] = [:]
+            while batch.count < limit, let key = state.keys.popFirst() {
+                batch[key] = state.waiters.removeValue(forKey: key)
+            }
+            state.isLooking = !batch.isEmpty
+            return batch.isEmpty ? nil : batch
+        }
+    }
 }

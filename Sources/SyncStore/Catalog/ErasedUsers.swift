@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import Postgres
 package import SyncModel
 
@@ -26,12 +26,13 @@ package struct ErasedUsers: Sendable {
     /// Of organizations, with the moment from which on erasures are recent. Where there are any at all, there is a row.
     static let statement = Statement(
         "catalog_erasures",
+        ["organizations", "since"],
         """
         SELECT k.organization_id, e.user_hash
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             (SELECT x.user_hash FROM user_erasures x
-             WHERE x.organization_id = k.organization_id AND x.started_at > $2 OFFSET 0)
+             WHERE x.organization_id = k.organization_id AND x.started_at > :since OFFSET 0)
             UNION
             (SELECT x.user_hash FROM user_erasures x
              WHERE x.organization_id = k.organization_id AND x.finished_at IS NULL OFFSET 0)
@@ -41,14 +42,15 @@ package struct ErasedUsers: Sendable {
         """
     )
 
-    /// Whether one user ($2: the hash) is erased.
+    /// Whether one user (`user_hash`: the hash) is erased.
     static let lookUp = Statement(
         "catalog_user_erased",
-        "SELECT 1 FROM user_erasures WHERE organization_id = $1 AND user_hash = $2"
+        ["organization", "user_hash"],
+        "SELECT 1 FROM user_erasures WHERE organization_id = :organization AND user_hash = :user_hash"
     )
 
     static func lookUp(_ user: LaneKey) -> Query {
-        Query(lookUp, Parameters(of: user.organization, BytesParameter.bytea(UserHash(of: user).bytes)))
+        lookUp(organization: user.organization, user_hash: UserHash(of: user))
     }
 
     /// SQL: whether a user is erased.
@@ -80,5 +82,85 @@ extension Problem {
             .userErased,
             "This user's data has been permanently erased. Delete the local data and sign out."
         )
+    }
+}
+
+/// The joined users of an organization at a moment, usually none.
+///
+/// Nothing that must not happen twice depends on it. A user whose rows have moved has no lane, and gets no new one
+/// (``GroupStatements/makeLanes``); a lane that a worker holds is not moved.
+package struct UserJoins: Sendable {
+    /// The owner of a user's requests.
+    package enum Standing: Sendable, Hashable {
+        case itself
+        /// The user was joined into this one.
+        case part(of: UUID)
+        /// The user is being joined with another: the future owner is not known yet.
+        case closed
+    }
+
+    /// By user.
+    private var targets: [UUID: UUID] = [:]
+    /// Users that are being joined, and those they are joined into.
+    ///
+    /// The value is the moment at which that ends.
+    private var closed: [UUID: Timestamp] = [:]
+
+    package init() {}
+
+    mutating func add(_ user: UUID, into target: UUID, closedUntil: Timestamp?) {
+        guard let closedUntil else {
+            targets[user] = target
+            return
+        }
+        for party in [user, target] { closed[party] = closed[party].map { max($0, closedUntil) } ?? closedUntil }
+    }
+
+    package func standing(of user: UUID, at now: Timestamp) -> Standing {
+        if targets.isEmpty, closed.isEmpty { return .itself }
+        let owner = targets[user] ?? user
+        if isClosed(owner, at: now) || isClosed(user, at: now) { return .closed }
+        return owner == user ? .itself : .part(of: owner)
+    }
+
+    /// Whether the user is being joined with another.
+    package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
+
+    /// Whether a join that was under way at `readAt` may have ended since.
+    ///
+    /// It may be done or given up.
+    func isOutdated(at now: Timestamp) -> Bool {
+        !closed.isEmpty && closed.values.contains { $0 <= now }
+    }
+
+    // MARK: - Reading
+
+    /// The joins of organizations.
+    static let statement = Statement(
+        "catalog_joins",
+        ["organizations"],
+        """
+        SELECT j.organization_id, j.user_id, j.into_id, j.closed_until
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (SELECT * FROM user_joins x WHERE x.organization_id = k.organization_id OFFSET 0) j
+        """
+    )
+
+    /// Reads the columns behind the organization's.
+    init(_ rows: [RowReader]) throws {
+        for var row in rows {
+            let user = try row.uuid("user_id")
+            let target = try row.uuid("into_id")
+            add(user, into: target, closedUntil: try row.optionalMoment("closed_until"))
+        }
+    }
+}
+
+extension Problem {
+    /// Neither user of a join is served while it is made: for seconds.
+    package static var userIsJoining: Problem {
+        var problem = Problem.overloaded("the user is being merged with another user")
+        problem.retryAfter = 2
+        return problem
     }
 }

@@ -1,5 +1,7 @@
 package import Foundation
+import Logging
 package import Postgres
+import ServiceLifecycle
 import Synchronization
 
 /// A cluster of PostgreSQL servers that shards by organization (Citus).
@@ -8,7 +10,7 @@ import Synchronization
 /// moved to a cluster, or be reachable later than the gateway.
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
-    private let translations = Translations()
+    private let translations = RewriteCache()
     /// Its servers.
     package let servers = ClusterServers()
 
@@ -20,7 +22,7 @@ package final class Cluster: Sendable {
     /// How statements are sent to it.
     package var dialect: Dialect {
         Dialect(
-            question: Self.question,
+            detection: Self.detection,
             identity: ClusterServers.identity,
             settings: Self.settings,
             translation: { [translations, servers] query throws(PostgresError) in
@@ -28,7 +30,7 @@ package final class Cluster: Sendable {
                 try servers.requireAll(for: query.statement)
                 return translations.of(query)
             },
-            vigil: Self.vigil,
+            transactionGuard: Self.transactionGuard,
             onAnswer: { [weak self] in self?.seen.store($0, ordering: .relaxed) }
         )
     }
@@ -36,7 +38,7 @@ package final class Cluster: Sendable {
     /// Whether the tables are distributed: then each has a trigger of the extension.
     ///
     /// The extension alone proves nothing.
-    static let question = Statement(
+    static let detection = Statement(
         "cluster_is_there",
         """
         SELECT EXISTS (
@@ -45,8 +47,8 @@ package final class Cluster: Sendable {
         """
     )
 
-    /// A plan for any organization cannot know the server: it is made for each. To a server that hangs its neighbours would
-    /// connect for 30 seconds, in which no statement of theirs can be cancelled.
+    /// A plan for any organization cannot know the server: it is made for each. To a server that hangs its neighbours
+    /// would connect for 30 seconds, in which no statement of theirs can be cancelled.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
     /// Detects that a shard moved while a transaction ran.
@@ -55,9 +57,9 @@ package final class Cluster: Sendable {
     /// statement does not see a row yet. It changes no row and reports no error (Citus 13.2, where the copy is on the
     /// server that the session is connected to). So a transaction is repeated if any shard has another place than when
     /// it began.
-    static let vigil = Dialect.Vigil(
-        note: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
-        check: Statement(
+    static let transactionGuard = Dialect.TransactionGuard(
+        before: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
+        verify: Statement(
             "cluster_same_places",
             "SELECT 1 / (coalesce(current_setting('sluice.places', true), '') IN ('', \(places)))::int AS is_same"
         )
@@ -71,7 +73,7 @@ package final class Cluster: Sendable {
         """
 
     /// The text of a statement there.
-    package static func text(of statement: Statement) -> String { ClusterText(statement).ofRows }
+    package static func text(of statement: Statement) -> String { CitusSQLRewriter(statement).ofRows }
 
     /// Divides rows of several organizations, for statements outside groups.
     ///
@@ -90,5 +92,56 @@ package final class Cluster: Sendable {
             }
         }
         return parts
+    }
+}
+
+/// Polls every few seconds which servers of a cluster answer, and what they have.
+///
+/// Does nothing where the database is not a cluster.
+package final class ClusterStatsCollector: Service {
+    private static let interval: Duration = .seconds(5)
+
+    /// A separate connection: those of the pool may all wait for a server that hangs.
+    private let configuration: ConnectionConfiguration
+    private let cluster: Cluster
+    private let logger: Logger
+    private let connection = Mutex<Connection?>(nil)
+
+    init(_ configuration: ConnectionConfiguration, cluster: Cluster, logger: Logger) {
+        self.configuration = configuration
+        self.cluster = cluster
+        self.logger = logger
+    }
+
+    package func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                await self.poll()
+                try? await Task.sleep(for: self.cluster.servers.isInDoubt ? .seconds(1) : Self.interval)
+            }
+        }
+        await connection.withLock { $0 }?.closeAndWait()
+    }
+
+    private func poll() async {
+        guard cluster.isThere else { return }
+        do {
+            let connection = try await opened()
+            let homes = try await ClusterServers.homes(on: connection)
+            let wasDisowned = cluster.servers.isDisowned
+            cluster.servers.learn(try await ClusterServers.servers(on: connection), homes: homes)
+            if cluster.servers.isDisowned, !wasDisowned {
+                logger.critical("\(ClusterServers.disowned): requests are rejected until it connects to another server")
+            }
+        } catch {
+            cluster.servers.forget()
+        }
+    }
+
+    private func opened() async throws -> Connection {
+        if let connection = connection.withLock({ $0 }), connection.isUsable { return connection }
+        let connection = try await Connection.open(configuration)
+        self.connection.withLock { $0 = connection }
+        return connection
     }
 }

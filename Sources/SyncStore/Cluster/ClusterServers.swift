@@ -1,9 +1,9 @@
 import GroupCommit
 import Logging
-import Postgres
+package import Postgres
 import Synchronization
 
-/// The known state of a cluster's servers, some seconds old (``ClusterCensus``).
+/// The known state of a cluster's servers, some seconds old (``ClusterStatsCollector``).
 ///
 /// It only gives hints that save work and waiting. A group that is committed over a connection to the server that has
 /// its shard is planned and executed in one place. Through another server, its values are converted to text and back. A
@@ -22,7 +22,7 @@ package final class ClusterServers: Sendable {
         /// Its `wal_retrieve_retry_interval`; nil if it does not answer.
         package let retryMilliseconds: Int?
         /// Whether the one that asked is of its cluster; true where it does not answer.
-        package let knowsAsker: Bool
+        package let isConnectedServer: Bool
 
         package var isThere: Bool { identity != nil }
         /// Its host and port.
@@ -37,7 +37,7 @@ package final class ClusterServers: Sendable {
         var addresses: [String: ServerAddress] = [:]
         /// By shard of `organizations`, the name of the server that has it.
         var homes: [Int: String] = [:]
-        var lookedAt: ContinuousClock.Instant?
+        var checkedAt: ContinuousClock.Instant?
         /// Consecutive polls in which a server did not count the asking one as a member.
         var disownings = 0
     }
@@ -45,7 +45,7 @@ package final class ClusterServers: Sendable {
     /// Polls without an answer after which a server counts as unavailable.
     ///
     /// After one it may only have been busy.
-    private static let patience = 2
+    private static let maxAttempts = 2
 
     private let state = Mutex(State())
 
@@ -58,13 +58,13 @@ package final class ClusterServers: Sendable {
 
     /// The unavailable servers, by host and port.
     var silent: [String] {
-        state.withLock { state in state.misses.filter { $0.value >= Self.patience }.keys.sorted() }
+        state.withLock { state in state.misses.filter { $0.value >= Self.maxAttempts }.keys.sorted() }
     }
 
     /// Whether the connected server was removed from its cluster.
     ///
     /// It uses the catalog that it had then: its writes may be left in a shard's former place.
-    package var isDisowned: Bool { state.withLock { $0.disownings >= Self.patience } }
+    package var isDisowned: Bool { state.withLock { $0.disownings >= Self.maxAttempts } }
 
     static let disowned = "the server to which the gateway connects was removed from its cluster"
 
@@ -80,7 +80,7 @@ package final class ClusterServers: Sendable {
 
     /// Refuses statements that ask all servers while one of them is unavailable.
     func requireAll(for statement: Statement) throws(PostgresError) {
-        guard let server = silent.first, ClusterText.ofAllServers[statement.name] != nil else { return }
+        guard let server = silent.first, CitusSQLRewriter.ofAllServers[statement.name] != nil else { return }
         let message = "\(server) does not respond, but the statement requires all servers"
         throw PostgresError(.unavailable, message, statement: statement.name)
     }
@@ -90,7 +90,7 @@ package final class ClusterServers: Sendable {
     /// It is asked again before it counts as unavailable.
     var isInDoubt: Bool {
         state.withLock { state in
-            state.misses.values.contains { $0 < Self.patience } || 1..<Self.patience ~= state.disownings
+            state.misses.values.contains { $0 < Self.maxAttempts } || 1..<Self.maxAttempts ~= state.disownings
         }
     }
 
@@ -98,7 +98,7 @@ package final class ClusterServers: Sendable {
     ///
     /// Requests of its organizations are then refused without waiting for it, so that others need not wait behind them.
     func isSilent(_ shard: Int) -> Bool {
-        state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.patience } ?? false }
+        state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.maxAttempts } ?? false }
     }
 
     /// The server of a shard of `organizations`; nil until it is known.
@@ -110,15 +110,15 @@ package final class ClusterServers: Sendable {
     ///
     /// The servers behind it do not matter.
     func wasSeen(within time: Duration) -> Bool {
-        state.withLock { $0.lookedAt }.map { .now - $0 <= time } ?? false
+        state.withLock { $0.checkedAt }.map { .now - $0 <= time } ?? false
     }
 
     func learn(_ servers: [Server], homes: [Int: String]) {
         state.withLock { state in
             state.servers = servers
             state.homes = homes
-            state.lookedAt = .now
-            state.disownings = servers.allSatisfy(\.knowsAsker) ? 0 : state.disownings + 1
+            state.checkedAt = .now
+            state.disownings = servers.allSatisfy(\.isConnectedServer) ? 0 : state.disownings + 1
             let before = state.misses
             state.misses = [:]
             for server in servers where !server.isThere {
@@ -138,12 +138,109 @@ package final class ClusterServers: Sendable {
     }
 
     /// The way of groups, with a log line for each server that it does not lead to.
-    func routes(_ logger: Logger) -> Routes {
-        Routes(to: address(of:)) { server, error in
+    func routes(_ logger: Logger) -> ShardRouting {
+        ShardRouting(to: address(of:)) { server, error in
             logger.warning(
                 "commits through another server",
                 metadata: ["server": "\(server)", "error": "\(error.message)"]
             )
         }
+    }
+}
+
+extension ClusterServers {
+    /// Which server of which cluster this is. A copy of it, such as a backup that was recovered, was started at another
+    /// time, in microseconds.
+    private static let identityText =
+        "SELECT l.groupid || ' ' || extract(epoch FROM pg_postmaster_start_time()) AS identity FROM pg_dist_local_group l"
+
+    static let identity = Statement("cluster_identity", identityText)
+
+    private static let nodes = Statement(
+        "cluster_nodes",
+        """
+        SELECT n.nodename, n.nodeport FROM pg_dist_node n
+        WHERE n.isactive AND n.noderole = 'primary' ORDER BY n.groupid
+        """
+    )
+
+    private static let homes = Statement(
+        "cluster_homes",
+        """
+        SELECT s.shardid, n.nodename || ':' || n.nodeport AS server
+        FROM pg_dist_shard s
+        JOIN pg_dist_placement p ON p.shardid = s.shardid
+        JOIN pg_dist_node n ON n.groupid = p.groupid AND n.isactive AND n.noderole = 'primary'
+        WHERE s.logicalrelid = 'organizations'::regclass
+        """
+    )
+
+    /// Asks one server at a time, as one that hangs uses all the statement's time.
+    ///
+    /// It also asks whether the server counts the asking one among the cluster's: a server that was removed keeps its
+    /// catalog, and is not updated any more.
+    private static let answer = Statement(
+        "cluster_answer",
+        ["host", "port"],
+        """
+        SELECT a.success AS is_there, a.result
+        FROM pg_dist_local_group l
+        CROSS JOIN LATERAL master_run_on_worker(ARRAY[:host::text], ARRAY[:port::int4], ARRAY[format($command$
+            SELECT current_setting('max_prepared_transactions')
+                || CASE WHEN %1$s = 0 OR EXISTS (
+                        SELECT FROM pg_dist_node n WHERE n.groupid = %1$s AND n.isactive AND n.hasmetadata)
+                    THEN ' known ' ELSE ' unknown ' END
+                || current_setting('max_worker_processes') || ' '
+                || (SELECT g.setting FROM pg_settings g WHERE g.name = 'wal_retrieve_retry_interval') || ' '
+                || x.identity
+            FROM (\(identityText)) x
+            $command$, l.groupid)], false) a
+        """
+    )
+
+    /// The statements of the census.
+    static let looks: Set = [nodes.name, homes.name, answer.name]
+
+    /// Asks each server by way of the one that is connected to.
+    package static func servers(on connection: Connection) async throws -> [Server] {
+        let nodes = try await connection.run(Query(nodes)).read { row in
+            (host: try row.string("nodename"), port: try row.int32("nodeport"))
+        }
+        var servers: [Server] = []
+        for (host, port) in nodes { servers.append(try await server(host, port, on: connection)) }
+        return servers
+    }
+
+    private static func server(_ host: String, _ port: Int32, on connection: Connection) async throws -> Server {
+        var answer: String?
+        do throws(PostgresError) {
+            var row = try await connection.run(Query(Self.answer, Parameters(host, port)))[0]
+            let (isThere, text) = (try row.bool("is_there"), try row.optionalString("result"))
+            answer = isThere ? text : nil
+        } catch {
+            // it hangs, or its host does not exist any more
+            guard error.kind == .timedOut, connection.isUsable else { throw error }
+        }
+        let words = answer?.split(separator: " ", maxSplits: 4) ?? []
+        let isWhole = words.count == 5
+        return Server(
+            host: host,
+            port: port,
+            identity: isWhole ? String(words[4]) : nil,
+            preparedTransactions: words.first.flatMap { Int($0) },
+            workerProcesses: isWhole ? Int(words[2]) : nil,
+            retryMilliseconds: isWhole ? Int(words[3]) : nil,
+            isConnectedServer: !isWhole || words[1] == "known"
+        )
+    }
+
+    /// By shard of `organizations`, the name of the server that has it.
+    ///
+    /// The source is the catalog that each server has.
+    package static func homes(on connection: Connection) async throws -> [Int: String] {
+        let homes = try await connection.run(Query(homes)).read { row in
+            (Int(try row.int64("shardid")), try row.string("server"))
+        }
+        return Dictionary(homes) { first, _ in first }
     }
 }

@@ -98,21 +98,23 @@ package struct DeviceRegistry: Sendable {
     /// The highest local id of a device, by type.
     static let highestStatement = Statement(
         "devices_highest_ids",
+        ["organization", "user", "device", "entity_types"],
         """
         SELECT k.entity_type, (
             SELECT x.local_id FROM local_ids x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = k.entity_type
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.device_id = :device AND x.entity_type = k.entity_type
             ORDER BY x.local_id DESC LIMIT 1) AS highest
-        FROM unnest($4::text[]) AS k (entity_type)
+        FROM unnest(:entity_types::text[]) AS k (entity_type)
         """
     )
 
     static let touchStatement = Statement(
         "devices_touch",
+        ["organization", "user", "device", "now"],
         """
         UPDATE devices AS d
-        SET last_seen_at = $4
-        WHERE d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3
+        SET last_seen_at = :now
+        WHERE d.organization_id = :organization AND d.user_id = :user AND d.device_id = :device
         RETURNING \(DeviceRow.list)
         """
     )
@@ -123,13 +125,14 @@ package struct DeviceRegistry: Sendable {
     /// user without a lane, whose creation was refused.
     static let makeUserStatement = Statement(
         "devices_make_user",
+        ["organization", "user", "now"],
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT $1::uuid, $2::uuid, $3::timestamptz
+        SELECT :organization::uuid, :user::uuid, :now::timestamptz
         WHERE CASE
-            WHEN NOT EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)
-            THEN (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
-                AND (SELECT l.user_id FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2) IS NOT NULL
+            WHEN NOT EXISTS (SELECT 1 FROM users x WHERE x.organization_id = :organization AND x.user_id = :user)
+            THEN (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) = 'active'
+                AND (SELECT l.user_id FROM lanes l WHERE l.organization_id = :organization AND l.user_id = :user) IS NOT NULL
         END
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
@@ -137,15 +140,16 @@ package struct DeviceRegistry: Sendable {
 
     static let makeDeviceStatement = Statement(
         "devices_make",
+        ["organization", "user", "device", "now", "limit"],
         """
         INSERT INTO devices AS d (organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at)
-        SELECT $1::uuid, $2::uuid, $3::uuid, 0, $4::timestamptz, $4
+        SELECT :organization::uuid, :user::uuid, :device::uuid, 0, :now::timestamptz, :now
         WHERE CASE
-            WHEN EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
-                AND EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2)
+            WHEN EXISTS (SELECT 1 FROM users u WHERE u.organization_id = :organization AND u.user_id = :user)
+                AND EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = :organization AND l.user_id = :user)
                 AND (SELECT count(*) FROM (
-                    SELECT 1 FROM devices x WHERE x.organization_id = $1 AND x.user_id = $2 LIMIT $5) k) < $5
-            THEN (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+                    SELECT 1 FROM devices x WHERE x.organization_id = :organization AND x.user_id = :user LIMIT :limit) k) < :limit
+            THEN (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) = 'active'
         END
         ON CONFLICT (organization_id, user_id, device_id) DO NOTHING
         RETURNING \(DeviceRow.list)
@@ -155,17 +159,40 @@ package struct DeviceRegistry: Sendable {
     /// Why a device was not created.
     static let stateStatement = Statement(
         "devices_state",
+        ["organization", "user", "device"],
         """
         SELECT o.status,
-            EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2) AS is_user_known,
+            EXISTS (SELECT 1 FROM users u WHERE u.organization_id = :organization AND u.user_id = :user) AS is_user_known,
             \(DeviceRow.list)
         FROM organizations o
-        LEFT JOIN devices d ON d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3
-        WHERE o.id = $1
+        LEFT JOIN devices d ON d.organization_id = :organization AND d.user_id = :user AND d.device_id = :device
+        WHERE o.id = :organization
         """
     )
 
     static let statements = [
         highestStatement, touchStatement, makeUserStatement, makeDeviceStatement, stateStatement,
     ]
+}
+
+/// A device as its user sees it.
+package struct DeviceRow: Sendable {
+    package let id: UUID
+    package let acceptedSequence: Int64
+    package let createdAt: Timestamp
+    package let lastSeenAt: Timestamp
+    /// By entity type, the next number that the device assigns; nil where none is left.
+    package let nextLocalIDs: [(type: String, next: Int64?)]
+
+    /// Columns of `devices`, for a table that is called `d`.
+    static let list = "d.accepted_sequence, d.created_at, d.last_seen_at"
+
+    /// Reads the columns of ``list``.
+    init(_ id: UUID, _ nextLocalIDs: [(type: String, next: Int64?)], _ row: inout RowReader) throws {
+        self.id = id
+        self.nextLocalIDs = nextLocalIDs
+        acceptedSequence = try row.int64("accepted_sequence")
+        createdAt = try row.moment("created_at")
+        lastSeenAt = try row.moment("last_seen_at")
+    }
 }

@@ -36,10 +36,10 @@ package enum EntityRows {
             owner: try row.uuid("owner_id"),
             clientID: try row.optionalUUID("client_id"),
             lastWriter: Writer(user: try row.uuid("updated_by"), device: try row.uuid("updated_on")),
-            runBase: try row.int64("run_base"),
-            isStored: true,
-            etag: try row.optionalString("etag")
+            runBase: try row.int64("run_base")
         )
+        state.isStored = true
+        state.etag = try row.optionalString("etag")
         state.isUnreadable = !unreadable.isEmpty
         return ((organization, key), state)
     }
@@ -101,7 +101,7 @@ package enum EntityRows {
     package static func lock(_ entities: [Key]) -> Query { query(EntityStatements.lockEntities, entities) }
 
     /// The query that reads them without waiting for row locks.
-    package static func look(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
+    package static func find(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
 
     private static func query(_ statement: Statement, _ entities: [Key]) -> Query {
         var parameters = keys.parameters(entities)
@@ -173,4 +173,73 @@ package enum EntityRows {
         if start < rows.count { chunks.append(Array(rows[start...])) }
         return chunks
     }
+}
+
+/// An entity to be written.
+///
+/// With the number of its organization's later writes in this transaction.
+struct EntityRow {
+    let organization: UUID
+    let key: EntityKey
+    var state: EntityState
+    let beforeEnd: Int64
+
+    static let columns = Columns<EntityRow>(
+        .uuid("organization_id", \.organization),
+        .text("entity_type", \.key.type),
+        .text("id", \.key.id),
+        .bool("id_is_integer", \.state.isIntegerID),
+        .int8("version", \.state.version),
+        .bool("is_deleted", \.state.isDeleted),
+        .json("document", \.state.document),
+        .int8("before_end", \.beforeEnd),
+        .uuid("owner_id", \.state.owner),
+        .uuid("client_id", \.state.clientID),
+        .uuid("updated_by", \.state.lastWriter.user),
+        .uuid("updated_on", \.state.lastWriter.device),
+        .int8("run_base", \.state.runBase),
+        .text("etag", \.state.etag)
+    )
+
+    /// Seals the document for storage.
+    mutating func seal(_ seals: SealTable) throws(SealError) {
+        let place = SealedPlace.document(type: key.type, id: key.id)
+        let seal = seals[organization]
+        let owner = seal.user(ofType: key.type, owner: state.owner)
+        state.document = try seal.seal(json: state.document, as: place, of: owner)
+    }
+}
+
+/// Which mappings idempotency records may need.
+///
+/// A repetition may name an entity by its server id where the first try had the client id, or the other way round.
+package enum MappingNeed {
+    /// Mutations of a user that are examined. Where so many old ones are open, all younger ones count as records.
+    private static let examined = 16
+
+    /// Seconds for which a recorded use may be too early.
+    ///
+    /// Uses are recorded once a day, and gateways' clocks may differ.
+    private static let tolerance = Int(MappingUse.precision) + 3_600
+
+    /// SQL about a mapping `i`: whether all records of its user are later than its use.
+    ///
+    /// That is, every record was accepted after the mapping's last use.
+    ///
+    /// A user's mutations have positions in the order of acceptance, so the first ones show how old the oldest record
+    /// is. A join moves mutations behind others and records a use of their mappings (``UserMoves/mergeMappings``).
+    /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is only used where a
+    /// condition names it.
+    package static let isOver = """
+        coalesce(i.last_used_at, i.resolved_at, i.created_at) + interval '\(tolerance) seconds' < (
+                    SELECT CASE
+                        WHEN count(f.synced_at) > 0 THEN min(f.accepted_at) FILTER (WHERE f.synced_at IS NOT NULL)
+                        WHEN count(*) = \(examined) THEN max(f.accepted_at)
+                        ELSE 'infinity' END
+                    FROM (
+                        SELECT x.accepted_at, x.synced_at FROM mutations x
+                        WHERE x.organization_id = i.organization_id AND x.user_id = i.user_id AND x.position >= 0
+                        ORDER BY x.position LIMIT \(examined)
+                    ) f)
+        """
 }

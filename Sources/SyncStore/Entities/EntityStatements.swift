@@ -5,36 +5,45 @@ import Postgres
 /// Pushes, outcomes and settling use them.
 enum EntityStatements {
     /// Locks the entities that the group names, by server id or by a mapped client id.
-    static let lockEntities = Statement("group_lock_entities", reading(fence: "FOR UPDATE"))
+    static let lockEntities = Statement("group_lock_entities", names, reading(fence: "FOR UPDATE"))
 
     /// Reads the same entities without waiting for row locks.
-    static let lookAtEntities = Statement("group_look_at_entities", reading(fence: "OFFSET 0"))
+    static let lookAtEntities = Statement("group_look_at_entities", names, reading(fence: "OFFSET 0"))
 
     /// Locks the entities that pushes name, with documents up to a number of bytes.
-    static let lockBounded = Statement("push_lock_entities", bounded(lockEntities.sql))
+    static let lockBounded = Statement(
+        "push_lock_entities",
+        names + ["bytes"],
+        bounded(reading(fence: "FOR UPDATE"))
+    )
 
     /// Reads the same without waiting for row locks.
-    static let lookAtBounded = Statement("push_look_at_entities", bounded(lookAtEntities.sql))
+    static let lookAtBounded = Statement(
+        "push_look_at_entities",
+        names + ["bytes"],
+        bounded(reading(fence: "OFFSET 0"))
+    )
 
     /// Locks the same, and those named by a device's local id. Only for groups that name any: starting a plan costs
     /// something for every partition of every table.
     static let lockOwnEntities = Statement(
         "push_lock_own_entities",
-        bounded(reading(fence: "FOR UPDATE", own), behind: PushEntityRow.own)
+        names + own.inputs + ["bytes"],
+        bounded(reading(fence: "FOR UPDATE", namedByDevices))
     )
 
     /// Reads the same without waiting for row locks.
     static let lookAtOwnEntities = Statement(
         "push_look_at_own_entities",
-        bounded(reading(fence: "OFFSET 0", own), behind: PushEntityRow.own)
+        names + own.inputs + ["bytes"],
+        bounded(reading(fence: "OFFSET 0", namedByDevices))
     )
 
     /// The statement with documents up to a number of bytes, its last parameter.
     ///
     /// They are in key order. The size of each is known without sending it.
-    private static func bounded(_ sql: String, behind own: Columns<PushEntityRow>? = nil) -> String {
-        let limit = mapped.parameter(direct.count + (own?.count ?? 0) + 1)
-        let document = "CASE WHEN q.bytes_to - q.bytes < \(limit)::int8 THEN q.document END"
+    private static func bounded(_ sql: String) -> String {
+        let document = "CASE WHEN q.bytes_to - q.bytes < :bytes::int8 THEN q.document END"
         return """
             SELECT \(EntityRows.list(of: "q", document: document)), q.bytes
             FROM (
@@ -50,12 +59,15 @@ enum EntityStatements {
             """
     }
 
-    private static let (direct, mapped) = (EntityRows.keys, PushEntityRow.mapped)
+    private static let direct = EntityRows.keys
+    private static let mapped = PushEntityRow.mapped.inputs(prefixed: "mapped_")
+    private static let own = PushEntityRow.own.inputs(prefixed: "own_")
+    private static let names = direct.inputs + mapped.inputs
 
-    private static let own = """
+    private static let namedByDevices = """
         UNION
                 SELECT n.organization_id, n.entity_type, l.server_id
-                FROM \(PushEntityRow.own.unnested(as: "n", behind: direct.count + mapped.count))
+                FROM \(own.unnested(as: "n"))
                 CROSS JOIN LATERAL (
                     SELECT coalesce(x.server_id, x.same_as) AS server_id
                     FROM local_ids x
@@ -74,7 +86,7 @@ enum EntityStatements {
             FROM \(direct.unnested(as: "d"))
             UNION
             SELECT c.organization_id, c.entity_type, i.server_id
-            FROM \(mapped.unnested(as: "c", behind: direct.count))
+            FROM \(mapped.unnested(as: "c"))
             CROSS JOIN LATERAL (
                 SELECT x.server_id FROM id_mappings x
                 WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
@@ -99,6 +111,7 @@ enum EntityStatements {
     /// does not occur.
     static let raiseFeeds = Statement(
         "group_raise_feeds",
+        EntityRows.raises.inputs,
         """
         INSERT INTO feeds AS f (organization_id, last_position, epoch)
         SELECT k.organization_id, k.writes, 1
@@ -114,6 +127,7 @@ enum EntityStatements {
     /// took since the read violates the primary key, and the group is planned again.
     static let makeEntities = Statement(
         "group_make_entities",
+        EntityRow.columns.inputs + ["now"],
         """
         INSERT INTO entities AS e (\(entityColumns))
         \(entityRows)
@@ -125,6 +139,7 @@ enum EntityStatements {
     /// An upsert finds them by key, independent of the tables' size.
     static let changeEntities = Statement(
         "group_change_entities",
+        EntityRow.columns.inputs + ["now"],
         """
         INSERT INTO entities AS e (\(entityColumns))
         \(entityRows)
@@ -144,8 +159,8 @@ enum EntityStatements {
     private static let entityRows = """
         SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
             (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, k.owner_id,
-            k.client_id, k.updated_by, k.updated_on, k.run_base, \(EntityRow.columns.parameter(1)),
-            \(EntityRow.columns.parameter(1)), k.etag
+            k.client_id, k.updated_by, k.updated_on, k.run_base, :now,
+            :now, k.etag
         FROM \(EntityRow.columns.unnested(as: "k"))
         """
 

@@ -2,15 +2,15 @@ package import Foundation
 import JSONText
 import Logging
 import Metrics
-import Postgres
+package import Postgres
 package import SyncModel
 import Synchronization
 
 /// Resolves issuers' names of users and organizations.
 ///
 /// A subject's row never changes once it exists, so it is cached until it may belong to another organization: one that
-/// was purged may be created again under its id, and ``Catalog/whenReborn(_:)`` reports that within five seconds. Names
-/// of organizations are changed by operators, so they are read again every five seconds.
+/// was purged may be created again under its id, and ``Catalog/onRecreated(_:)`` reports that within five seconds.
+/// Names of organizations are changed by operators, so they are read again every five seconds.
 package final class Identities: Sendable {
     /// How long data that an operator may change is cached, in microseconds.
     static let lifetime: Int64 = Catalog.lifetime
@@ -74,7 +74,7 @@ package final class Identities: Sendable {
 
     /// The organization with a name, at most five seconds old; nil without a match.
     package func organization(_ name: ExternalID) async throws(Problem) -> UUID? {
-        if let named = namedAtHand(name) { return named.organization }
+        if let named = cachedName(name) { return named.organization }
         let (moment, generation) = (now(), generation)
         let rows = try await run([Self.organization(name)], "look up an organization's name")[0]
         let organization = rows.count > 0 ? try read(rows, "look up an organization's name") : nil
@@ -84,9 +84,9 @@ package final class Identities: Sendable {
     }
 
     /// The organization with a name, if it is cached; nil means unknown.
-    package func organizationAtHand(_ name: ExternalID) -> UUID? { namedAtHand(name)?.organization }
+    package func cachedOrganization(_ name: ExternalID) -> UUID? { cachedName(name)?.organization }
 
-    private func namedAtHand(_ name: ExternalID) -> Named? {
+    private func cachedName(_ name: ExternalID) -> Named? {
         let moment = now()
         return state.withLock { $0.names.find(name) }.flatMap { Self.isFresh($0.readAt, at: moment) ? $0 : nil }
     }
@@ -97,7 +97,7 @@ package final class Identities: Sendable {
     ///
     /// - Throws: `user_unknown` for such a one in an organization where an operator admits users; `user_erased`.
     package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID? {
-        if let user = userAtHand(subject, in: organization.id) { return user }
+        if let user = cachedUser(subject, in: organization.id) { return user }
         let isExplicit = organization.settings.provisioning == .explicit
         let key = Key(organization: organization.id, subject: subject)
         let (moment, generation) = (now(), generation)
@@ -146,7 +146,7 @@ package final class Identities: Sendable {
     }
 
     /// The user that a subject is, if it is cached; nil means unknown.
-    package func userAtHand(_ subject: Subject, in organization: UUID) -> UUID? {
+    package func cachedUser(_ subject: Subject, in organization: UUID) -> UUID? {
         state.withLock { $0.users.find(Key(organization: organization, subject: subject)) }
     }
 
@@ -154,16 +154,19 @@ package final class Identities: Sendable {
     ///
     /// Only ids of version 8 can be.
     package func isMade(_ user: LaneKey) async throws(Problem) -> Bool {
-        if let known = isMadeAtHand(user) { return known }
+        if let known = isCachedAsMade(user) { return known }
         let generation = generation
-        let rows = try await run([Query(Self.takenStatement, Parameters(of: user))], "look up a user's subjects")[0]
+        let rows = try await run(
+            [Self.takenStatement(organization: user.organization, user: user.user)],
+            "look up a user's subjects"
+        )[0]
         let isMade = rows.count > 0
         keep(since: generation) { $0.made.insert(isMade, for: user) }
         return isMade
     }
 
     /// The same from the cache; nil means unknown.
-    package func isMadeAtHand(_ user: LaneKey) -> Bool? {
+    package func isCachedAsMade(_ user: LaneKey) -> Bool? {
         guard user.user.isVersion8 else { return false }
         return state.withLock { $0.made.find(user) }
     }
@@ -201,4 +204,89 @@ package final class Identities: Sendable {
             throw failure.problem(error, doing: what)
         }
     }
+}
+
+extension Identities {
+    /// Looks up the user that a subject is.
+    package static func find(_ subject: Subject, in organization: UUID) -> Query {
+        findStatement(organization: organization, issuer: subject.issuer.string, subject: subject.text.string)
+    }
+
+    /// Gives a subject an id unless it has one, and reads which one it has then.
+    ///
+    /// A second transaction waits for the first one's commit and finds its id, because a statement sees what was
+    /// committed before it began.
+    package static func make(_ subject: Subject, _ user: UUID, in organization: UUID, at moment: Timestamp) -> [Query] {
+        return [
+            makeStatement(
+                organization: organization,
+                issuer: subject.issuer.string,
+                subject: subject.text.string,
+                user: user,
+                now: moment
+            ), find(subject, in: organization),
+        ]
+    }
+
+    static func organization(_ name: ExternalID) -> Query {
+        organizationStatement(issuer: name.issuer.string, external_id: name.id.string)
+    }
+
+    /// Whether a subject's user was erased.
+    package static func erased(_ subject: Subject, in organization: UUID) -> Query {
+        erasedStatement(organization: organization, issuer: subject.issuer.string, subject: subject.text.string)
+    }
+
+    private static let erasedText = """
+        SELECT 1 FROM erasure_salts z
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM erased_subjects x
+            WHERE x.organization_id = :organization
+                AND x.subject_hash = \(ErasedUsers.subjectHash(salt: "z.salt", issuer: ":issuer", subject: ":subject"))
+            OFFSET 0
+        ) e
+        WHERE z.organization_id = :organization
+        """
+
+    private static let erasedStatement = Statement(
+        "identities_erased",
+        ["organization", "issuer", "subject"],
+        erasedText
+    )
+
+    private static let findStatement = Statement(
+        "identities_find",
+        ["organization", "issuer", "subject"],
+        "SELECT user_id FROM user_subjects WHERE organization_id = :organization AND issuer = :issuer AND subject = :subject"
+    )
+
+    /// Inserts a subject.
+    ///
+    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. The subject of
+    /// an erased user is given no other id.
+    private static let makeStatement = Statement(
+        "identities_make",
+        ["organization", "issuer", "subject", "user", "now"],
+        """
+        INSERT INTO user_subjects AS s (organization_id, issuer, subject, user_id, created_at)
+        SELECT :organization::uuid, :issuer::text, :subject::text, :user::uuid, :now::timestamptz
+        WHERE (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) <> 'purging'
+            AND NOT EXISTS (\(erasedText))
+        ON CONFLICT (organization_id, issuer, subject) DO NOTHING
+        """
+    )
+
+    static let takenStatement = Statement(
+        "identities_taken",
+        ["organization", "user"],
+        "SELECT 1 FROM user_subjects WHERE organization_id = :organization AND user_id = :user LIMIT 1"
+    )
+
+    private static let organizationStatement = Statement(
+        "identities_organization",
+        ["issuer", "external_id"],
+        "SELECT organization_id FROM external_ids WHERE issuer = :issuer AND external_id = :external_id"
+    )
+
+    static let statements = [findStatement, makeStatement, takenStatement, organizationStatement, erasedStatement]
 }

@@ -11,7 +11,7 @@ package import SyncModel
 /// It also judges again those that had to wait.
 package final class IngestCommit: Service {
     /// Events that one look finds.
-    static let lookLimit: Int64 = 500
+    static let scanLimit: Int64 = 500
     /// Events of one organization that are judged together.
     ///
     /// They may concern as many entities or one.
@@ -22,20 +22,20 @@ package final class IngestCommit: Service {
     private let committers: Committers<IngestWork>
     private let catalog: Catalog
     private let pool: Pool
-    private let bell: ParkedBell
+    private let signal: ParkedEntitySignal
     private let pruning: IngestPruning
     private let heavyLanes: HeavyLanes
     private let now: TimeSource
     private let failure: StoreFailure
 
     /// Why its committers cannot write; nil while they can.
-    var trouble: PostgresError? { committers.trouble }
+    var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
         committers: Committers<IngestWork>,
         catalog: Catalog,
         pool: Pool,
-        bell: ParkedBell,
+        signal: ParkedEntitySignal,
         pruning: IngestPruning,
         heavyLanes: HeavyLanes,
         now: @escaping TimeSource,
@@ -44,7 +44,7 @@ package final class IngestCommit: Service {
         self.committers = committers
         self.catalog = catalog
         self.pool = pool
-        self.bell = bell
+        self.signal = signal
         self.pruning = pruning
         self.heavyLanes = heavyLanes
         self.now = now
@@ -119,13 +119,11 @@ package final class IngestCommit: Service {
         _ events: [String],
         from source: String,
         of organization: UUID
-    ) async throws(Problem) -> [ExactText: IngestResult] {
+    ) async throws(Problem) -> [ByteExactString: IngestResult] {
         let names = events.map { EventName(organization: organization, source: source, eventID: $0) }
         do {
-            let rows = try await pool.run([
-                Query(SettleStatements.planShape), EventName.columns.query(IngestStatements.seen, names),
-            ])[1]
-            var known: [ExactText: IngestResult] = [:]
+            let rows = try await pool.runByIndex(EventName.columns.query(IngestStatements.seen, names))
+            var known: [ByteExactString: IngestResult] = [:]
             for var row in rows {
                 row.skip("organization_id")
                 row.skip("source")
@@ -147,9 +145,7 @@ package final class IngestCommit: Service {
             for start in stride(from: 0, to: entities.count, by: Self.livingLimit) {
                 let part = entities[start..<min(entities.count, start + Self.livingLimit)]
                 let keys = part.map { (organization, $0) as EntityRows.Key }
-                let rows = try await pool.run([
-                    Query(SettleStatements.planShape), EntityRows.keys.query(IngestStatements.living, keys),
-                ])[1]
+                let rows = try await pool.runByIndex(EntityRows.keys.query(IngestStatements.living, keys))
                 found.formUnion(try rows.read { try $0.entityKey() })
             }
             return found
@@ -174,7 +170,7 @@ package final class IngestCommit: Service {
         var erased: Set<LaneKey> = []
         if !owners.isEmpty {
             do {
-                let rows = try await pool.run([Query(SettleStatements.planShape), OwnerRow.query(owners)])[1]
+                let rows = try await pool.runByIndex(OwnerRow.query(owners))
                 erased = try Set(rows.read(OwnerRow.read))
             } catch {
                 throw failure.problem(error, doing: "look up users")
@@ -197,16 +193,16 @@ package final class IngestCommit: Service {
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.committers.run() }
-            group.addTask { await self.keepReleasing() }
+            group.addTask { await self.runReleaseLoop() }
             group.addTask {
                 await cancelWhenGracefulShutdown {
                     while !Task.isCancelled {
-                        self.bell.tick()
+                        self.signal.tick()
                         try? await Task.sleep(for: .seconds(1))
                     }
                 }
             }
-            group.addTask { await cancelWhenGracefulShutdown { await self.pruning.keepPruning() } }
+            group.addTask { await cancelWhenGracefulShutdown { await self.pruning.runPruneLoop() } }
             // the committers end last
             try await group.waitForAll()
         }
@@ -214,9 +210,9 @@ package final class IngestCommit: Service {
 
     // MARK: - Events that wait
 
-    private func keepReleasing() async {
+    private func runReleaseLoop() async {
         await cancelWhenGracefulShutdown {
-            for await _ in self.bell.rings {
+            for await _ in self.signal.signals {
                 if Task.isCancelled { return }
                 await self.release()
             }
@@ -228,18 +224,18 @@ package final class IngestCommit: Service {
     /// Continues as long as further events can follow.
     package func release() async {
         do {
-            var woken = bell.take()
+            var woken = signal.take()
             while !Task.isCancelled {
-                let due = try await pool.run([Query(Self.dueStatement, Parameters(now(), Self.lookLimit))])[0].read {
+                let due = try await pool.run([Self.dueStatement(now: now(), limit: Self.scanLimit)])[0].read {
                     ParkedKey(organization: try $0.uuid("organization_id"), entity: try $0.entityKey())
                 }
                 var seen: Set<ParkedKey> = []
                 let found = (woken + due).filter { seen.insert($0).inserted }
                 guard !found.isEmpty, await release(found) else { return }
-                woken = bell.take()
+                woken = signal.take()
             }
         } catch {
-            note(error)
+            record(error)
         }
     }
 
@@ -266,13 +262,13 @@ package final class IngestCommit: Service {
                 if try await release(part: part, of: organization) { isAny = true }
             }
         } catch {
-            note(error)
+            record(error)
         }
         return isAny
     }
 
     /// The next poll finds them again; the log has the database error.
-    private func note(_ error: any Error) { _ = failure.problem(error, doing: "look for events that wait") }
+    private func record(_ error: any Error) { _ = failure.problem(error, doing: "look for events that wait") }
 
     private func release(part entities: [EntityKey], of organization: UUID) async throws -> Bool {
         try await release(part: entities, limit: Self.releaseLimit / entities.count, of: organization)
@@ -284,7 +280,7 @@ package final class IngestCommit: Service {
         let problem: Problem
         do throws(Problem) {
             let place = try await catalog.entry(organization).place
-            let answer = try await committers.submit(at: place) { (reply: OnceReply<IngestAnswer>) in
+            let answer = try await committers.submit(at: place) { (reply: JobCompletion<IngestAnswer>) in
                 IngestJob(organization: organization, task: .release(entities, limit: limit), reply: reply)
             }
             return answer.verdicts.contains { $0.result != .parked }
@@ -316,21 +312,23 @@ package final class IngestCommit: Service {
 
     static let dueStatement = Statement(
         "ingest_due",
+        ["now", "limit"],
         """
         SELECT p.organization_id, p.entity_type, p.id
         FROM parked_events p
-        WHERE p.look_at <= $1
+        WHERE p.look_at <= :now
         ORDER BY p.look_at
-        LIMIT $2
+        LIMIT :limit
         """
     )
 
     /// Which entities of organizations have events that wait.
     static let waitingStatement = Statement(
         "ingest_waiting",
+        ["organizations"],
         """
         SELECT DISTINCT p.organization_id, p.entity_type, p.id
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             SELECT x.organization_id, x.entity_type, x.id FROM parked_events x
             WHERE x.organization_id = k.organization_id

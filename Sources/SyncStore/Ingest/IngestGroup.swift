@@ -21,7 +21,7 @@ struct IngestGroup {
 
     private var held: Set<UUID> = []
     /// Outcomes of events that were taken before, by source.
-    private var seen: [Origin: [ExactText: IngestResult]] = [:]
+    private var seen: [Origin: [ByteExactString: IngestResult]] = [:]
     private var states: [UUID: IngestState] = [:]
     /// Erased users among the owners that events name.
     private var erased: Set<LaneKey> = []
@@ -77,14 +77,14 @@ struct IngestGroup {
     }
 
     private mutating func addReading() {
-        add(Query(IngestStatements.hold, Parameters(organizations))) { group, rows in
+        add(IngestStatements.hold(organizations: organizations)) { group, rows in
             group.held = try Set(rows.read { try $0.uuid("id") })
         }
         addNames()
         addParked()
         addOwners()
         addEntities()
-        add(Query(IngestStatements.parkedCounts, Parameters(organizations))) { group, rows in
+        add(IngestStatements.parkedCounts(organizations: organizations)) { group, rows in
             for var row in rows {
                 let organization = try row.uuid("organization_id")
                 group.states[organization, default: IngestState()].parkedCount = Int(try row.int64("count"))
@@ -144,7 +144,7 @@ struct IngestGroup {
             group.parked = group.parked.filter { $0.value.first.map { first.contains($0.name) } ?? false }
         }
         add(causes) { group, rows in
-            for var row in rows { try group.note(&row) }
+            for var row in rows { try group.record(&row) }
         }
     }
 
@@ -192,11 +192,11 @@ struct IngestGroup {
             try lacking.check()
         }
         add(EntityRows.keys.query(IngestStatements.requests, sorted)) { group, rows in
-            for var row in rows { try group.note(&row) }
+            for var row in rows { try group.record(&row) }
         }
         if !causes.isEmpty {
             add(RequestKeyRow.columns.query(IngestStatements.causes, Array(causes))) { group, rows in
-                for var row in rows { try group.note(&row) }
+                for var row in rows { try group.record(&row) }
             }
         }
         let types = Set(keys.map { TypeNameRow(organization: $0.organization, name: $0.key.type) })
@@ -244,7 +244,7 @@ struct IngestGroup {
         if mark != SourceMark() { states[of.organization, default: IngestState()].marks[of.key] = mark }
     }
 
-    private mutating func note(_ row: inout RowReader) throws {
+    private mutating func record(_ row: inout RowReader) throws {
         let organization = try row.uuid("organization_id")
         let record = SentRecord(
             key: try row.uuid("idempotency_key"),
@@ -314,7 +314,7 @@ struct IngestGroup {
             )
             for (event, result) in plan.remembered { seen[origin, default: [:]][event.event.id] = result }
             writer.take(plan, of: origin)
-            if bearer.isUseNews { writer.use(bearer) }
+            if bearer.isFirstUse { writer.use(bearer) }
             return (plan, plan.verdicts.count == request.entries.count)
         case .release(let keys, _):
             var plan = IngestPlan()
@@ -350,7 +350,7 @@ struct IngestGroup {
         let queue = all.firstIndex(where: \.isLeftOut).map { Array(all[..<$0]) } ?? all
         // an event that cannot be opened waits for a gateway that can; others wait behind it for a limited time
         let isPatient = { [now] (parked: ParkedEvent) in
-            parked.event.receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > now
+            parked.event.receivedAt.adding(seconds: IngestPlanner.timeoutSeconds) > now
         }
         let closed = queue.firstIndex { !$0.isReadable && isPatient($0) }
         let open = queue[..<(closed ?? queue.endIndex)].filter(\.isReadable)
@@ -367,7 +367,7 @@ struct IngestGroup {
         }
         if let stopped = waiter.map({ open[$0] }) ?? closed.map({ queue[$0] }) {
             writer.deferFollowers(of: stopped)
-            if stopped.isReadable { writer.postpone(stopped.name, seconds: IngestGroupWriter.lookSeconds) }
+            if stopped.isReadable { writer.postpone(stopped.name, seconds: IngestGroupWriter.pollSeconds) }
         } else {
             let isAll = all.count < parkedLimit && queue.count == all.count && queue.allSatisfy(\.isReadable)
             if isAll, plan.verdicts.count == open.count, let last = queue.last?.event.place,

@@ -20,7 +20,7 @@ struct IngestGroupWriter {
     private var feedResults: [Int] = []
 
     /// Seconds until a waiting event is judged again without a signal.
-    static let lookSeconds: Double = 1
+    static let pollSeconds: Double = 1
 
     init(seals: SealTable, now: Timestamp) {
         self.seals = seals
@@ -105,7 +105,7 @@ struct IngestGroupWriter {
     }
 
     private mutating func addParked(_ queries: inout [Query]) throws(SealError) {
-        let lookAt = now.adding(seconds: Self.lookSeconds)
+        let lookAt = now.adding(seconds: Self.pollSeconds)
         var lacking = LackingKeys()
         var rows: [ParkedEventRow] = []
         for (name, event) in toPark {
@@ -137,7 +137,11 @@ struct IngestGroupWriter {
         isChange = true
         let tokens = used.sorted { ($0.organization, $0.tokenID) < ($1.organization, $1.tokenID) }
         queries.append(
-            Query(IngestStatements.touchTokens, Parameters(tokens.map(\.organization), tokens.map(\.tokenID), now))
+            IngestStatements.touchTokens(
+                organizations: tokens.map(\.organization),
+                ids: tokens.map(\.tokenID),
+                now: now
+            )
         )
     }
 

@@ -1,6 +1,7 @@
-import Foundation
+package import Foundation
 import GroupCommit
-import SyncModel
+package import SyncModel
+import Synchronization
 
 /// Events on their way through a committer, with the reply to their sender.
 struct IngestJob: GroupJob {
@@ -16,7 +17,7 @@ struct IngestJob: GroupJob {
     /// Whether its work is known to be more than ``IngestBounds/light``.
     var isHeavy = false
     let enqueuedAt = ContinuousClock.now
-    let reply: OnceReply<IngestAnswer>
+    let reply: JobCompletion<IngestAnswer>
 
     /// A source's batches are taken in sequence.
     var lane: LaneKey {
@@ -73,4 +74,43 @@ struct IngestJob: GroupJob {
 struct ParkedKey: Sendable, Hashable {
     let organization: UUID
     let entity: EntityKey
+}
+
+/// The authenticated sender of events.
+package struct IngestBearer: Sendable, Hashable {
+    package let organization: UUID
+    package let tokenID: UUID
+    @Exact package private(set) var source: String
+    /// Whether it is time to record that the token is used.
+    package let isFirstUse: Bool
+
+    package init(organization: UUID, tokenID: UUID, source: String, isFirstUse: Bool) {
+        self.organization = organization
+        self.tokenID = tokenID
+        self.source = source
+        self.isFirstUse = isFirstUse
+    }
+}
+
+/// The sources whose latest batches were too much work to be done with others.
+///
+/// A further batch of such a source goes to the heavy worker immediately. This saves work and decides nothing: the
+/// heavy worker takes small batches as well, and then removes their source.
+final class HeavyLanes: Sendable {
+    private static let capacity = 1_024
+    private let lanes = Mutex<Set<LaneKey>>([])
+
+    func contains(_ lane: LaneKey) -> Bool { lanes.withLock { $0.contains(lane) } }
+
+    func insert(_ heavy: Set<LaneKey>) {
+        lanes.withLock { lanes in
+            if lanes.count + heavy.count > Self.capacity { lanes = [] }
+            lanes.formUnion(heavy)
+        }
+    }
+
+    func remove(_ light: Set<LaneKey>) {
+        guard !light.isEmpty else { return }
+        lanes.withLock { $0.subtract(light) }
+    }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Metrics
 import Postgres
 import SyncModel
 
@@ -21,7 +22,7 @@ struct IngestPruning: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    func keepPruning() async {
+    func runPruneLoop() async {
         while !Task.isCancelled {
             do {
                 try await prune()
@@ -37,12 +38,20 @@ struct IngestPruning: Sendable {
         var last = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
         while !Task.isCancelled {
             let page = try await pool.run([
-                Query(Self.organizationsStatement, Parameters(last, Self.organizationsAtATime))
+                Self.organizationsStatement(after: last, limit: Self.organizationsAtATime)
             ])[0].read { (id: try $0.uuid("organization_id"), hasAny: try $0.bool("has_any")) }
             for (organization, hasAny) in page where hasAny {
-                let events = Query(Self.eventsStatement, Parameters(organization, cutoffs.everything, Self.batch))
+                let events = Self.eventsStatement(
+                    organization: organization,
+                    before: cutoffs.everything,
+                    limit: Self.batch
+                )
                 try await drain(events)
-                let requests = Query(Self.requestsStatement, Parameters(organization, cutoffs.payloads, Self.batch))
+                let requests = Self.requestsStatement(
+                    organization: organization,
+                    before: cutoffs.payloads,
+                    limit: Self.batch
+                )
                 try await drain(requests)
             }
             guard let end = page.last?.id else { return }
@@ -59,12 +68,13 @@ struct IngestPruning: Sendable {
     /// Also those that have neither tokens nor sources any more.
     static let organizationsStatement = Statement(
         "ingest_organizations",
+        ["after", "limit"],
         """
         SELECT o.id AS organization_id,
             coalesce(
                 (SELECT true FROM ingested_events e WHERE e.organization_id = o.id LIMIT 1),
                 (SELECT true FROM sent_requests s WHERE s.organization_id = o.id LIMIT 1), false) AS has_any
-        FROM (SELECT x.id FROM organizations x WHERE x.id > $1 ORDER BY x.id LIMIT $2) o
+        FROM (SELECT x.id FROM organizations x WHERE x.id > :after ORDER BY x.id LIMIT :limit) o
         ORDER BY o.id
         """,
         variant: """
@@ -72,37 +82,57 @@ struct IngestPruning: Sendable {
                 EXISTS (SELECT FROM ingested_events e WHERE e.organization_id = o.id)
                     OR EXISTS (SELECT FROM sent_requests s WHERE s.organization_id = o.id) AS has_any
             FROM organizations o
-            WHERE o.id > $1
+            WHERE o.id > :after
             ORDER BY o.id
-            LIMIT $2
+            LIMIT :limit
             """
     )
 
     static let eventsStatement = Statement(
         "ingest_prune_events",
+        ["organization", "before", "limit"],
         """
-        DELETE FROM ingested_events WHERE organization_id = $1 AND result <> 'parked' AND received_at <= (
+        DELETE FROM ingested_events WHERE organization_id = :organization AND result <> 'parked' AND received_at <= (
             SELECT max(k.received_at) FROM (
                 SELECT x.received_at FROM ingested_events x
-                WHERE x.organization_id = $1 AND x.received_at < $2 AND x.result <> 'parked'
+                WHERE x.organization_id = :organization AND x.received_at < :before AND x.result <> 'parked'
                 ORDER BY x.received_at
-                LIMIT $3
+                LIMIT :limit
             ) k)
         """
     )
 
     static let requestsStatement = Statement(
         "ingest_prune_requests",
+        ["organization", "before", "limit"],
         """
-        DELETE FROM sent_requests WHERE organization_id = $1 AND sent_at <= (
+        DELETE FROM sent_requests WHERE organization_id = :organization AND sent_at <= (
             SELECT max(k.sent_at) FROM (
                 SELECT x.sent_at FROM sent_requests x
-                WHERE x.organization_id = $1 AND x.sent_at < $2
+                WHERE x.organization_id = :organization AND x.sent_at < :before
                 ORDER BY x.sent_at
-                LIMIT $3
+                LIMIT :limit
             ) k)
         """
     )
 
     static let statements = [organizationsStatement, eventsStatement, requestsStatement]
+}
+
+/// Counts events by outcome.
+///
+/// One that waits is counted again when it is judged later.
+struct IngestMetrics: Sendable {
+    private let counters: [IngestResult: Counter] = Dictionary(
+        uniqueKeysWithValues: IngestResult.allCases.map { result in
+            (result, Counter(label: StoreMetrics.ingestEvents, dimensions: [("result", result.rawValue)]))
+        }
+    )
+
+    func record(_ verdicts: [IngestVerdict], isRelease: Bool) {
+        // an event that continues to wait was counted when it came
+        for verdict in verdicts where !(isRelease && verdict.result == .parked) {
+            counters[verdict.result]?.increment()
+        }
+    }
 }

@@ -13,9 +13,10 @@ enum IngestStatements {
     /// A purged organization takes no events, and a purge waits for those in progress.
     static let hold = Statement(
         "ingest_hold",
+        ["organizations"],
         """
         SELECT o.id
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             SELECT x.id FROM organizations x WHERE x.id = k.organization_id AND x.status = 'active' FOR SHARE
         ) o
@@ -24,6 +25,7 @@ enum IngestStatements {
 
     static let seen = Statement(
         "ingest_seen",
+        names.inputs,
         """
         SELECT e.*
         FROM \(names.unnested(as: "k"))
@@ -38,6 +40,7 @@ enum IngestStatements {
     /// Users whose data were erased, or are being erased.
     static let erased = Statement(
         "ingest_erased",
+        OwnerRow.columns.inputs,
         """
         SELECT k.organization_id, k.user_id
         FROM \(OwnerRow.columns.unnested(as: "k"))
@@ -50,8 +53,9 @@ enum IngestStatements {
     /// Those that another worker judges at the moment are left to it. Documents behind so many bytes are left out.
     static let parked = Statement(
         "ingest_parked",
+        keys.inputs + ["limit", "bytes"],
         """
-        SELECT \(parkedColumns), p.bytes_before >= \(keys.parameter(2)) AS is_left_out
+        SELECT \(parkedColumns), p.bytes_before >= :bytes AS is_left_out
         FROM (
             SELECT w.*, coalesce(sum(octet_length(w.document::text)) OVER (
                 ORDER BY w.organization_id, w.entity_type, w.id, w.place, w.received_at, w.source, w.event_id
@@ -64,7 +68,7 @@ enum IngestStatements {
                     SELECT \(ParkedEventRow.columns.names(of: "x")) FROM parked_events x
                     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
                     ORDER BY \(queue)
-                    LIMIT \(keys.parameter(1))
+                    LIMIT :limit
                     FOR UPDATE SKIP LOCKED
                 ) l
             ) w
@@ -73,9 +77,9 @@ enum IngestStatements {
         """
     )
 
-    private static let parkedColumns = ParkedEventRow.columns.names(of: "p").replacing(
-        "p.document",
-        with: "CASE WHEN p.bytes_before < \(keys.parameter(2)) THEN p.document END AS document"
+    private static let parkedColumns = ParkedEventRow.columns.names(
+        of: "p",
+        except: ["document": "CASE WHEN p.bytes_before < :bytes THEN p.document END AS document"]
     )
 
     /// The order in which an entity's events came.
@@ -86,6 +90,7 @@ enum IngestStatements {
     /// Read after ``parked``: if it is another than the first one there, another worker judges those before.
     static let firstParked = Statement(
         "ingest_first_parked",
+        keys.inputs,
         """
         SELECT p.*
         FROM \(keys.unnested(as: "k"))
@@ -104,6 +109,7 @@ enum IngestStatements {
     /// still waits here.
     static let lastPlaces = Statement(
         "ingest_last_places",
+        keys.inputs,
         """
         SELECT p.*
         FROM \(keys.unnested(as: "k"))
@@ -124,16 +130,17 @@ enum IngestStatements {
     /// stored bytes are decompressed; of the others the stored size is taken.
     static let lockEntities = Statement(
         "ingest_lock_entities",
+        places.inputs + ["bytes", "stored_bytes"],
         """
         SELECT \(lockedColumns), e.source_version, e.source_at, e.source_at_fraction, e.bytes,
-            e.bytes_before >= \(places.parameter(1)) AS is_left_out
+            e.bytes_before >= :bytes AS is_left_out
         FROM (
             SELECT s.*, coalesce(
                 sum(s.bytes) OVER (ORDER BY s.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
             )::bigint AS bytes_before
             FROM (
                 SELECT t.*, CASE
-                    WHEN t.stored_before < \(places.parameter(2)) THEN coalesce(octet_length(t.document::text), 0)
+                    WHEN t.stored_before < :stored_bytes THEN coalesce(octet_length(t.document::text), 0)
                     ELSE t.stored_bytes
                 END::bigint AS bytes
                 FROM (
@@ -161,6 +168,7 @@ enum IngestStatements {
     /// Which of some entities exist and are not deleted.
     static let living = Statement(
         "ingest_living",
+        keys.inputs,
         """
         SELECT e.*
         FROM \(keys.unnested(as: "k"))
@@ -176,7 +184,7 @@ enum IngestStatements {
 
     private static let lockedColumns = EntityRows.list(
         of: "e",
-        document: "CASE WHEN e.bytes_before < \(places.parameter(1)) THEN e.document END"
+        document: "CASE WHEN e.bytes_before < :bytes THEN e.document END"
     )
 
     private static let request = """
@@ -187,6 +195,7 @@ enum IngestStatements {
     /// The latest of the gateway's own requests about entities.
     static let requests = Statement(
         "ingest_requests",
+        keys.inputs,
         """
         SELECT s.*
         FROM \(keys.unnested(as: "k"))
@@ -205,6 +214,7 @@ enum IngestStatements {
 
     static let causes = Statement(
         "ingest_causes",
+        RequestKeyRow.columns.inputs,
         """
         SELECT s.*
         FROM \(RequestKeyRow.columns.unnested(as: "k"))
@@ -220,6 +230,7 @@ enum IngestStatements {
     /// The requests whose keys the first waiting events name.
     static let parkedCauses = Statement(
         "ingest_parked_causes",
+        keys.inputs + ["limit"],
         """
         SELECT s.*
         FROM \(keys.unnested(as: "k"))
@@ -227,7 +238,7 @@ enum IngestStatements {
             SELECT x.organization_id, x.causing_key FROM parked_events x
             WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
             ORDER BY \(queue)
-            LIMIT \(keys.parameter(1))
+            LIMIT :limit
         ) p
         CROSS JOIN LATERAL (
             SELECT \(request)
@@ -241,6 +252,7 @@ enum IngestStatements {
     /// The first create of each type that is in flight.
     static let creates = Statement(
         "ingest_creates",
+        TypeNameRow.columns.inputs + ["earliest"],
         """
         SELECT k.organization_id, k.entity_type, s.sent_at
         FROM \(TypeNameRow.columns.unnested(as: "k"))
@@ -248,7 +260,7 @@ enum IngestStatements {
             SELECT x.sent_at
             FROM sent_requests x
             WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.server_id IS NULL
-                AND x.answered_at IS NULL AND x.sent_at > \(TypeNameRow.columns.parameter(1))
+                AND x.answered_at IS NULL AND x.sent_at > :earliest
             ORDER BY x.sent_at
             LIMIT 1
         ) s
@@ -257,9 +269,10 @@ enum IngestStatements {
 
     static let parkedCounts = Statement(
         "ingest_parked_counts",
+        ["organizations"],
         """
         SELECT k.organization_id, c.count
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             SELECT count(*) AS count
             FROM (
@@ -282,6 +295,7 @@ enum IngestStatements {
     /// Two replicas that take the same event at the same moment violate the primary key: then one reads again.
     static let remember = Statement(
         "ingest_remember",
+        TakenEventRow.columns.inputs,
         """
         INSERT INTO ingested_events AS e (\(TakenEventRow.columns.names))
         SELECT k.* FROM \(TakenEventRow.columns.unnested(as: "k"))
@@ -291,6 +305,7 @@ enum IngestStatements {
     /// Records the outcomes of events that had waited.
     static let settle = Statement(
         "ingest_settle",
+        TakenEventRow.columns.inputs,
         """
         INSERT INTO ingested_events AS e (\(TakenEventRow.columns.names))
         SELECT k.* FROM \(TakenEventRow.columns.unnested(as: "k"))
@@ -301,6 +316,7 @@ enum IngestStatements {
     /// Forgets events that were refused after they had waited: they may be sent again.
     static let forget = Statement(
         "ingest_forget",
+        names.inputs,
         """
         DELETE FROM ingested_events AS e
         USING \(names.unnested(as: "k"))
@@ -310,6 +326,7 @@ enum IngestStatements {
 
     static let park = Statement(
         "ingest_park",
+        ParkedEventRow.columns.inputs,
         """
         INSERT INTO parked_events AS p (\(ParkedEventRow.columns.names))
         SELECT k.* FROM \(ParkedEventRow.columns.unnested(as: "k"))
@@ -318,6 +335,7 @@ enum IngestStatements {
 
     static let unpark = Statement(
         "ingest_unpark",
+        names.inputs,
         """
         DELETE FROM parked_events AS p
         USING \(names.unnested(as: "k"))
@@ -328,9 +346,10 @@ enum IngestStatements {
     /// Postpones waiting events.
     static let postpone = Statement(
         "ingest_postpone",
+        names.inputs + ["until"],
         """
         UPDATE parked_events AS p
-        SET look_at = \(names.parameter(1))
+        SET look_at = :until
         FROM \(names.unnested(as: "k"))
         WHERE p.organization_id = k.organization_id AND p.source = k.source AND p.event_id = k.event_id
         """
@@ -339,9 +358,10 @@ enum IngestStatements {
     /// Postpones all waiting events about entities.
     static let postponeEntities = Statement(
         "ingest_postpone_entities",
+        keys.inputs + ["until"],
         """
         UPDATE parked_events AS p
-        SET look_at = \(keys.parameter(1))
+        SET look_at = :until
         FROM \(keys.unnested(as: "k"))
         WHERE p.organization_id = k.organization_id AND p.entity_type = k.entity_type AND p.id = k.id
         """
@@ -353,12 +373,13 @@ enum IngestStatements {
     /// many cost no more than once each.
     static let deferFollowers = Statement(
         "ingest_defer_followers",
-        deferring("p.received_at + \(patience)"),
+        QueuePlaceRow.columns.inputs,
+        deferring("p.received_at + \(timeout)"),
         // for a column, a cluster evaluates only expressions that no setting changes
-        variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(patience)) AT TIME ZONE 'UTC'")
+        variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(timeout)) AT TIME ZONE 'UTC'")
     )
 
-    private static let patience = "make_interval(secs => \(IngestPlanner.patienceSeconds))"
+    private static let timeout = "make_interval(secs => \(IngestPlanner.timeoutSeconds))"
 
     private static func deferring(_ end: String) -> String {
         """
@@ -373,9 +394,10 @@ enum IngestStatements {
     /// The first that is left behind those that were judged is due.
     static let wakeNext = Statement(
         "ingest_wake_next",
+        keys.inputs + ["now"],
         """
         UPDATE parked_events AS p
-        SET look_at = \(keys.parameter(1))
+        SET look_at = :now
         FROM \(keys.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT x.source, x.event_id FROM parked_events x
@@ -384,12 +406,13 @@ enum IngestStatements {
             LIMIT 1
         ) n
         WHERE p.organization_id = k.organization_id AND p.source = n.source AND p.event_id = n.event_id
-            AND p.look_at > \(keys.parameter(1))
+            AND p.look_at > :now
         """
     )
 
     static let useRequests = Statement(
         "ingest_use_requests",
+        RequestKeyRow.columns.inputs,
         """
         UPDATE sent_requests AS s
         SET is_used = true
@@ -400,6 +423,7 @@ enum IngestStatements {
 
     static let markEntities = Statement(
         "ingest_mark_entities",
+        EntityMarkRow.columns.inputs,
         """
         UPDATE entities AS e
         SET source_version = k.source_version, source_at = k.source_at, source_at_fraction = k.source_at_fraction
@@ -410,12 +434,13 @@ enum IngestStatements {
 
     static let touchTokens = Statement(
         "ingest_touch_tokens",
+        ["organizations", "ids", "now"],
         """
         UPDATE service_tokens AS t
-        SET last_used_at = $3
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, id)
+        SET last_used_at = :now
+        FROM unnest(:organizations::uuid[], :ids::uuid[]) AS k (organization_id, id)
         WHERE t.organization_id = k.organization_id AND t.id = k.id
-            AND (t.last_used_at IS NULL OR t.last_used_at < $3)
+            AND (t.last_used_at IS NULL OR t.last_used_at < :now)
         """
     )
 

@@ -4,11 +4,12 @@ import JSONText
 import Logging
 import Postgres
 import SyncModel
+import Synchronization
 
 /// Commits groups of events from elsewhere.
 ///
 /// One group is two round trips: lock the entities and read their known state; decide; write everything and commit.
-struct IngestWork: GroupWork {
+struct IngestWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let metrics: IngestMetrics
@@ -17,14 +18,14 @@ struct IngestWork: GroupWork {
     let now: TimeSource
     let failure: StoreFailure
 
-    func commit(_ group: [IngestJob], on connection: Connection, _ certainty: Certainty) async throws {
+    func commit(_ group: [IngestJob], on connection: Connection, _ context: RetryContext) async throws {
         let moment = now()
         var entries: [UUID: Catalog.Entry] = [:]
         var seals: [UUID: Seal] = [:]
         for id in Set(group.map(\.organization)) {
             let seal = try await catalog.seal(of: id)
             entries[id] = try await catalog.entry(id)
-            seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
+            seals[id] = context.hasNewestKeys ? seal.withoutKeyRefresh : seal
         }
         // missing keys are made for what is written, and not for a user that a refused event names
         try await catalog.userKeys.fetch(owners(group, entries)) { seals[$0] }
@@ -33,13 +34,13 @@ struct IngestWork: GroupWork {
             entries: entries,
             seals: SealTable(seals),
             now: moment,
-            takesHeavy: certainty.takesHeavy
+            takesHeavy: context.takesHeavy
         )
         try steps.read(await connection.run(steps.readQueries))
         steps.decide()
         if !steps.heavy.isEmpty {
             heavyLanes.insert(steps.heavy)
-            throw Setback.heavy(steps.heavy)
+            throw CommitFailure.heavy(steps.heavy)
         }
         heavyLanes.remove(steps.light)
         let writes = try steps.writeQueries
@@ -64,9 +65,9 @@ struct IngestWork: GroupWork {
         error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"
     }
 
-    func supply(_ error: SealError) async throws { try await catalog.userKeys.supply(error) }
+    func fetchMissingKeys(_ error: SealError) async throws { try await catalog.userKeys.fetchMissingKeys(error) }
 
-    func forget(_ group: [IngestJob]) {
+    func invalidateCache(_ group: [IngestJob]) {
         for job in group { catalog.invalidate(job.organization) }
     }
 
@@ -81,7 +82,7 @@ struct IngestWork: GroupWork {
                 job.refuse(Problem(.organizationUnknown, "the organization does not accept events"))
                 continue
             }
-            metrics.note(plan.verdicts, isRelease: job.source == nil)
+            metrics.record(plan.verdicts, isRelease: job.source == nil)
             if !plan.typesToRegister.isEmpty { catalog.markInUse(plan.typesToRegister, in: job.organization) }
             if job.source == nil { log(plan, job) }
             let answer = IngestAnswer(verdicts: plan.verdicts, feed: feeds[job.organization]?.text ?? "")
@@ -105,6 +106,37 @@ struct IngestWork: GroupWork {
                     "reason": "\(verdict.problem?.detail ?? "")",
                 ]
             )
+        }
+    }
+}
+
+/// Signals that parked events of some entities can be evaluated again.
+///
+/// An event is parked while a request about its entity is in flight, until that has an outcome. Signals coalesce: any
+/// number of them before the worker's next look count as one.
+final class ParkedEntitySignal: Sendable {
+    private let entities = Mutex<Set<ParkedKey>>([])
+    /// A value when there is something to take. For one reader.
+    let signals: AsyncStream<Void>
+    private let ring: AsyncStream<Void>.Continuation
+
+    init() {
+        (signals, ring) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    }
+
+    func ring(for woken: Set<ParkedKey>) {
+        guard !woken.isEmpty else { return }
+        entities.withLock { $0.formUnion(woken) }
+        ring.yield()
+    }
+
+    /// Rings for no entity: it is time to look.
+    func tick() { ring.yield() }
+
+    func take() -> [ParkedKey] {
+        entities.withLock { entities in
+            defer { entities = [] }
+            return Array(entities)
         }
     }
 }

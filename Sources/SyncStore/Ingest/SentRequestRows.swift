@@ -11,7 +11,7 @@ struct SentRequestRow {
 
     init(_ dispatch: Dispatch) {
         organization = dispatch.lane.organization
-        key = TurnPlanner.idempotencyKey(of: dispatch.mutation, in: dispatch.lane)
+        key = DispatchPlanner.idempotencyKey(of: dispatch.mutation, in: dispatch.lane)
         entityType = dispatch.mutation.entity.type
         entityID = dispatch.serverID?.text
     }
@@ -26,9 +26,10 @@ struct SentRequestRow {
     /// A request that is sent again is in flight again.
     static let write = Statement(
         "lane_note_requests",
+        columns.inputs + ["now"],
         """
         INSERT INTO sent_requests AS s (\(columns.names), sent_at)
-        SELECT k.*, \(columns.parameter(1)) FROM \(columns.unnested(as: "k"))
+        SELECT k.*, :now FROM \(columns.unnested(as: "k"))
         ON CONFLICT (organization_id, idempotency_key) DO UPDATE
         SET sent_at = excluded.sent_at, answered_at = NULL
         """
@@ -53,9 +54,10 @@ struct AnsweredRequestRow {
 
     static let write = Statement(
         "lane_note_answers",
+        columns.inputs + ["now"],
         """
         UPDATE sent_requests AS s
-        SET answered_at = \(columns.parameter(1))::timestamptz, server_id = coalesce(k.server_id, s.server_id),
+        SET answered_at = :now::timestamptz, server_id = coalesce(k.server_id, s.server_id),
             content = k.content, version = k.version
         FROM \(columns.unnested(as: "k"))
         WHERE s.organization_id = k.organization_id AND s.idempotency_key = k.idempotency_key
@@ -65,6 +67,7 @@ struct AnsweredRequestRow {
     /// Of requests that cannot have taken effect.
     static let forget = Statement(
         "lane_forget_requests",
+        RequestKeyRow.columns.inputs,
         """
         DELETE FROM sent_requests AS s
         USING \(RequestKeyRow.columns.unnested(as: "k"))
@@ -83,11 +86,11 @@ struct RequestOutcomes {
     /// - Parameter entity: the entity as the outcome left it in the feed.
     mutating func add(_ lane: LaneKey, _ result: LaneOutcome, entity: EntityState?) {
         guard result.from == .inFlight else { return }
-        let key = TurnPlanner.idempotencyKey(of: result.mutation, in: lane)
+        let key = DispatchPlanner.idempotencyKey(of: result.mutation, in: lane)
         let outcome = result.outcome
         switch outcome.echo {
         case .expected:
-            let content = outcome.tellsOfEntity ? entity.flatMap(ContentHash.init(of:)) : nil
+            let content = outcome.describesEntity ? entity.flatMap(ContentHash.init(of:)) : nil
             answered.append(
                 AnsweredRequestRow(
                     organization: lane.organization,

@@ -14,7 +14,7 @@ struct LaneGroup {
     private let writer: LaneGroupWriter
     /// For entities' documents: a document that cannot be opened is not patched.
     private let documentSeals: SealTable
-    private let planner: TurnPlanner
+    private let planner: DispatchPlanner
     private let now: Timestamp
     /// By place in the group; nil for steps that lost their lane.
     private var plans: [LanePlan?]
@@ -33,7 +33,7 @@ struct LaneGroup {
     init(
         _ group: [LaneJob],
         entries: [UUID: Catalog.Entry],
-        _ certainty: Certainty,
+        _ context: RetryContext,
         leaseSeconds: Double,
         participants: [any CommitParticipant],
         now: Timestamp,
@@ -46,8 +46,8 @@ struct LaneGroup {
         reader = QueuedReader(seals: seals, now: now)
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
         writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, participants: participants)
-        documentSeals = SealTable(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
-        planner = TurnPlanner(leaseSeconds: leaseSeconds)
+        documentSeals = SealTable(entries.mapValues { context.hasNewestKeys ? $0.seal.withoutKeyRefresh : $0.seal })
+        planner = DispatchPlanner(leaseSeconds: leaseSeconds)
         self.now = now
         self.makeID = makeID
         plans = group.map { _ in nil }
@@ -132,7 +132,7 @@ struct LaneGroup {
         get throws(SealError) {
             let queries = try writer.settleQueries(plans, entities)
             if queries.isEmpty || sources.isEmpty { return queries }
-            return [Query(IngestCommit.waitingStatement, Parameters(sources))] + queries
+            return [IngestCommit.waitingStatement(organizations: sources)] + queries
         }
     }
 
@@ -200,7 +200,7 @@ struct LaneGroup {
     }
 
     /// The answer to each step.
-    var turns: [LaneTurn] { plans.map { $0?.turn ?? .lost } }
+    var turns: [LaneAction] { plans.map { $0?.turn ?? .lost } }
 
     var changedLanes: [LaneKey] { plans.compactMap { $0?.request.lane } }
 

@@ -79,7 +79,7 @@ struct LaneGroupWriter {
         var mappings: [MappingOutcomeRow] = []
         var localIDs: [CreatedIDRow] = []
         var knownIDs = KnownIDs()
-        var stuck: [StuckOutcome] = []
+        var stuck: [FailedOutcome] = []
         var attempts: [AttemptRow] = []
         for case let plan? in plans {
             let (lane, state) = (plan.request.lane, plan.lane)
@@ -90,14 +90,14 @@ struct LaneGroupWriter {
                 if let row = AttemptRow(lane, outcome) { attempts.append(row) }
                 knownIDs.add(lane, outcome.mutation, outcome.outcome, state)
                 guard let status = outcome.status, status.isForAPerson else { continue }
-                stuck.append(StuckOutcome(lane: lane, state: state, origin: .lane(outcome)))
+                stuck.append(FailedOutcome(lane: lane, state: state, origin: .lane(outcome)))
             }
         }
         var queries: [Query] = []
         // usually there are no attempts: a success at the first attempt has no history
         if !attempts.isEmpty { queries.append(AttemptRow.columns.query(AttemptRow.write, attempts)) }
-        if OutcomeRow.areUsual(outcomes) {
-            add(LaneStatements.writeUsualOutcomes, OutcomeRow.usual, outcomes, to: &queries)
+        if OutcomeRow.areCommon(outcomes) {
+            add(LaneStatements.writeCommonOutcomes, OutcomeRow.common, outcomes, to: &queries)
         } else {
             add(LaneStatements.writeOutcomes, OutcomeRow.columns, outcomes, to: &queries)
         }

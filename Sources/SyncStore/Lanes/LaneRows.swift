@@ -1,3 +1,4 @@
+import Foundation
 package import Postgres
 package import SyncModel
 
@@ -43,7 +44,7 @@ package enum LaneRows {
 
     static let lock = reading("lanes_lock", fence: "FOR UPDATE")
 
-    static let look = reading("lanes_look", fence: "OFFSET 0")
+    static let find = reading("lanes_look", fence: "OFFSET 0")
 
     /// The same of lanes of one organization, on a cluster.
     private static let lockOfOne = readingOfOne("lanes_lock_of_one", fence: "FOR UPDATE")
@@ -52,10 +53,11 @@ package enum LaneRows {
     private static func readingOfOne(_ name: String, fence: String) -> Statement {
         Statement(
             name,
+            ["organization", "users"],
             """
             SELECT \(list)
             FROM lanes x
-            WHERE x.organization_id = $1 AND x.user_id = ANY ($2)
+            WHERE x.organization_id = :organization AND x.user_id = ANY (:users)
             ORDER BY x.user_id
             \(fence)
             """
@@ -65,6 +67,7 @@ package enum LaneRows {
     private static func reading(_ name: String, fence: String) -> Statement {
         Statement(
             name,
+            Columns.lanes.inputs,
             """
             SELECT l.*
             FROM \(Columns.lanes.unnested(as: "k"))
@@ -83,6 +86,7 @@ package enum LaneRows {
     /// An upsert finds them by key, independent of the tables' size.
     static let write = Statement(
         "lanes_write",
+        columns.inputs,
         """
         INSERT INTO lanes AS l (\(columns.names))
         SELECT k.*
@@ -99,16 +103,16 @@ package enum LaneRows {
     package static func lock(_ lanes: [LaneKey]) -> Query { query(lock, lockOfOne, lanes) }
 
     /// Reads lanes without waiting for row locks.
-    package static func look(_ lanes: [LaneKey]) -> Query { query(look, lookOfOne, lanes) }
+    package static func find(_ lanes: [LaneKey]) -> Query { query(find, lookOfOne, lanes) }
 
     private static func query(_ statement: Statement, _ ofOne: Statement, _ lanes: [LaneKey]) -> Query {
         let lanes = lanes.sorted()
         return Query(statement, keys(lanes)).orOfOne(lanes, \.organization) {
-            Query(ofOne, Parameters(of: $0, lanes.map(\.user)))
+            ofOne(organization: $0, users: lanes.map(\.user))
         }
     }
 
-    /// The lanes that ``lock`` or ``look`` found.
+    /// The lanes that ``lock`` or ``find`` found.
     package static func lanes(_ rows: Rows) throws -> [LaneKey: LaneState] {
         var lanes = [LaneKey: LaneState](minimumCapacity: rows.count)
         for var row in rows {
@@ -129,9 +133,95 @@ package enum LaneRows {
     /// Creates a lane where it is missing and the organization takes one.
     package static func make(_ lane: LaneKey) -> Query { Query(GroupStatements.makeLanes, keys([lane])) }
 
-    static let statements = [lock, lockOfOne, look, lookOfOne, write]
+    static let statements = [lock, lockOfOne, find, lookOfOne, write]
 }
 
 extension Columns where Row == LaneKey {
     package static let lanes = Columns(.lane { $0 })
+}
+
+package struct LaneRow {
+    let key: LaneKey
+    package let state: LaneState
+}
+
+struct JobRow {
+    let job: Int32
+    let lane: LaneKey
+
+    static let columns = Columns<JobRow>(.int4("job", \.job), .lane(\.lane))
+}
+
+/// A lane whose next head is searched for.
+struct HeadRow {
+    let job: Int32
+    let lane: LaneKey
+    let headPosition: Int64
+
+    static let columns = Columns<HeadRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .int8("head_position", \.headPosition)
+    )
+}
+
+/// A mutation that is marked as in flight.
+struct FlightRow {
+    let dispatch: Dispatch
+
+    static let columns = Columns<FlightRow>(
+        .lane(\.dispatch.lane),
+        .uuid("id", \.dispatch.mutation.id),
+        .int2("attempt_count", \.attempts)
+    )
+
+    /// Writes to the built-in store count as no attempt.
+    private var attempts: Int16 {
+        guard case .upstream = dispatch.destination else { return dispatch.mutation.attemptCount }
+        return dispatch.attempts
+    }
+}
+
+/// A mutation whose waiters are released.
+struct BlockerRow {
+    let job: Int32
+    let lane: LaneKey
+    let blocker: UUID
+    let changePosition: Int64
+    /// The cost of releasing them, in look-ups.
+    var budget: Int64 = 0
+
+    static let columns = Columns<BlockerRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .uuid("blocker", \.blocker),
+        .int8("change_position", \.changePosition),
+        .int8("budget", \.budget)
+    )
+
+    /// Look-ups that one statement may cost, over all lanes: a tenth of a second.
+    ///
+    /// So jobs in the same commit hardly wait for a lane with much to release.
+    static let wholeBudget = 16_384
+
+    static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {
+        var rows = rows
+        for index in rows.indices { rows[index].budget = Int64(wholeBudget / rows.count) }
+        return columns.query(LaneStatements.unblock, rows, at: now)
+    }
+}
+
+/// The dependencies of a mutation, as they are shown.
+package enum Dependencies {
+    /// Of a mutation `m`: its `depends_on` without those known to be done.
+    ///
+    /// In a long list, entries before `blocked_on` are done and still there.
+    package static let open = """
+        CASE WHEN cardinality(m.depends_on) > \(LaneStatements.shortList)
+                THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+                ELSE m.depends_on END
+        """
+
+    /// The first of them.
+    package static func first(_ count: Int) -> String { "(\(open))[1:\(count)]" }
 }

@@ -19,6 +19,7 @@ enum LaneStatements {
     /// The flights of lanes whose worker is lost.
     static let inFlight = Statement(
         "lane_in_flight",
+        PushIDRow.ids.inputs,
         """
         SELECT k.push AS job, \(QueuedColumns.list)
         FROM \(PushIDRow.ids.unnested(as: "k"))
@@ -36,6 +37,7 @@ enum LaneStatements {
     /// Their lane's worker was lost before it had released all of those.
     static let doneBlockers = Statement(
         "lane_done_blockers",
+        JobRow.columns.inputs,
         """
         SELECT DISTINCT k.job, d.id
         FROM \(JobRow.columns.unnested(as: "k"))
@@ -55,28 +57,30 @@ enum LaneStatements {
 
     static let writeOutcomes = Statement(
         "lane_write_outcomes",
+        OutcomeRow.columns.inputs + ["now"],
         outcomes(
             OutcomeRow.columns,
             """
-            \(OutcomeRow.rare.assigned(from: "k")), is_outcome_unknown = k.is_outcome_unknown,
+            \(OutcomeRow.uncommon.assigned(from: "k")), is_outcome_unknown = k.is_outcome_unknown,
                 conflict_retries = k.conflict_retries, hold_count = k.hold_count
             """
         )
     )
 
-    /// Outcomes that ``OutcomeRow/usual`` describes, as most are: half as many arrays.
-    static let writeUsualOutcomes = Statement(
+    /// Outcomes that ``OutcomeRow/common`` describes, as most are: half as many arrays.
+    static let writeCommonOutcomes = Statement(
         "lane_write_usual_outcomes",
+        OutcomeRow.common.inputs + ["now"],
         outcomes(
-            OutcomeRow.usual,
+            OutcomeRow.common,
             """
-            \(OutcomeRow.rare.cleared), is_outcome_unknown = false, conflict_retries = 0, hold_count = 0
+            \(OutcomeRow.uncommon.cleared), is_outcome_unknown = false, conflict_retries = 0, hold_count = 0
             """
         )
     )
 
-    /// - Parameter rare: the assignments that few outcomes need.
-    private static func outcomes(_ columns: Columns<OutcomeRow>, _ rare: String) -> String {
+    /// - Parameter uncommon: the assignments that few outcomes need.
+    private static func outcomes(_ columns: Columns<OutcomeRow>, _ uncommon: String) -> String {
         """
         UPDATE mutations AS m
         SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,
@@ -84,12 +88,12 @@ enum LaneStatements {
             server_id_is_integer = CASE
                 WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
             version = k.version, response_status = k.response_status, response_body = k.response_body, etag = k.etag,
-            \(rare),
-            change_position = k.change_position, changed_at = \(columns.parameter(1))::timestamptz,
+            \(uncommon),
+            change_position = k.change_position, changed_at = :now::timestamptz,
             synced_at = CASE
-                WHEN k.status IN (\(MutationStatus.finalList)) THEN \(columns.parameter(1))::timestamptz END,
+                WHEN k.status IN (\(MutationStatus.finalList)) THEN :now::timestamptz END,
             stuck_at = CASE
-                WHEN k.status IN (\(MutationStatus.stuckList)) THEN \(columns.parameter(1))::timestamptz END,
+                WHEN k.status IN (\(MutationStatus.stuckList)) THEN :now::timestamptz END,
             reference_ids = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_ids END,
             reference_types = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_types END
         FROM \(columns.unnested(as: "k"))
@@ -102,6 +106,7 @@ enum LaneStatements {
     /// fails (product rule 10); success always resolves it.
     static let writeMappings = Statement(
         "lane_write_mappings",
+        MappingOutcomeRow.columns.inputs + ["now"],
         """
         UPDATE id_mappings AS i
         SET server_id = coalesce(k.server_id, i.server_id),
@@ -113,7 +118,7 @@ enum LaneStatements {
                 WHEN k.fails OR i.retry_count + k.tries > 10 THEN 'failed'
                 ELSE i.status END,
             resolved_at = CASE
-                WHEN k.server_id IS NOT NULL THEN \(MappingOutcomeRow.columns.parameter(1))::timestamptz ELSE i.resolved_at END,
+                WHEN k.server_id IS NOT NULL THEN :now::timestamptz ELSE i.resolved_at END,
             retry_count = i.retry_count + k.tries, last_error = k.last_error, change_position = k.change_position
         FROM \(MappingOutcomeRow.columns.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
@@ -127,6 +132,7 @@ enum LaneStatements {
     /// at the same moment violates the unique index: then the group is planned again, and finds it.
     static let writeLocalIDs = Statement(
         "lane_write_local_ids",
+        CreatedIDRow.columns.inputs,
         """
         INSERT INTO local_ids AS l (
             organization_id, user_id, device_id, entity_type, local_id, server_id, same_as, server_id_is_integer,
@@ -141,12 +147,9 @@ enum LaneStatements {
                 AND x.mutation_id = k.mutation_id AND coalesce(x.server_id, x.same_as) IS NULL
             OFFSET 0
         ) r
-        LEFT JOIN LATERAL (
-            SELECT x.local_id FROM local_ids x
-            WHERE x.organization_id = k.organization_id AND x.entity_type = r.entity_type
-                AND x.server_id = k.server_id AND x.user_id = k.user_id AND x.device_id = r.device_id
-            OFFSET 0
-        ) o ON true
+        LEFT JOIN LATERAL (\(LocalIDStatements.ofServer(
+            "k.server_id", type: "r.entity_type", device: "r.device_id", user: "k.user_id",
+            organization: "k.organization_id"))) o ON true
         ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
         SET server_id = excluded.server_id, same_as = excluded.same_as,
             server_id_is_integer = excluded.server_id_is_integer
@@ -168,6 +171,7 @@ enum LaneStatements {
     /// The waiters are gathered once, or a plan may gather them again for every mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
+        BlockerRow.columns.inputs + ["now"],
         """
         WITH w AS MATERIALIZED (
             SELECT k.*, b.id, b.more, f.unmet, f.place, f.unmet[1] AS first_unmet
@@ -217,7 +221,7 @@ enum LaneStatements {
                 WHEN w.place > cardinality(m.depends_on) / 2 THEN m.depends_on[w.place:]
                 ELSE m.depends_on END,
             blocked_on = w.first_unmet, change_position = w.change_position,
-            changed_at = \(BlockerRow.columns.parameter(1))
+            changed_at = :now
         FROM w
         WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
         RETURNING w.job, m.position, m.accepted_at, m.status, w.more
@@ -239,6 +243,7 @@ enum LaneStatements {
     /// has to merge partitions and costs more. An append runs its parts in order, and the limit ends it after one.
     static let heads = Statement(
         "lane_heads",
+        HeadRow.columns.inputs,
         """
         SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
             \(headEntity)
@@ -296,17 +301,18 @@ enum LaneStatements {
     /// see it, and a change that touches no index costs half.
     static let markInFlight = Statement(
         "lane_mark_in_flight",
+        FlightRow.columns.inputs + ["now"],
         """
         UPDATE mutations AS m
         SET status = \(MutationStatus.inFlight.reached(from: "m")), attempt_count = k.attempt_count, next_retry_at = NULL,
-            changed_at = \(FlightRow.columns.parameter(1))
+            changed_at = :now
         FROM \(FlightRow.columns.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """
     )
 
     static let all = [
-        inFlight, doneBlockers, writeOutcomes, writeUsualOutcomes, writeMappings, writeLocalIDs, unblock, heads,
+        inFlight, doneBlockers, writeOutcomes, writeCommonOutcomes, writeMappings, writeLocalIDs, unblock, heads,
         markInFlight, AttemptRow.write,
     ]
 }

@@ -14,7 +14,7 @@ package final class LaneStore: Service {
     let failure: StoreFailure
 
     /// Why its committers cannot write; nil while they can.
-    var trouble: PostgresError? { committers.trouble }
+    var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
         committers: Committers<LaneWork>,
@@ -42,7 +42,7 @@ package final class LaneStore: Service {
         worker: UUID,
         heldUntil: Timestamp? = nil,
         releases: Bool = false
-    ) async throws(Problem) -> LaneTurn {
+    ) async throws(Problem) -> LaneAction {
         try await committers.submit(at: catalog.entry(lane.organization).place) { reply in
             let request = LaneRequest(
                 lane: lane,
@@ -113,7 +113,7 @@ package final class LaneStore: Service {
     // MARK: - Census
 
     /// The number of lanes by state, over all organizations.
-    package struct Census: Sendable, Hashable {
+    package struct Stats: Sendable, Hashable {
         /// A worker holds a lease on it.
         package var running = 0
         /// It may be claimed now.
@@ -127,30 +127,30 @@ package final class LaneStore: Service {
     }
 
     /// Counts lanes that have something to run, or are halted.
-    package func census(at now: Timestamp) async throws(Problem) -> Census {
-        let parameters = Parameters(now)
+    package func stats(at now: Timestamp) async throws(Problem) -> Stats {
         do {
-            let rows = try await pool.run([Query(Self.censusStatement, parameters)])[0]
-            var census = Census()
+            let rows = try await pool.run([Self.statsStatement(now: now)])[0]
+            var stats = Stats()
             for var row in rows {
-                census.running = Int(try row.int64("running"))
-                census.due = Int(try row.int64("due"))
-                census.waiting = Int(try row.int64("waiting"))
-                census.halted = Int(try row.int64("halted"))
-                census.oldest = try row.optionalMoment("oldest")
+                stats.running = Int(try row.int64("running"))
+                stats.due = Int(try row.int64("due"))
+                stats.waiting = Int(try row.int64("waiting"))
+                stats.halted = Int(try row.int64("halted"))
+                stats.oldest = try row.optionalMoment("oldest")
             }
-            return census
+            return stats
         } catch {
             throw failure.problem(error, doing: "count lanes")
         }
     }
 
-    static let censusStatement = Statement(
+    static let statsStatement = Statement(
         "lanes_census",
+        ["now"],
         """
-        SELECT count(*) FILTER (WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1) AS running,
-            count(*) FILTER (WHERE l.ready_at <= $1) AS due,
-            count(*) FILTER (WHERE l.lease_owner IS NULL AND l.ready_at > $1) AS waiting,
+        SELECT count(*) FILTER (WHERE l.lease_owner IS NOT NULL AND l.ready_at > :now) AS running,
+            count(*) FILTER (WHERE l.ready_at <= :now) AS due,
+            count(*) FILTER (WHERE l.lease_owner IS NULL AND l.ready_at > :now) AS waiting,
             count(*) FILTER (WHERE l.halted_by IS NOT NULL) AS halted,
             min(l.queued_since) AS oldest
         FROM lanes l
@@ -159,7 +159,7 @@ package final class LaneStore: Service {
     )
 
     /// The state of one organization's lanes.
-    package struct OrganizationCensus: Sendable, Hashable {
+    package struct OrganizationStats: Sendable, Hashable {
         package var organization: UUID
         /// Lanes that wait for a person's decision.
         package var halted: Int
@@ -172,12 +172,11 @@ package final class LaneStore: Service {
     /// Those come first whose oldest pending mutation has waited longest, then those with the most halted lanes.
     ///
     /// - Parameter limit: organizations at most.
-    package func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
-        let parameters = Parameters(Int64(limit))
+    package func stats(organizations limit: Int) async throws(Problem) -> [OrganizationStats] {
         do {
-            let rows = try await pool.run([Query(Self.organizationsStatement, parameters)])[0]
+            let rows = try await pool.run([Self.organizationsStatement(limit: Int64(limit))])[0]
             return try rows.read { row in
-                OrganizationCensus(
+                OrganizationStats(
                     organization: try row.uuid("organization_id"),
                     halted: Int(try row.int64("halted")),
                     oldest: try row.optionalMoment("oldest")
@@ -190,6 +189,7 @@ package final class LaneStore: Service {
 
     static let organizationsStatement = Statement(
         "lanes_census_organizations",
+        ["limit"],
         """
         SELECT l.organization_id, count(*) FILTER (WHERE l.halted_by IS NOT NULL) AS halted,
             min(l.queued_since) AS oldest
@@ -197,7 +197,7 @@ package final class LaneStore: Service {
         WHERE l.ready_at IS NOT NULL OR l.halted_by IS NOT NULL
         GROUP BY l.organization_id
         ORDER BY oldest NULLS LAST, halted DESC, l.organization_id
-        LIMIT $1
+        LIMIT :limit
         """
     )
 
@@ -212,21 +212,28 @@ package final class LaneStore: Service {
 
     static let dueStatement = Statement(
         "lanes_due",
+        ["now", "except", "limit"],
         """
         SELECT l.organization_id, l.user_id FROM lanes l
-        WHERE l.ready_at <= $1 AND l.organization_id <> ALL ($2::uuid[])
+        WHERE l.ready_at <= :now AND l.organization_id <> ALL (:except::uuid[])
         ORDER BY l.ready_at
-        LIMIT $3
+        LIMIT :limit
         """
     )
 
-    /// The same without the shards of unavailable servers ($4, by host and port).
+    /// The same without the shards of unavailable servers (by host and port).
     ///
     /// Also without those of servers that do not answer. It costs more, and is only used where the other fails. Each
     /// shard's answer is a text of lines, and that of an unavailable server is no success.
     static let dueByShardStatement = Statement(
         "lanes_due_by_shard",
-        "\(dueStatement.sql) OFFSET cardinality($4::text[]) * 0",
+        ["now", "except", "limit", "servers"],
+        """
+        SELECT l.organization_id, l.user_id FROM lanes l
+        WHERE l.ready_at <= :now AND l.organization_id <> ALL (:except::uuid[])
+        ORDER BY l.ready_at
+        LIMIT :limit OFFSET cardinality(:servers::text[]) * 0
+        """,
         variant: """
             SELECT split_part(line.text, ' ', 1)::uuid AS organization_id, split_part(line.text, ' ', 2)::uuid AS user_id
             FROM (
@@ -238,27 +245,28 @@ package final class LaneStore: Service {
                         ORDER BY l.ready_at
                         LIMIT %s
                     ) x
-                    $command$, shard_name(s.logicalrelid, s.shardid), $1::timestamptz, $2::uuid[], $3::int8)) AS commands
+                    $command$, shard_name(s.logicalrelid, s.shardid), :now::timestamptz, :except::uuid[], :limit::int8)) AS commands
                 FROM pg_dist_shard s
                 JOIN pg_dist_placement p ON p.shardid = s.shardid
                 JOIN pg_dist_node n ON n.groupid = p.groupid AND n.isactive AND n.noderole = 'primary'
-                WHERE s.logicalrelid = 'lanes'::regclass AND n.nodename || ':' || n.nodeport <> ALL ($4::text[])
+                WHERE s.logicalrelid = 'lanes'::regclass AND n.nodename || ':' || n.nodeport <> ALL (:servers::text[])
             ) k
             CROSS JOIN LATERAL master_run_on_worker(k.hosts, k.ports, k.commands, true) s
             CROSS JOIN LATERAL string_to_table(s.result, E'\\n') AS line (text)
             WHERE s.success AND s.result <> ''
             ORDER BY split_part(line.text, ' ', 3)::numeric
-            LIMIT $3
+            LIMIT :limit
             """
     )
 
     static let dueOfOrganizationStatement = Statement(
         "lanes_due_of_organization",
+        ["now", "organization", "limit"],
         """
         SELECT l.organization_id, l.user_id FROM lanes l
-        WHERE l.organization_id = $2 AND l.ready_at <= $1
+        WHERE l.organization_id = :organization AND l.ready_at <= :now
         ORDER BY l.ready_at
-        LIMIT $3
+        LIMIT :limit
         """
     )
 
@@ -268,16 +276,85 @@ package final class LaneStore: Service {
     /// of other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
+        postponed.inputs + ["now"],
         """
         UPDATE lanes AS l
         SET ready_at = k.until
         FROM \(postponed.unnested(as: "k"))
-        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= \(postponed.parameter(1))
+        WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= :now
         """
     )
 
     static let statements = [
-        censusStatement, organizationsStatement, dueStatement, dueByShardStatement, dueOfOrganizationStatement,
+        statsStatement, organizationsStatement, dueStatement, dueByShardStatement, dueOfOrganizationStatement,
         postponeStatement,
     ]
+}
+
+/// Whether an upstream has accepted other mutations.
+///
+/// This decides whether an answer is the operator's problem or the mutation's own (product rule 11). It is read from
+/// the mutations themselves, independent of which replica sent them, and costs successful ones nothing.
+extension LaneStore {
+    /// Final mutations of the organization that are read, the last first.
+    ///
+    /// More mutations of the built-in store than this may hide forwarded ones, which then count at a later poll.
+    static let successesLookedAt = 2_000
+
+    /// Whether an organization's upstream has accepted a request sent after a moment.
+    ///
+    /// - Parameter timeout: how long a request may take: the success of a mutation accepted before the moment counts
+    ///   only from this long after it, since its request may have been in flight at that moment.
+    /// - Throws: `store_unavailable`.
+    package func hasSucceeded(
+        in organization: UUID,
+        since moment: Timestamp,
+        timeout: Duration
+    ) async throws(Problem) -> Bool {
+        do {
+            let query = Self.successStatement(
+                organization: organization,
+                since: moment,
+                now: moment.adding(seconds: timeout / .seconds(1))
+            )
+            return try await pool.withConnection { connection in
+                try await connection.run([.beginReading, Query(Self.successShape), query, .rollback])[2].bool(0, 0)
+            }
+        } catch {
+            throw failure.problem(error, doing: "look whether others' mutations succeed")
+        }
+    }
+
+    /// Prevents a plan that gathers and sorts all mutations of the organization.
+    ///
+    /// The planner would choose it if it expected few.
+    static let successShape = Statement(
+        "lane_success_shape",
+        """
+        SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
+            set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
+        """
+    )
+
+    /// The built-in store makes no attempts. A delete that was answered 404 is done, but the upstream accepted
+    /// nothing.
+    static let successStatement = Statement(
+        "lane_successes",
+        ["organization", "since", "now"],
+        """
+        SELECT EXISTS (
+            SELECT 1
+            FROM (
+                SELECT x.status, x.attempt_count, x.response_status, x.accepted_at, x.synced_at
+                FROM mutations x
+                WHERE x.organization_id = :organization AND x.synced_at > :since
+                ORDER BY x.synced_at DESC
+                LIMIT \(successesLookedAt)
+            ) m
+            WHERE m.status = 'succeeded' AND m.attempt_count > 0 AND m.response_status BETWEEN 200 AND 299
+                AND (m.accepted_at > :since OR m.synced_at > :now))
+        """
+    )
+
+    static let successStatements = [successShape, successStatement]
 }

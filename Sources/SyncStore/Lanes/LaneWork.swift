@@ -9,32 +9,32 @@ import SyncModel
 ///
 /// One group is three round trips: lock lanes and entities; write the outcomes of requests, release their waiters and
 /// read the next heads; mark these as in flight and commit.
-struct LaneWork: GroupWork {
+struct LaneWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let leaseSeconds: Double
     /// Rings where events from elsewhere may have waited for an outcome.
-    let parkedBell: ParkedBell
+    let parkedSignal: ParkedEntitySignal
     let participants: [any CommitParticipant]
     let now: TimeSource
     let failure: StoreFailure
     let ids = UUIDv7Generator()
 
-    func commit(_ group: [LaneJob], on connection: Connection, _ certainty: Certainty) async throws {
+    func commit(_ group: [LaneJob], on connection: Connection, _ context: RetryContext) async throws {
         let moment = now()
         var entries: [UUID: Catalog.Entry] = [:]
         for id in Set(group.map(\.lane.organization)) { entries[id] = try await catalog.entry(id) }
         let locked = group.filter { entries[$0.lane.organization]?.seal.lock != nil }
-        if !locked.isEmpty { try await leaveAlone(locked, moment, on: connection) }
+        if !locked.isEmpty { try await skip(locked, moment, on: connection) }
         let group = locked.isEmpty ? group : group.filter { entries[$0.lane.organization]?.seal.lock == nil }
         guard !group.isEmpty else { return }
         try await catalog.userKeys.prepare(group.lazy.map(\.lane)) { entries[$0]?.seal }
         do {
-            try await run(group, entries, certainty, moment, on: connection)
+            try await run(group, entries, context, moment, on: connection)
         } catch let error as SealError where !error.lacksUserKeys && Self.isDamaged(group, entries, error, moment) {
             failure.logger.error("Lane waits: mutation in flight cannot be decrypted", metadata: ["reason": "\(error)"])
             _ = try await connection.run([.rollback])
-            try await leaveAlone(group, moment, on: connection)
+            try await skip(group, moment, on: connection)
         }
     }
 
@@ -56,14 +56,14 @@ struct LaneWork: GroupWork {
     private func run(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
-        _ certainty: Certainty,
+        _ context: RetryContext,
         _ moment: Timestamp,
         on connection: Connection
     ) async throws {
         var steps = LaneGroup(
             group,
             entries: entries,
-            certainty,
+            context,
             leaseSeconds: leaseSeconds,
             participants: participants,
             now: moment
@@ -76,7 +76,7 @@ struct LaneWork: GroupWork {
         steps.settle()
         let settling = try steps.settleQueries
         if !settling.isEmpty { try steps.readNext(await connection.run(settling)) }
-        if steps.isStale { throw Setback.stale }
+        if steps.isStale { throw CommitFailure.stale }
         steps.choose()
         _ = try await connection.run(try steps.finalQueries)
         for reason in steps.sealed {
@@ -97,7 +97,7 @@ struct LaneWork: GroupWork {
     /// Postpones lanes of organizations whose data cannot be opened, without a claim.
     ///
     /// None of their mutations is sent, counted or given up. A mutation in flight stays so until its lease has run out.
-    private func leaveAlone(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
+    private func skip(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
         let until = moment.adding(seconds: LanePlan.pause)
         let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }
         if !claims.isEmpty {
@@ -117,15 +117,32 @@ struct LaneWork: GroupWork {
 
     func isStale(_ error: PostgresError) -> Bool { false }
 
-    func supply(_ error: SealError) async throws { try await catalog.userKeys.supply(error) }
+    func fetchMissingKeys(_ error: SealError) async throws { try await catalog.userKeys.fetchMissingKeys(error) }
 
-    func forget(_ group: [LaneJob]) {
+    func invalidateCache(_ group: [LaneJob]) {
         for job in group { catalog.invalidate(job.lane.organization) }
     }
 
     private func finish(_ group: [LaneJob], _ steps: LaneGroup) {
         for (job, turn) in zip(group, steps.turns) { job.reply.send(.success(turn)) }
         notifier.changed(steps.changedLanes)
-        parkedBell.ring(for: steps.woken)
+        parkedSignal.ring(for: steps.woken)
+    }
+}
+
+/// A lane step on its way through a committer.
+struct LaneJob: GroupJob {
+    let request: LaneRequest
+    let enqueuedAt = ContinuousClock.now
+    let reply: JobCompletion<LaneAction>
+
+    var lane: LaneKey { request.lane }
+    var weight: Int { 1 }
+    /// Bytes to be written that an upstream sent.
+    var bytes: Int { if case .settle(_, let outcome) = request.step { outcome.responseBody?.count ?? 0 } else { 0 } }
+    var isAnswered: Bool { reply.isSent }
+
+    func refuse(_ problem: Problem) {
+        reply.send(.failure(problem))
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import Postgres
 import SyncModel
 
@@ -9,7 +10,7 @@ final class OutcomeRow: Sendable {
     /// In stored form.
     private let responseBody, error, sentPayload: [UInt8]?
     private let lastError: String?
-    private let stuck: StuckMark?
+    private let stuck: FailureClass?
 
     init(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) throws(SealError) {
         self.lane = lane
@@ -21,7 +22,7 @@ final class OutcomeRow: Sendable {
         error = try seal.seal(json: outcome.error, .error, of: id)
         sentPayload = try seal.seal(json: outcome.override?.payload, .sentPayload, of: id)
         lastError = try seal.seal(text: outcome.lastError, .lastError, of: id)
-        stuck = StuckMark(
+        stuck = FailureClass(
             of: outcome.status,
             error: outcome.error,
             responseStatus: outcome.responseStatus ?? outcome.lastErrorCode
@@ -29,7 +30,7 @@ final class OutcomeRow: Sendable {
     }
 
     /// Columns that a success has values for.
-    static let usual = Columns<OutcomeRow>(
+    static let common = Columns<OutcomeRow>(
         .lane(\.lane),
         .uuid("id", \.result.mutation.id),
         .choice("status", \.result.status),
@@ -45,7 +46,7 @@ final class OutcomeRow: Sendable {
     )
 
     /// Columns that explain why a mutation did not simply succeed.
-    static let rare = Columns<OutcomeRow>(
+    static let uncommon = Columns<OutcomeRow>(
         .moment("next_retry_at", \.result.outcome.nextRetryAt),
         .choice("resolution", \.result.outcome.resolution),
         .json("error", \.error),
@@ -60,18 +61,146 @@ final class OutcomeRow: Sendable {
     )
 
     static let columns = Columns(
-        usual,
-        rare,
+        common,
+        uncommon,
         .bool("is_outcome_unknown", \.result.outcome.isOutcomeUnknown),
         .int2("conflict_retries", \.result.outcome.conflictRetries),
         .int2("hold_count") { $0.result.outcome.hold?.count ?? 0 }
     )
 
-    /// Whether ``usual`` covers all of them: the other columns have their defaults.
-    static func areUsual(_ rows: [OutcomeRow]) -> Bool {
+    /// Whether ``common`` covers all of them: the other columns have their defaults.
+    static func areCommon(_ rows: [OutcomeRow]) -> Bool {
         rows.allSatisfy { row in
             let outcome = row.result.outcome
             return !outcome.isOutcomeUnknown && outcome.conflictRetries == 0 && outcome.hold == nil
-        } && rare.areNull(rows)
+        } && uncommon.areNull(rows)
+    }
+}
+
+// MARK: - AttemptRow
+
+/// A request of a mutation's history.
+struct AttemptRow {
+    /// Requests that are stored of a mutation, the last ones.
+    static let kept = 20
+
+    private let lane: LaneKey
+    private let result: LaneOutcome
+    private let note: AttemptRecord
+
+    /// Nil where there is no attempt to record, as usual.
+    init?(_ lane: LaneKey, _ result: LaneOutcome) {
+        guard let note = result.outcome.attempt else { return nil }
+        self.lane = lane
+        self.result = result
+        self.note = note
+    }
+
+    static let columns = Columns<AttemptRow>(
+        .lane(\.lane),
+        .uuid("id", \.result.mutation.id),
+        .int4("revision", \.note.revision),
+        .int2("number", \.note.number),
+        .moment("sent_at", \.note.sentAt),
+        .int4("duration_ms", \.note.milliseconds),
+        .int2("status", \.note.status),
+        .text("error", \.note.error),
+        .choice("outcome") { $0.note.result }
+    )
+
+    /// Writes attempts; executed before the outcome is written.
+    ///
+    /// If the time of sending is not recorded, the time of the mark as in flight is used. The rows of a mutation are a
+    /// ring, so that nothing is ever deleted for a new one.
+    static let write = Statement(
+        "lane_write_attempts",
+        columns.inputs,
+        """
+        INSERT INTO attempts AS a (
+            organization_id, user_id, mutation_id, slot, ordinal, revision, number, sent_at, duration_ms, status, error,
+            outcome)
+        SELECT k.organization_id, k.user_id, k.id, (l.ordinal % \(kept))::int2, l.ordinal, k.revision, k.number,
+            coalesce(k.sent_at, m.changed_at), k.duration_ms, k.status, k.error, k.outcome
+        FROM \(columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.changed_at FROM mutations x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
+                AND x.status = 'in_flight'
+            OFFSET 0
+        ) m
+        CROSS JOIN LATERAL (
+            SELECT coalesce(max(x.ordinal), 0) + 1 AS ordinal FROM attempts x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.mutation_id = k.id
+        ) l
+        ON CONFLICT (organization_id, user_id, mutation_id, slot) DO UPDATE
+        SET ordinal = excluded.ordinal, revision = excluded.revision, number = excluded.number,
+            sent_at = excluded.sent_at, duration_ms = excluded.duration_ms, status = excluded.status,
+            error = excluded.error, outcome = excluded.outcome
+        """
+    )
+}
+
+/// The outcome of a create's mapping.
+struct MappingOutcomeRow {
+    let lane: LaneKey
+    let clientID: UUID
+    let entityType: String
+    let outcome: Outcome
+    let changePosition: Int64
+    /// Whether its error may be stored here unsealed.
+    let isPlain: Bool
+
+    /// Nil where the mutation has no mapping.
+    ///
+    /// Only creates have one, and not those under a local or a global id.
+    init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
+        let mutation = result.mutation
+        guard let clientID = mutation.createdClientID else { return nil }
+        self.lane = lane
+        self.clientID = clientID
+        entityType = mutation.entity.type
+        outcome = result.outcome
+        changePosition = state.changePosition
+        isPlain = seals[lane.organization].isPlain
+    }
+
+    static let columns = Columns<MappingOutcomeRow>(
+        .lane(\.lane),
+        .uuid("client_id", \.clientID),
+        .text("entity_type", \.entityType),
+        // an id counts once the create is final
+        .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
+        .bool("fails") { $0.outcome.status == .failed },
+        .int2("tries") { $0.outcome.isFailedTry ? 1 : 0 },
+        // an upstream's error is also in the mutation, and sealed there
+        .text("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
+        .int8("change_position", \.changePosition)
+    )
+}
+
+/// The server id of an entity created under a device's local id.
+struct CreatedIDRow {
+    let lane: LaneKey
+    /// The UUID that represents the local id.
+    let clientID: UUID
+    let mutation: UUID
+    let serverID: ServerID
+
+    static let columns = Columns<CreatedIDRow>(
+        .lane(\.lane),
+        .uuid("client_id", \.clientID),
+        .uuid("mutation_id", \.mutation),
+        .serverID(\.serverID)
+    )
+}
+
+extension CreatedIDRow {
+    /// Nil while the create is not final: an id leads somewhere only then.
+    init?(_ lane: LaneKey, _ result: LaneOutcome) {
+        let mutation = result.mutation
+        guard result.outcome.status.isFinal, mutation.operation == .create, let serverID = result.outcome.serverID,
+            case .number(_, let standIn)? = mutation.entity.client
+        else { return nil }
+        self.init(lane: lane, clientID: standIn, mutation: mutation.id, serverID: serverID)
     }
 }

@@ -1,5 +1,5 @@
 import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// Reads mutations that are in flight, or next in their lanes.
@@ -16,7 +16,7 @@ struct QueuedReader {
         do {
             return try QueuedColumns.mutation(&row, seal)
         } catch SealError.unknownKey(let number) where entry.readAt >= now && !seal.seal.isThere(number) {
-            let closed = LaneSeal(seal: seal.seal.lastWord, user: seal.user)
+            let closed = LaneSeal(seal: seal.seal.withoutKeyRefresh, user: seal.user)
             row = start
             let mutation = try QueuedColumns.mutation(&row, closed)
             // the key may have been made a moment ago
@@ -42,15 +42,15 @@ struct QueuedReader {
     }
 
     /// Reads four parallel arrays: client ids, types, server ids, and their kinds.
-    private static func mappings(_ row: inout RowReader) throws -> [UUID: [TurnPlanner.ResolvedID]] {
+    private static func mappings(_ row: inout RowReader) throws -> [UUID: [DispatchPlanner.ResolvedID]] {
         let clients = try row.optionalUUIDs("client_ids") ?? []
         let types = try row.optionalStrings("entity_types") ?? []
         let ids = try row.optionalStrings("server_ids") ?? []
         let areIntegers = try row.optionalBools("are_integers") ?? []
-        var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
+        var mappings: [UUID: [DispatchPlanner.ResolvedID]] = [:]
         for (place, client) in clients.enumerated() {
             let id = ServerID(text: ids[place], isInteger: areIntegers[place])
-            mappings[client, default: []].append(TurnPlanner.ResolvedID(entityType: types[place], serverID: id))
+            mappings[client, default: []].append(DispatchPlanner.ResolvedID(entityType: types[place], serverID: id))
         }
         return mappings
     }
@@ -61,4 +61,132 @@ extension Catalog.Entry {
     package func type(_ name: String) -> EntityType {
         types[name] ?? EntityType(firstUseOf: name, hasUpstream: organization?.upstream != nil)
     }
+}
+
+/// The columns of `mutations` that make a ``QueuedMutation``.
+package enum QueuedColumns {
+    /// For a table that is called `m`.
+    package static let list = MutationColumn.list(of: .queued)
+
+    /// Reads the place in the lane, of a row whose other columns are not read.
+    package static func position(_ row: inout RowReader) throws -> Int64 {
+        row.skip("id")
+        row.skip("accepted_at")
+        row.skip("device_id")
+        return try row.int64("position")
+    }
+
+    /// Reads the columns of ``list``.
+    package static func mutation(_ row: inout RowReader, _ seal: LaneSeal) throws -> QueuedMutation {
+        let id = try row.uuid("id")
+        let acceptedAt = try row.moment("accepted_at")
+        var mutation = QueuedMutation(
+            id: id,
+            deviceID: try row.uuid("device_id"),
+            position: try row.int64("position"),
+            acceptedAt: acceptedAt,
+            operation: try row.choice("operation"),
+            entity: try row.entity(),
+            maxAttempts: try row.int16("max_attempts"),
+            conflictResolution: try row.choice("conflict_resolution")
+        )
+        var unreadable: [String] = []
+        // stored with a settled conflict, for people to read: it is never sent
+        var lost: [String] = []
+        mutation.endpoint = try row.endpoint()
+        mutation.payload = try seal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
+        mutation.headers = try seal.read(json: row.optionalBytes("headers"), .headers, of: id, &unreadable)
+        mutation.baseVersion = try row.optionalInt64("base_version")
+        mutation.references = try row.references()
+        mutation.revision = try row.int32("revision")
+        mutation.attemptCount = try row.int16("attempt_count")
+        mutation.nextRetryAt = try row.optionalMoment("next_retry_at")
+        mutation.resolution = try row.optionalChoice("resolution")
+        mutation.isOutcomeUnknown = try row.bool("is_outcome_unknown")
+        mutation.conflictRetries = try row.int16("conflict_retries")
+        mutation.hold = try hold(&row)
+        mutation.override = try sent(&row, seal, of: id, &unreadable)
+        mutation.error = try seal.read(json: row.optionalBytes("error"), .error, of: id, &lost)
+        mutation.traceparent = try row.optionalString("traceparent")
+        mutation.keyUser = try row.optionalUUID("key_user_id")
+        mutation.unreadable = unreadable
+        return mutation
+    }
+
+    private static func hold(_ row: inout RowReader) throws -> AuthBackoff? {
+        let count = try row.int16("hold_count")
+        return try row.optionalMoment("held_since").map { AuthBackoff(count: count, since: $0) }
+    }
+
+    private static func sent(
+        _ row: inout RowReader,
+        _ seal: LaneSeal,
+        of id: UUID,
+        _ unreadable: inout [String]
+    ) throws -> SentRequest? {
+        let method = try row.optionalString("sent_method")
+        let endpoint = try row.optionalString("sent_endpoint")
+        let payload = try seal.read(json: row.optionalBytes("sent_payload"), .sentPayload, of: id, &unreadable)
+        return method.map { SentRequest(method: $0, endpoint: endpoint, payload: payload) }
+    }
+}
+
+/// Client ids with a new server id, while mutations under the client id are open.
+///
+/// A mutation waits for the latest open one of its entity, by any of its names (product rule 3): a later push under the
+/// server id must find those that came while only the client id was known. So the latest of them carries both ids;
+/// those before it are reached through its dependencies. If it is given up, the latest of the rest takes its place.
+struct KnownIDs {
+    private var serverIDs: [MappingName: ServerID] = [:]
+
+    /// Adds the outcome of a create, in a lane that has other open mutations.
+    mutating func add(_ lane: LaneKey, _ mutation: QueuedMutation, _ outcome: Outcome, _ state: LaneState) {
+        guard let created = mutation.created, outcome.status.isFinal, state.openCount > 0 else { return }
+        add(lane, created.clientID, created.entityType, outcome.serverID)
+    }
+
+    /// Skips a mutation without both names: it has nothing to pass on.
+    mutating func add(_ lane: LaneKey, _ clientID: UUID?, _ entityType: String, _ serverID: ServerID?) {
+        guard let clientID, let serverID else { return }
+        serverIDs[MappingName(lane: lane, clientID: clientID, entityType: entityType)] = serverID
+    }
+
+    /// To be run once the mutations and mappings are written, in key order.
+    ///
+    /// Empty where nothing was added.
+    var queries: [Query] {
+        guard !serverIDs.isEmpty else { return [] }
+        return [Query(Self.statement, Self.columns.parameters(serverIDs.sorted { $0.key < $1.key }))]
+    }
+
+    private static let columns = Columns<(key: MappingName, value: ServerID)>(
+        .lane { $0.key.lane },
+        .uuid("client_id") { $0.key.clientID },
+        .text("entity_type") { $0.key.entityType },
+        .serverID { $0.value }
+    )
+
+    /// Readers need not see the change: the change position is not raised.
+    static let statement = Statement(
+        "lane_known_ids",
+        columns.inputs,
+        """
+        UPDATE mutations AS m
+        SET server_id = l.server_id, server_id_is_integer = l.server_id_is_integer
+        FROM (
+            SELECT k.organization_id, k.user_id, x.id, k.server_id, k.server_id_is_integer
+            FROM \(columns.unnested(as: "k"))
+            CROSS JOIN LATERAL (
+                SELECT y.id, y.server_id FROM mutations y
+                WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.local_id = k.client_id
+                    AND y.entity_type = k.entity_type AND y.synced_at IS NULL
+                ORDER BY y.position DESC
+                LIMIT 1
+            ) x
+            WHERE x.server_id IS NULL
+            OFFSET 0
+        ) l
+        WHERE m.organization_id = l.organization_id AND m.user_id = l.user_id AND m.id = l.id
+        """
+    )
 }

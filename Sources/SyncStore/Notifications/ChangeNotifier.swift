@@ -36,11 +36,11 @@ package final class ChangeNotifier: Service {
     let calmInterval: Duration
     let state = Mutex(State())
     /// Notifies the operators' views of changes.
-    package let operatorNews = OperatorNews()
-    /// Feeds that have news to read; each at most once.
+    package let operatorChanges = OperatorChanges()
+    /// Feeds that have changes to read; each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
     /// Whether to poll everything that is watched at once.
-    let lookNow = Atomic(false)
+    let pollNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
     /// A message to other replicas; nil: the unsent names.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
@@ -66,7 +66,7 @@ package final class ChangeNotifier: Service {
     }
 
     /// Notifies other replicas that lanes are due, at most once a second.
-    package func tellDue() {
+    package func notifyDue() {
         if due.isDue() { outgoing.continuation.yield(.due) }
     }
 
@@ -79,7 +79,7 @@ package final class ChangeNotifier: Service {
 
     /// Signals changed mutations of lanes, and so perhaps changed feeds.
     package func changed(_ lanes: [LaneKey]) {
-        operatorNews.changed(lanes)
+        operatorChanges.changed(lanes)
         let isHeard = hints.isHeard
         let (watches, moved, isFirst) = state.withLock { state in
             var (watches, moved): ([any ChangeObserver], [UUID]) = ([], [])
@@ -96,7 +96,7 @@ package final class ChangeNotifier: Service {
             state.unsent.formUnion(organizations.map { WakeName(feedOf: $0) })
             return (watches, moved, isFirst)
         }
-        tell(watches, moved)
+        notify(watches, moved)
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
@@ -105,7 +105,7 @@ package final class ChangeNotifier: Service {
     /// They are in this and in other replicas. There the hint makes the feed be polled as well, which costs one
     /// unnecessary poll.
     package func changed(_ organization: UUID) {
-        operatorNews.changed(organization)
+        operatorChanges.changed(organization)
         guard hints.isHeard else { return }
         let isFirst = state.withLock { state in
             let isFirst = state.unsent.isEmpty
@@ -166,9 +166,9 @@ package final class ChangeNotifier: Service {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
             group.addTask { await self.hints.listen { self.take($0) } }
-            group.addTask { await self.hints.keepPresent() }
-            group.addTask { await self.keepSending() }
-            group.addTask { await self.keepLooking() }
+            group.addTask { await self.hints.runPresenceLoop() }
+            group.addTask { await self.runSendLoop() }
+            group.addTask { await self.runPollLoop() }
             group.addTask { await self.followFeeds() }
             await group.next()
             group.cancelAll()
@@ -182,26 +182,26 @@ package final class ChangeNotifier: Service {
         case .presence: outgoing.continuation.yield(.presence)
         case .due: state.withLock { $0.onDue }?()
         case .everything:
-            operatorNews.changedElsewhere()
-            lookNow.store(true, ordering: .relaxed)
+            operatorChanges.changedElsewhere()
+            pollNow.store(true, ordering: .relaxed)
         case .changed(let names):
-            operatorNews.changedElsewhere()
+            operatorChanges.changedElsewhere()
             let (watches, moved) = state.withLock { state in
                 let organizations = names.compactMap { state.feeds.organization($0) }
                 return (
                     names.flatMap { state.lanes.watches(of: $0) }, organizations.filter { state.feeds.changed($0) }
                 )
             }
-            tell(watches, moved)
+            notify(watches, moved)
         }
     }
 
-    private func tell(_ watches: [any ChangeObserver], _ moved: [UUID]) {
+    private func notify(_ watches: [any ChangeObserver], _ moved: [UUID]) {
         for watch in watches { watch.laneChanged() }
         for organization in moved { movedFeeds.continuation.yield(organization) }
     }
 
-    private func keepSending() async {
+    private func runSendLoop() async {
         for await message in outgoing.stream {
             if let message {
                 await hints.send(message)
@@ -221,4 +221,15 @@ package final class ChangeNotifier: Service {
             try? await Task.sleep(for: Self.hintInterval)
         }
     }
+}
+
+/// Receives a signal when something that it watches was changed.
+///
+/// The signal has no data: the observer reads the change itself, so a lost signal costs time only. Called often and
+/// from any thread: it must be quick.
+package protocol ChangeObserver: AnyObject, Sendable {
+    /// Mutations or mappings of the lane were changed.
+    func laneChanged()
+    /// The feed has reached a position with something that the observer may see.
+    func feedMoved(to position: Int64)
 }

@@ -1,4 +1,6 @@
-import Foundation
+package import Foundation
+import Postgres
+package import SyncModel
 
 /// The watches on each organization's feed in this process. However many there are, one look serves them all.
 struct FeedWatches {
@@ -48,7 +50,7 @@ struct FeedWatches {
     /// Records the end of a feed.
     ///
     /// - Returns: whether the caller has to start a reader for it.
-    mutating func note(_ end: Int64, of organization: UUID) -> Bool {
+    mutating func record(_ end: Int64, of organization: UUID) -> Bool {
         feeds[organization]?.known == end ? false : changed(organization)
     }
 
@@ -71,5 +73,161 @@ struct FeedWatches {
     ) -> [ObjectIdentifier: (interest: FeedInterest, watch: any ChangeObserver)] {
         feeds[organization]?.known = end
         return feeds[organization]?.watches ?? [:]
+    }
+}
+
+// MARK: - LaneWatches
+
+/// The watches on each lane in this process.
+struct LaneWatches {
+    private struct Lane {
+        let key: LaneKey
+        var watches: [any ChangeObserver] = []
+        /// The lane's change position at the last poll; nil before the first.
+        var known: Int64?
+    }
+
+    private var lanes: [WakeName: [Lane]] = [:]
+
+    private(set) var count = 0
+
+    var keys: [LaneKey] { lanes.values.flatMap { $0.map(\.key) } }
+
+    mutating func add(_ watch: any ChangeObserver, to key: LaneKey) {
+        let name = WakeName(key)
+        if let place = lanes[name]?.firstIndex(where: { $0.key == key }) {
+            lanes[name]?[place].watches.append(watch)
+        } else {
+            lanes[name, default: []].append(Lane(key: key, watches: [watch]))
+            count += 1
+        }
+    }
+
+    mutating func remove(_ watch: any ChangeObserver, from key: LaneKey) {
+        let name = WakeName(key)
+        guard let place = lanes[name]?.firstIndex(where: { $0.key == key }) else { return }
+        lanes[name]?[place].watches.removeAll { $0 === watch }
+        guard lanes[name]?[place].watches.isEmpty == true else { return }
+        lanes[name]?.remove(at: place)
+        count -= 1
+        if lanes[name]?.isEmpty == true { lanes[name] = nil }
+    }
+
+    func watches(of key: LaneKey) -> [any ChangeObserver] {
+        lanes[WakeName(key)]?.first { $0.key == key }?.watches ?? []
+    }
+
+    /// The watches of every lane that the name may mean: two may share one.
+    func watches(of name: WakeName) -> [any ChangeObserver] {
+        lanes[name]?.flatMap(\.watches) ?? []
+    }
+
+    /// Records a lane's change position, and answers the watches that are behind it.
+    mutating func record(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
+        let name = WakeName(key)
+        guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],
+            lane.known != position
+        else { return [] }
+        lanes[name]?[place].known = position
+        return lane.watches
+    }
+}
+
+// MARK: - PendingFeedChanges
+
+/// The changes in a feed behind a position, and the users that may see them.
+struct PendingFeedChanges: Sendable {
+    /// Entities that are read; the owners of further ones stay unknown.
+    static let limit: Int64 = 1_000
+
+    let epoch: Int64
+    let end: Int64
+    /// Whether all changes were read.
+    private let isComplete: Bool
+    private var visibleToAll = Newest()
+    private var visibleToOwner: [UUID: Newest] = [:]
+
+    /// The newest change, in all and by type.
+    private struct Newest {
+        var position: Int64 = 0
+        var byType: [ByteExactString: Int64] = [:]
+
+        mutating func record(_ newer: Int64, _ type: String) {
+            position = max(position, newer)
+            byType[type] = max(byType[type] ?? 0, newer)
+        }
+
+        func of(_ types: Set<ByteExactString>) -> Int64 {
+            types.isEmpty ? position : types.reduce(0) { max($0, byType[$1] ?? 0) }
+        }
+    }
+
+    init?(_ rows: Rows) throws {
+        guard var first = rows.first else { return nil }
+        epoch = try first.int64("epoch")
+        end = try first.int64("last_position")
+        isComplete = rows.count < Self.limit
+        for var row in rows {
+            row.skip("epoch")
+            row.skip("last_position")
+            guard let position = try row.optionalInt64("feed_position") else { continue }
+            let type = try row.string("entity_type")
+            if let owner = try row.optionalUUID("only_for") {
+                visibleToOwner[owner, default: Newest()].record(position, type)
+            } else {
+                visibleToAll.record(position, type)
+            }
+        }
+    }
+
+    /// The position of the newest change that the listener may see and has asked for.
+    ///
+    /// Nil if there is no such change.
+    func newest(for interest: FeedInterest) -> Int64? {
+        guard isComplete else { return end }
+        let own = visibleToOwner[interest.user]?.of(interest.entityTypes) ?? 0
+        let newest = max(own, visibleToAll.of(interest.entityTypes))
+        return newest > 0 ? newest : nil
+    }
+
+    static func query(_ organization: UUID, after position: Int64) -> Query {
+        return statement(organization: organization, after: position, limit: limit)
+    }
+
+    /// One row without an entity means that the feed has no such entity.
+    static let statement = Statement(
+        "feed_news",
+        ["organization", "after", "limit"],
+        """
+        SELECT f.epoch, f.last_position, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
+                AS only_for
+        FROM feeds f
+        LEFT JOIN LATERAL (
+            SELECT x.feed_position, x.entity_type, x.owner_id,
+                x.entity_type = ANY (ARRAY(
+                    SELECT t.name FROM entity_types t
+                    WHERE t.organization_id = :organization AND t.visibility = 'user')) AS is_private
+            FROM entities x
+            WHERE x.organization_id = :organization AND x.feed_position > :after
+            ORDER BY x.feed_position
+            LIMIT :limit
+        ) e ON true
+        WHERE f.organization_id = :organization
+        """
+    )
+}
+
+/// The part of an organization's feed that a listener subscribes to.
+package struct FeedInterest: Sendable, Hashable {
+    package var organization: UUID
+    /// The reader: entities of `visibility: "user"` exist for their owner only.
+    package var user: UUID
+    /// Empty for all.
+    package var entityTypes: Set<ByteExactString>
+
+    package init(organization: UUID, user: UUID, entityTypes: Set<ByteExactString> = []) {
+        self.organization = organization
+        self.user = user
+        self.entityTypes = entityTypes
     }
 }

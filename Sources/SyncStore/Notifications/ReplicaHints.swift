@@ -93,7 +93,7 @@ final class ReplicaHints: Sendable {
     }
 
     /// Announces this replica's presence again and again until the task is cancelled.
-    func keepPresent() async {
+    func runPresenceLoop() async {
         _ = try? await pool.run([Query(Self.forgetStatement)])
         while !Task.isCancelled {
             let isRegistered = await register()
@@ -102,25 +102,23 @@ final class ReplicaHints: Sendable {
     }
 
     /// Why this replica cannot be registered: connections of the pool cannot write. Nil while it can.
-    var trouble: PostgresError? { health.withLock { $0.trouble(at: .now) } }
+    var writeFailure: PostgresError? { health.withLock { $0.writeFailure(at: .now) } }
 
-    /// A write of one row, which shows that a connection can write. It changes nothing before ``keepPresent()``.
-    var probe: Query { Query(Self.probeStatement, Parameters(id)) }
+    /// A write of one row, which shows that a connection can write. It changes nothing before ``runPresenceLoop()``.
+    var probe: Query { Self.probeStatement(gateway: id) }
 
     /// Registers this replica, and counts the others that are registered.
     ///
     /// - Returns: whether that was possible.
     private func register() async -> Bool {
-        let own = Parameters(id, Schema.newest)
-        var others = Parameters(id)
-        others.add(Int64(Self.memory.components.seconds))
         let queries = [
-            notification(.presence), Query(Self.registerStatement, own), Query(Self.othersStatement, others),
+            notification(.presence), Self.registerStatement(gateway: id, newest_migration: Schema.newest),
+            Self.othersStatement(gateway: id, seconds: Int64(Self.memory.components.seconds)),
         ]
         do {
             let rows = try await pool.run(queries)
             health.withLock { $0.probed(at: .now) }
-            note(registered: Int(try rows[2].int64(0, 0)))
+            record(registered: Int(try rows[2].int64(0, 0)))
             return true
         } catch {
             if let error = error as? PostgresError { health.withLock { $0.failedProbe(error, at: .now) } }
@@ -128,7 +126,7 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    func note(registered: Int) {
+    func record(registered: Int) {
         let now = ContinuousClock.now
         state.withLock { state in
             let heard = state.peers.values.count { now - $0 < Self.memory }
@@ -142,8 +140,7 @@ final class ReplicaHints: Sendable {
     }
 
     private func notification(_ message: HintMessage) -> Query {
-        let parameters = Parameters(message.text(from: name))
-        return Query(Self.notifyStatement, parameters)
+        return Self.notifyStatement(message: message.text(from: name))
     }
 
     private func take(_ payload: String, _ onHint: @Sendable (HintMessage) -> Void) {
@@ -169,26 +166,30 @@ final class ReplicaHints: Sendable {
     /// So it is committed without waiting for the disk.
     static let notifyStatement = Statement(
         "hints_notify",
-        "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', $1)"
+        ["message"],
+        "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', :message)"
     )
 
     // By the database's clock, which all share.
     static let registerStatement = Statement(
         "gateways_register",
+        ["gateway", "newest_migration"],
         """
-        INSERT INTO gateways AS g (id, seen_at, newest_migration) VALUES ($1::uuid, clock_timestamp(), $2::text)
+        INSERT INTO gateways AS g (id, seen_at, newest_migration) VALUES (:gateway::uuid, clock_timestamp(), :newest_migration::text)
         ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
         """
     )
     static let probeStatement = Statement(
         "gateways_probe",
-        "UPDATE gateways AS g SET seen_at = clock_timestamp() WHERE g.id = $1::uuid"
+        ["gateway"],
+        "UPDATE gateways AS g SET seen_at = clock_timestamp() WHERE g.id = :gateway::uuid"
     )
     static let othersStatement = Statement(
         "gateways_others",
+        ["gateway", "seconds"],
         """
         SELECT count(*) FROM gateways g
-        WHERE g.id <> $1::uuid AND g.seen_at > clock_timestamp() - $2::int8 * interval '1 second'
+        WHERE g.id <> :gateway::uuid AND g.seen_at > clock_timestamp() - :seconds::int8 * interval '1 second'
         """
     )
     static let forgetStatement = Statement(
@@ -197,4 +198,55 @@ final class ReplicaHints: Sendable {
     )
 
     static let statements = [notifyStatement, registerStatement, probeStatement, othersStatement, forgetStatement]
+}
+
+// MARK: - HintMessage
+
+/// The messages between replicas by NOTIFY: names of what was changed, never data.
+enum HintMessage: Sendable, Equatable {
+    /// The sender is running.
+    case presence
+    /// More lanes are due than the sender can run.
+    case due
+    /// Lanes and feeds were changed.
+    case changed([WakeName])
+    /// Too much was changed to name it.
+    case everything
+
+    /// PostgreSQL takes payloads of less than 8,000 bytes.
+    static let maximumNames = 900
+
+    /// The payload: the sender, a letter, and names.
+    func text(from sender: WakeName) -> String {
+        var text: [UInt8] = []
+        sender.append(to: &text)
+        switch self {
+        case .presence: text.append(UInt8(ascii: "p"))
+        case .due: text.append(UInt8(ascii: "d"))
+        case .everything: text.append(UInt8(ascii: "e"))
+        case .changed(let names):
+            text.append(UInt8(ascii: "c"))
+            for name in names { name.append(to: &text) }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Reads a payload; nil for one that no replica sends.
+    static func read(_ text: String) -> (sender: WakeName, message: HintMessage)? {
+        let bytes = Array(text.utf8)
+        guard bytes.count > WakeName.length, let sender = WakeName(bytes[..<WakeName.length]) else { return nil }
+        let rest = bytes[(WakeName.length + 1)...]
+        switch bytes[WakeName.length] {
+        case UInt8(ascii: "p"): return (sender, .presence)
+        case UInt8(ascii: "d"): return (sender, .due)
+        case UInt8(ascii: "e"): return (sender, .everything)
+        case UInt8(ascii: "c"):
+            let names = stride(from: rest.startIndex, to: rest.endIndex, by: WakeName.length).map {
+                WakeName(rest[$0..<min($0 + WakeName.length, rest.endIndex)])
+            }
+            let known = names.compactMap { $0 }
+            return known.count == names.count ? (sender, .changed(known)) : nil
+        default: return nil
+        }
+    }
 }

@@ -12,14 +12,14 @@ package protocol CommitParticipant: Sendable {
     /// The queries for mutations of a group that failed or are in conflict.
     ///
     /// - Parameter outcomes: at least one; those of a lane are in the user's order.
-    func queries(for outcomes: [StuckOutcome], at moment: Timestamp) -> [Query]
+    func queries(for outcomes: [FailedOutcome], at moment: Timestamp) -> [Query]
 
     /// The queries for erased users, in the transaction that completes the erasure.
     func queries(forErased users: [UUID], of organization: UUID, at moment: Timestamp) -> [Query]
 }
 
 /// A mutation that failed or is in conflict, as a transaction commits it.
-package struct StuckOutcome: Sendable {
+package struct FailedOutcome: Sendable {
     package enum Origin: Sendable {
         /// It got its status when it was pushed.
         case push(NewMutation)
@@ -35,7 +35,7 @@ package struct StuckOutcome: Sendable {
 
 extension [any CommitParticipant] {
     /// The queries of all participants; none without outcomes, which is the usual case.
-    func queries(for outcomes: [StuckOutcome], at moment: Timestamp) -> [Query] {
+    func queries(for outcomes: [FailedOutcome], at moment: Timestamp) -> [Query] {
         outcomes.isEmpty ? [] : flatMap { $0.queries(for: outcomes, at: moment) }
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Postgres
 import SyncModel
 
 /// The plans of all pushes of a group, made in sequence.
@@ -51,7 +52,7 @@ struct GroupPlan {
                 switch error {
                 case .problem(let problem): outcomes.append(.failure(problem))
                 case .needsProbe: incomplete.insert(index)
-                case .isHeavy: heavy.insert(index)
+                case .requiresOwnBatch: heavy.insert(index)
                 case .isCrowded: crowded.insert(index)
                 }
             }
@@ -67,8 +68,10 @@ struct GroupPlan {
     }
 
     /// Plans that change nothing, but whose activity is to be recorded.
-    func sightings(at now: Timestamp) -> [Placed] {
-        plans { snapshots[$0.index].isSighting(at: now) && !$0.plan.changesAnything(from: snapshots[$0.index]) }
+    func lastSeenUpdates(at now: Timestamp) -> [Placed] {
+        plans {
+            snapshots[$0.index].shouldRecordLastSeen(at: now) && !$0.plan.changesAnything(from: snapshots[$0.index])
+        }
     }
 
     private func plans(where isIncluded: (Placed) -> Bool) -> [Placed] {
@@ -76,5 +79,63 @@ struct GroupPlan {
             guard case .success(let plan) = outcome, isIncluded((index, plan)) else { return nil }
             return (index, plan)
         }
+    }
+}
+
+/// Everything that a group's plans need, read under its locks.
+struct GroupSnapshot {
+    /// One a push.
+    var pushes: [PushSnapshot]
+    /// Whether the push's lane exists.
+    ///
+    /// It does not when the organization is no longer active.
+    var hasLane: [Bool]
+    /// By organization.
+    var entities: [UUID: EntityTable] = [:]
+    /// Mappings that the group names, and when the use of each was last recorded.
+    var mappingUses: [MappingUse] = []
+    /// Local ids that an unconfirmed pull may have assigned, by push.
+    ///
+    /// They lead nowhere yet; each has the UUID that represents it.
+    var unassigned: [Int: [LocalID: UUID]] = [:]
+}
+
+/// A row of ``GroupStatements/mappings`` about one client id.
+struct FoundMapping {
+    /// The place of the asking push in the group.
+    let push: Int
+    let mapping: IDMapping
+    /// When its use was last recorded; nil if never.
+    let usedAt: Timestamp?
+
+    init(_ row: inout RowReader) throws {
+        push = try row.push()
+        let clientID = try row.uuid("client_id")
+        mapping = IDMapping(
+            entityType: try row.string("entity_type"),
+            client: .id(clientID),
+            serverID: try row.serverID(),
+            status: try row.choice("status"),
+            mutationID: try row.uuid("mutation_id"),
+            isAbandoned: try row.bool("is_abandoned")
+        )
+        usedAt = try row.optionalMoment("last_used_at")
+    }
+}
+
+/// A mapping that a push names.
+package struct MappingUse {
+    /// A use is recorded once a day (``GroupStatements/touchMappings``).
+    package static let precision: Double = 86_400
+
+    let push: Int
+    let name: ClientReference
+    /// Nil if never.
+    let notedAt: Timestamp?
+
+    /// Whether to record its use again.
+    func isChange(at now: Timestamp) -> Bool {
+        guard let notedAt else { return true }
+        return notedAt.adding(seconds: Self.precision) <= now
     }
 }

@@ -6,16 +6,16 @@ import SyncModel
 extension GroupReader {
     mutating func addLookUps() {
         let created = group.indices.map { group[$0].localIDs.named.isEmpty ? [] : leftOut(of: $0).created }
-        steps += lookUps(wanted) { !created[$0].contains($1) }
+        steps += lookups(wanted) { !created[$0].contains($1) }
     }
 
     /// The names that are not looked up at first.
     private func leftOut(of push: Int) -> PushLookUps {
-        PushLookUps.rest(of: group[push].push, above: watermarks?[push], besides: wanted[push])
+        PushLookUps.deferred(of: group[push].push, above: watermarks?[push], excluding: wanted[push])
     }
 
     /// - Parameter isWanted: whether to look up an id of a push's device, given the UUID that represents it.
-    private func lookUps(_ wanted: [PushLookUps], _ isWanted: (Int, UUID) -> Bool) -> [Step] {
+    private func lookups(_ wanted: [PushLookUps], _ isWanted: (Int, UUID) -> Bool) -> [Step] {
         let (keys, ids, clients) = (rows(wanted, \.keys), rows(wanted, \.ids), rows(wanted, \.clients))
         let seals = laneSeals
         var steps: [Step] = []
@@ -67,17 +67,17 @@ extension GroupReader {
     /// A further round trip, for pushes with an entry that would be refused.
     ///
     /// It looks up the names that were assumed to be new.
-    func completion(of pushes: Set<Int>) -> [Query] { rest(of: pushes).map(\.query) }
+    func completion(of pushes: Set<Int>) -> [Query] { deferred(of: pushes).map(\.query) }
 
     /// Adds the results of ``completion(of:)`` to the snapshot.
     func complete(_ pushes: Set<Int>, _ results: [Rows], in snapshot: inout GroupSnapshot) throws {
-        for (step, rows) in zip(rest(of: pushes), results) { try step.read(rows, &snapshot) }
+        for (step, rows) in zip(deferred(of: pushes), results) { try step.read(rows, &snapshot) }
         for push in pushes { snapshot.pushes[push].isComplete = true }
     }
 
-    private func rest(of pushes: Set<Int>) -> [Step] {
+    private func deferred(of pushes: Set<Int>) -> [Step] {
         let wanted = group.indices.map { pushes.contains($0) ? leftOut(of: $0) : PushLookUps() }
-        return lookUps(wanted) { wanted[$0].created.contains($1) }
+        return lookups(wanted) { wanted[$0].created.contains($1) }
     }
 
     private static func readByKey(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {

@@ -55,7 +55,7 @@ struct GroupReader {
             // read-only connections come from the pool, which plans statements in its own way unless configured
             // otherwise
             documentBytes,
-            opening: access == .locking ? [.begin] : [.beginReading, Query(SettleStatements.planShape)],
+            opening: access == .locking ? [.begin] : Query.beginReadingByIndex,
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
             isComplete: hints == nil
         )
@@ -93,7 +93,7 @@ struct GroupReader {
         self.opening = opening
         self.watermarks = watermarks
         self.isComplete = isComplete
-        wanted = group.enumerated().map { PushLookUps.wanted(by: $1.push, above: watermarks?[$0]) }
+        wanted = group.enumerated().map { PushLookUps.initial(for: $1.push, above: watermarks?[$0]) }
         lanes = group.map(\.lane)
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
     }
@@ -133,7 +133,7 @@ struct GroupReader {
         }
         steps.append(
             (
-                access == .locking ? LaneRows.lock(lanes) : LaneRows.look(lanes),
+                access == .locking ? LaneRows.lock(lanes) : LaneRows.find(lanes),
                 { rows, snapshot in
                     for (key, lane) in try LaneRows.lanes(rows) {
                         guard let push = pushOfLane[key] else { continue }
@@ -153,7 +153,9 @@ struct GroupReader {
                         guard let push = pushOfLane[lane], group[push].device == device else { continue }
                         snapshot.pushes[push].watermark = try row.int64("accepted_sequence")
                         snapshot.pushes[push].deviceSeenAt = try row.moment("last_seen_at")
-                        snapshot.pushes[push].strayIDs = StrayIDs(stored: try row.optionalBytes("stray_ids"))
+                        snapshot.pushes[push].unresolvedIDs = UnresolvedIDHistory(
+                            stored: try row.optionalBytes("stray_ids")
+                        )
                     }
                 }
             )

@@ -17,6 +17,7 @@ enum GroupStatements {
     /// another or erased, whose lane was removed: the caller has not received that change yet.
     static let makeLanes = Statement(
         "group_make_lanes",
+        Columns.lanes.inputs,
         """
         INSERT INTO lanes AS l (organization_id, user_id)
         SELECT k.organization_id, k.user_id
@@ -39,6 +40,7 @@ enum GroupStatements {
 
     static let devices = Statement(
         "group_devices",
+        deviceKeys.inputs,
         """
         SELECT k.organization_id, k.user_id, k.device_id, d.accepted_sequence, d.last_seen_at, d.stray_ids
         FROM \(deviceKeys.unnested(as: "k"))
@@ -57,23 +59,25 @@ enum GroupStatements {
     /// Returns the rows for all pairs of the users and the devices; the reader selects the requested ones.
     private static let devicesOfOne = Statement(
         "group_devices_of_one",
+        ["organization", "users", "devices"],
         """
         SELECT x.organization_id, x.user_id, x.device_id, x.accepted_sequence, x.last_seen_at, x.stray_ids
         FROM devices x
-        WHERE x.organization_id = $1 AND x.user_id = ANY ($2) AND x.device_id = ANY ($3)
+        WHERE x.organization_id = :organization AND x.user_id = ANY (:users) AND x.device_id = ANY (:devices)
         """
     )
 
     /// Reads devices; perhaps others of the same users, too.
     static func devices(_ keys: [DeviceKey]) -> Query {
         deviceKeys.query(devices, keys).orOfOne(keys, \.lane.organization) {
-            Query(devicesOfOne, Parameters(of: $0, keys.map(\.lane.user), keys.map(\.id)))
+            devicesOfOne(organization: $0, users: keys.map(\.lane.user), devices: keys.map(\.id))
         }
     }
 
     /// Counts users' devices up to a limit, where a device is unknown.
     static let deviceCounts = Statement(
         "group_device_counts",
+        PushIDRow.devices.inputs + ["limit"],
         """
         SELECT k.push, d.count
         FROM \(PushIDRow.devices.unnested(as: "k"))
@@ -81,7 +85,7 @@ enum GroupStatements {
             SELECT count(*) AS count FROM (
                 SELECT 1 FROM devices x
                 WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
-                LIMIT \(PushIDRow.devices.parameter(1))
+                LIMIT :limit
             ) y
         ) d
         -- a subquery for each row; as NOT EXISTS it could become a join that reads all devices
@@ -97,8 +101,9 @@ enum GroupStatements {
     private static func mutations(_ name: String, _ names: Columns<PushIDRow>, _ isNamed: String) -> Statement {
         Statement(
             name,
+            names.inputs + ["bytes", "all_bytes"],
             """
-            SELECT m.push, \(RecordColumns.bounded(by: names.parameter(1), all: names.parameter(2)))
+            SELECT m.push, \(RecordColumns.bounded(by: ":bytes", all: ":all_bytes"))
             FROM (
                 SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
                     (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
@@ -127,6 +132,7 @@ enum GroupStatements {
 
     static let rejections = Statement(
         "group_rejections",
+        PushIDRow.keys.inputs,
         """
         SELECT k.push, r.idempotency_key, r.id, r.device_id, r.sequence_number, r.error
         FROM \(PushIDRow.keys.unnested(as: "k"))
@@ -144,6 +150,7 @@ enum GroupStatements {
     /// only.
     static let mappings = Statement(
         "group_mappings",
+        PushIDRow.clients.inputs,
         """
         SELECT k.push, i.client_id, i.entity_type, i.server_id, i.server_id_is_integer, i.status, i.mutation_id,
             CASE WHEN i.status = 'failed' THEN coalesce((
@@ -165,7 +172,7 @@ enum GroupStatements {
     ///
     /// By client id that is never a create: a mutation that follows a create waits for it by the mapping. If that
     /// create took the client id over, it also waits for what was open under the id before.
-    static let open = open(
+    static let open = latest(
         "group_open",
         own: false,
         """
@@ -177,7 +184,7 @@ enum GroupStatements {
     )
 
     /// The same where some entities are named by a local id.
-    static let openOwn = open(
+    static let openOwn = latest(
         "group_open_own",
         own: true,
         """
@@ -194,10 +201,11 @@ enum GroupStatements {
         """
     )
 
-    private static func open(_ name: String, own: Bool, _ known: String) -> Statement {
+    private static func latest(_ name: String, own: Bool, _ known: String) -> Statement {
         let columns = own ? PushEntityRow.openOwn : PushEntityRow.open
         return Statement(
             name,
+            columns.inputs,
             """
             SELECT k.push, m.id, \(EntityName.list), m.position
             FROM \(columns.unnested(as: "k"))

@@ -9,7 +9,7 @@ struct GroupWriter {
     private let plan: GroupPlan
     private let uses: [MappingUse]
     private let changes: [GroupPlan.Placed]
-    private let sightings: [GroupPlan.Placed]
+    private let lastSeenUpdates: [GroupPlan.Placed]
     private let now: Timestamp
     private let seals: SealTable
     private let participants: [any CommitParticipant]
@@ -32,7 +32,7 @@ struct GroupWriter {
         self.uses = uses
         self.now = now
         changes = plan.changes
-        sightings = plan.sightings(at: now)
+        lastSeenUpdates = plan.lastSeenUpdates(at: now)
         if isCommitted {
             addLanes()
             addDevices()
@@ -51,7 +51,7 @@ struct GroupWriter {
         queries.append(isCommitted ? .commit : .rollback)
     }
 
-    private var isCommitted: Bool { !changes.isEmpty || !sightings.isEmpty }
+    private var isCommitted: Bool { !changes.isEmpty || !lastSeenUpdates.isEmpty }
 
     /// The end of each organization's feed as of this group.
     func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] {
@@ -71,12 +71,12 @@ struct GroupWriter {
     }
 
     private mutating func addDevices() {
-        let rows = inKeyOrder(changes + sightings).map { push in
+        let rows = inKeyOrder(changes + lastSeenUpdates).map { push in
             DevicePushRow(
                 lane: group[push.index].lane,
                 id: group[push.index].push.deviceID,
                 acceptedSequence: push.plan.acceptedSequence,
-                strayIDs: push.plan.strayIDs?.stored
+                unresolvedIDs: push.plan.unresolvedIDs?.stored
             )
         }
         add(GroupStatements.writeDevices, DevicePushRow.columns, rows)
@@ -103,7 +103,7 @@ struct GroupWriter {
 
     private mutating func addMutations() throws(SealError) {
         let isAsItStands = seals.arePlain
-        var (dependencies, references, blockers) = (JaggedArray(), JaggedArray(), JaggedArray())
+        var (dependencies, references, blockers) = (FlattenedLists(), FlattenedLists(), FlattenedLists())
         var referenceTypes: [String] = []
         var rows: [MutationRow] = []
         for change in changes {
@@ -126,7 +126,7 @@ struct GroupWriter {
             }
         }
         guard !rows.isEmpty else { return }
-        if MutationRow.areUsual(rows) { return add(GroupStatements.writeUsualMutations, MutationRow.usual, rows) }
+        if MutationRow.areCommon(rows) { return add(GroupStatements.writeCommonMutations, MutationRow.common, rows) }
         var parameters = MutationRow.columns.parameters(rows)
         parameters.add(timestamp: now.microseconds)
         parameters.add(dependencies.ids)
@@ -138,13 +138,13 @@ struct GroupWriter {
 
     /// Usually no mutation fails or conflicts at once.
     private mutating func addParticipants() {
-        var outcomes: [StuckOutcome] = []
+        var outcomes: [FailedOutcome] = []
         for change in changes {
             let (lane, state) = (group[change.index].lane, change.plan.lane)
             let stuck = change.plan.mutations.filter(\.record.status.isForAPerson)
             // in the user's order, which may differ from the request's
             for new in stuck.sorted(by: { $0.record.position < $1.record.position }) {
-                outcomes.append(StuckOutcome(lane: lane, state: state, origin: .push(new)))
+                outcomes.append(FailedOutcome(lane: lane, state: state, origin: .push(new)))
             }
         }
         queries += participants.queries(for: outcomes, at: now)
@@ -184,7 +184,7 @@ struct GroupWriter {
     private mutating func addMappingUses() {
         let changed = Set(changes.map(\.index))
         var seen: Set<MappingName> = []
-        for use in uses where use.isNews(at: now) && changed.contains(use.push) {
+        for use in uses where use.isChange(at: now) && changed.contains(use.push) {
             seen.insert(
                 MappingName(lane: group[use.push].lane, clientID: use.name.clientID, entityType: use.name.entityType)
             )
@@ -260,9 +260,8 @@ struct GroupWriter {
         }
         let unchanged = writes.filter { $0.1.isEmpty }.map(\.0)
         if !unchanged.isEmpty {
-            let parameters = Parameters(unchanged)
             feedResults.append(queries.count)
-            queries.append(Query(GroupStatements.readFeeds, parameters))
+            queries.append(GroupStatements.readFeeds(organizations: unchanged))
         }
         queries += try EntityRows.write(changed, now: now, seals)
     }

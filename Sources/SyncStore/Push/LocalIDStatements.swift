@@ -3,13 +3,14 @@ import Postgres
 /// The statements by which a group of pushes reads and writes local ids.
 ///
 /// They follow ``GroupStatements``.
-enum LocalIDStatements {
+package enum LocalIDStatements {
     /// Where local ids lead, one row for each requested id.
     ///
     /// The last column is true if an unconfirmed pull may have assigned an id that leads nowhere. An id whose create
     /// was discarded or deleted is abandoned; the create is read only for ids that lead nowhere.
     static let find = Statement(
         "group_local_ids",
+        PushLocalIDRow.columns.inputs,
         """
         SELECT k.push, k.device_id, k.entity_type, k.local_id, l.local_id IS NOT NULL AS is_known,
             coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer, l.mutation_id,
@@ -33,9 +34,35 @@ enum LocalIDStatements {
         """
     )
 
+    /// The local id of an entity on a device, as a subquery for LATERAL that uses the index by server ids.
+    ///
+    /// An equality for each column would suit the primary key as well. Without statistics a plan may choose that, and
+    /// then each look-up reads all ids of the device. Only one index has the order of this comparison.
+    package static func ofServer(
+        _ id: String,
+        type: String,
+        device: String,
+        user: String,
+        organization: String
+    ) -> String {
+        """
+        SELECT s.* FROM (
+                    SELECT z.* FROM local_ids z
+                    WHERE z.organization_id = \(organization) AND z.server_id IS NOT NULL
+                        AND (z.user_id, z.device_id, z.entity_type, z.server_id) >= (\(user), \(device), \(type), \(id))
+                    ORDER BY z.user_id, z.device_id, z.entity_type, z.server_id
+                    LIMIT 1
+                ) s
+                WHERE s.user_id = \(user) AND s.device_id = \(device) AND s.entity_type = \(type)
+                    AND s.server_id = \(id)
+                OFFSET 0
+        """
+    }
+
     /// Unconfirmed assignments of pulls to devices: whole pages.
     static let pages = Statement(
         "group_local_id_pages",
+        PushIDRow.devices.inputs,
         """
         SELECT k.push, p.entity_types, p.local_ids, p.server_ids, p.are_integers
         FROM \(PushIDRow.devices.unnested(as: "k"))
@@ -52,13 +79,14 @@ enum LocalIDStatements {
     ///
     /// One that exists already, because a pull was just confirmed, violates the primary key, and the group is planned
     /// again.
-    static let write = Statement("group_write_local_ids", rows)
+    static let write = Statement("group_write_local_ids", LocalIDRows.whole.inputs, rows)
 
     /// Ids that replace abandoned ones, whose creates were deleted.
     ///
     /// One that leads somewhere after all violates a CHECK (23514): the lane's lock makes that impossible.
     static let replace = Statement(
         "group_replace_local_ids",
+        LocalIDRows.whole.inputs,
         """
         \(rows)
         ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDATE
@@ -70,17 +98,22 @@ enum LocalIDStatements {
     )
 
     /// Ids that a pull assigned and a push uses. A pull that confirms its page at this moment writes the same.
-    static let confirm = Statement("group_confirm_local_ids", rows + "\nON CONFLICT DO NOTHING")
+    static let confirm = Statement(
+        "group_confirm_local_ids",
+        LocalIDRows.whole.inputs,
+        rows + "\nON CONFLICT DO NOTHING"
+    )
 
     /// Those whose entities have another id on the device: both ids lead there.
     static let confirmSecond = Statement(
         "group_confirm_second_local_ids",
+        LocalIDRows.second.inputs,
         """
         INSERT INTO local_ids AS l (
             organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
         SELECT k.organization_id, k.user_id, k.device_id, k.entity_type, k.local_id, k.server_id,
             k.server_id_is_integer
-        FROM \(LocalIDRows.seconds)
+        FROM \(LocalIDRows.second.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO NOTHING
         """
     )
@@ -91,16 +124,17 @@ enum LocalIDStatements {
             client_id)
         SELECT k.organization_id, k.user_id, k.device_id, k.entity_type, k.local_id, k.server_id,
             k.server_id_is_integer, k.mutation_id, k.client_id
-        FROM \(LocalIDRows.input)
+        FROM \(LocalIDRows.whole.unnested(as: "k"))
         """
 
     /// Makes local ids findable by their UUIDs in waiting mutations.
     static let pin = Statement(
         "group_pin_local_ids",
+        LocalIDRows.pin.inputs,
         """
         UPDATE local_ids AS l
         SET client_id = k.client_id
-        FROM \(LocalIDRows.pins)
+        FROM \(LocalIDRows.pin.unnested(as: "k"))
         WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.device_id = k.device_id
             AND l.entity_type = k.entity_type AND l.local_id = k.local_id
         """

@@ -3,22 +3,23 @@ import GroupCommit
 import Postgres
 import ServiceLifecycle
 package import SyncModel
+import Synchronization
 
 /// Accepts pushes and commits them in groups.
 package final class PushCommit: Service {
     private let committers: Committers<PushWork>
     private let catalog: Catalog
-    private let stuckMutations: StuckMutations
-    private let holds: HoldReader
+    private let stuckMutations: FailureSearcher
+    private let holds: LaneBlockerReader
 
     /// Why its committers cannot write; nil while they can.
-    var trouble: PostgresError? { committers.trouble }
+    var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
         committers: Committers<PushWork>,
         catalog: Catalog,
-        stuckMutations: StuckMutations,
-        holds: HoldReader
+        stuckMutations: FailureSearcher,
+        holds: LaneBlockerReader
     ) {
         self.committers = committers
         self.catalog = catalog
@@ -66,8 +67,8 @@ package final class PushCommit: Service {
         traceparent: String?,
         _ receiver: @escaping @Sendable (Result<PushAnswer, Problem>) -> Void
     ) -> Bool {
-        guard let place = catalog.entryAtHand(organization.id)?.place else { return false }
-        let reply = OnceReply(to: receiver)
+        guard let place = catalog.cachedEntry(organization.id)?.place else { return false }
+        let reply = JobCompletion(to: receiver)
         let job = PushJob(
             push: push,
             organization: organization,
@@ -95,7 +96,7 @@ package final class PushCommit: Service {
             organization: lane.organization,
             user: lane.user
         )
-        answer.hold = await holds.hold(of: lane, as: answer.lane)
+        answer.blocker = await holds.blocker(of: lane, as: answer.lane)
         return answer
     }
 
@@ -106,4 +107,94 @@ package final class PushCommit: Service {
 
     /// Pushes that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
+}
+
+/// A push on its way through a committer, with the reply to its caller.
+struct PushJob: GroupJob {
+    let push: PushRequest
+    let organization: Organization
+    let user: UUID
+    let isStrict: Bool
+    let traceparent: String?
+    let enqueuedAt = ContinuousClock.now
+    let reply: JobCompletion<PushAnswer>
+
+    var lane: LaneKey { LaneKey(organization: organization.id, user: user) }
+    var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
+
+    /// - Parameter type: the organization's entity types, by name.
+    func input(_ type: (String) -> EntityType?) -> PushInput {
+        PushInput(
+            push: push,
+            lane: lane,
+            quota: organization.settings.mutationQuota,
+            localIDs: PushLocalIDs(push, type: type)
+        )
+    }
+
+    var weight: Int { max(1, push.entries.count) }
+    var bytes: Int { push.bodyBytes }
+    var isAnswered: Bool { reply.isSent }
+
+    func refuse(_ problem: Problem) {
+        reply.send(.failure(problem))
+    }
+}
+
+/// The pushes of a group, with the inputs of their plans.
+///
+/// All lists have one element a push.
+struct PushBatch {
+    private(set) var jobs: [PushJob] = []
+    private(set) var contexts: [PushPlanner.Context] = []
+    private(set) var inputs: [PushInput] = []
+
+    var isEmpty: Bool { jobs.isEmpty }
+
+    mutating func add(_ job: PushJob, _ context: PushPlanner.Context, _ input: PushInput) {
+        jobs.append(job)
+        contexts.append(context)
+        inputs.append(input)
+    }
+
+    /// The pushes at some places.
+    subscript(places: [Int]) -> PushBatch {
+        var part = PushBatch()
+        for place in places { part.add(jobs[place], contexts[place], inputs[place]) }
+        return part
+    }
+}
+
+/// A push to be planned, with its user.
+struct PushInput {
+    let push: PushRequest
+    let lane: LaneKey
+    /// What the user may push; nil for any number.
+    let quota: Quota?
+    /// The local ids that the push names.
+    let localIDs: PushLocalIDs
+
+    var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
+}
+
+/// Remembers recent devices' watermarks, so that new keys need no look-up.
+///
+/// Only a hint: if the locked row has another watermark, the group is read again with every key looked up, and the
+/// unique index rejects a key that is known after all.
+final class WatermarkHints: Sendable {
+    /// Devices in memory at most (about 6 MB); beyond it the memory starts over.
+    static let capacity = 50_000
+
+    private let watermarks = Mutex([DeviceKey: Int64]())
+
+    subscript(device: DeviceKey) -> Int64? {
+        watermarks.withLock { $0[device] }
+    }
+
+    func record(_ watermark: Int64, of device: DeviceKey) {
+        watermarks.withLock { watermarks in
+            if watermarks.count >= Self.capacity { watermarks.removeAll(keepingCapacity: true) }
+            watermarks[device] = watermark
+        }
+    }
 }

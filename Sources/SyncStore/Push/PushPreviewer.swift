@@ -46,7 +46,7 @@ package struct PushPreviewer: Sendable {
         } catch {
             switch error {
             case .problem(let problem): throw problem
-            case .isHeavy, .isCrowded:
+            case .requiresOwnBatch, .isCrowded:
                 throw Problem(.payloadTooLarge, "the documents of this push are too large to preview; preview fewer")
             case .needsProbe: throw Problem(.internalError, "the push could not be previewed")
             }

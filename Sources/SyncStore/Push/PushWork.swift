@@ -6,7 +6,7 @@ import SyncModel
 /// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide;
 /// write everything and commit. Pushes with an entry that would be refused have a further one, which looks up every
 /// name in them: a refusal never rests on mere memory.
-struct PushWork: GroupWork {
+struct PushWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let now: TimeSource
@@ -33,21 +33,21 @@ struct PushWork: GroupWork {
         self.failure = failure
     }
 
-    func commit(_ group: [PushJob], on connection: Connection, _ certainty: Certainty) async throws {
+    func commit(_ group: [PushJob], on connection: Connection, _ context: RetryContext) async throws {
         let moment = now()
-        let sealing = try await seals(of: group, certainty)
-        var batch = try await batch(group, moment, isAmongOthers: !certainty.takesHeavy)
-        if !certainty.looksUpAll {
+        let sealing = try await seals(of: group, context)
+        var batch = try await batch(group, moment, isBatched: !context.takesHeavy)
+        if !context.looksUpAll {
             batch = try await answerRepetitions(batch, sealing, at: moment, on: connection)
             if batch.isEmpty { return }
         }
         let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
-        // one that is alone at the desk for heavy ones may read as much as a push may
-        let isAlone = group.count == 1 && certainty.takesHeavy
+        // one that is alone at the worker for heavy ones may read as much as a push may
+        let isAlone = group.count == 1 && context.takesHeavy
         let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
         let reader = GroupReader(
             inputs,
-            hints: certainty.looksUpAll ? nil : hints,
+            hints: context.looksUpAll ? nil : hints,
             deviceLimit: deviceLimit,
             seals: sealing,
             documentBytes: documentBytes
@@ -62,19 +62,19 @@ struct PushWork: GroupWork {
         )
         var comparisons = reader.comparisons(&snapshot)
         try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-        var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
+        var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: context.looksUpAll)
         if !plan.incomplete.isEmpty {
             let pushes = plan.incomplete
             try reader.complete(pushes, await connection.run(reader.completion(of: pushes)), in: &snapshot)
             comparisons = reader.comparisons(&snapshot, of: pushes)
             try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-            plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
+            plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: context.looksUpAll)
         }
-        if plan.lacksRemembered || !plan.incomplete.isEmpty { throw Setback.readAgain }
+        if plan.lacksRemembered || !plan.incomplete.isEmpty { throw CommitFailure.readAgain }
         let unread = plan.heavy.isEmpty ? plan.crowded : plan.heavy
         if !unread.isEmpty {
-            if !certainty.takesHeavy { throw Setback.heavy(Set(unread.map { group[$0].lane })) }
-            return try await commitOneByOne(group, on: connection, certainty)
+            if !context.takesHeavy { throw CommitFailure.heavy(Set(unread.map { group[$0].lane })) }
+            return try await commitOneByOne(group, on: connection, context)
         }
         let writer = try GroupWriter(
             group,
@@ -96,14 +96,14 @@ struct PushWork: GroupWork {
     private func commitOneByOne(
         _ group: [PushJob],
         on connection: Connection,
-        _ certainty: Certainty
+        _ context: RetryContext
     ) async throws {
         _ = try await connection.run([.rollback])
         guard group.count > 1 else {
             let detail = "the documents of this push are too large to be read at once; send fewer of its mutations"
             return group.forEach { $0.refuse(Problem(.payloadTooLarge, detail)) }
         }
-        for job in group where !job.isAnswered { try await commit([job], on: connection, certainty) }
+        for job in group where !job.isAnswered { try await commit([job], on: connection, context) }
     }
 
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "commit pushes") }
@@ -119,17 +119,17 @@ struct PushWork: GroupWork {
         error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"
     }
 
-    func supply(_ error: SealError) async throws { try await catalog.userKeys.supply(error) }
+    func fetchMissingKeys(_ error: SealError) async throws { try await catalog.userKeys.fetchMissingKeys(error) }
 
-    func forget(_ group: [PushJob]) {
+    func invalidateCache(_ group: [PushJob]) {
         for job in group { catalog.invalidate(job.organization.id) }
     }
 
-    private func seals(of group: [PushJob], _ certainty: Certainty) async throws -> SealTable {
+    private func seals(of group: [PushJob], _ context: RetryContext) async throws -> SealTable {
         var seals: [UUID: Seal] = [:]
         for id in Set(group.map(\.organization.id)) {
             let seal = try await catalog.seal(of: id)
-            seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
+            seals[id] = context.hasNewestKeys ? seal.withoutKeyRefresh : seal
         }
         try await catalog.userKeys.prepare(group.lazy.map(\.lane)) { seals[$0] }
         return SealTable(seals)
@@ -138,7 +138,7 @@ struct PushWork: GroupWork {
     private func batch(
         _ group: [PushJob],
         _ moment: Timestamp,
-        isAmongOthers: Bool
+        isBatched: Bool
     ) async throws -> PushBatch {
         var batch = PushBatch()
         for job in group {
@@ -152,7 +152,7 @@ struct PushWork: GroupWork {
                 makeID: { [ids] in ids.make(at: moment) }
             )
             context.deviceLimit = deviceLimit
-            context.isAmongOthers = isAmongOthers
+            context.isBatched = isBatched
             batch.add(job, context, job.input { entry.types[$0] })
         }
         return batch
@@ -164,7 +164,7 @@ struct PushWork: GroupWork {
             switch plan.outcomes[index] {
             case .failure(let problem): job.reply.send(.failure(problem))
             case .success(let planned):
-                hints.note(planned.acceptedSequence, of: job.device)
+                hints.record(planned.acceptedSequence, of: job.device)
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
@@ -192,5 +192,70 @@ struct PushWork: GroupWork {
         answer.lane = lane
         answer.warnings = plan.warnings
         job.reply.send(.success(answer))
+    }
+}
+
+/// Pushes that only repeat others, as devices send that missed the answer.
+extension PushWork {
+    /// Answers them from one reading transaction: one round trip, no locks, no flush.
+    ///
+    /// The first try of a repetition is known to be committed, because the device's watermark is cached from there. The
+    /// cache only chooses the way: a push is answered here if each of its entries is found and none is refused.
+    ///
+    /// - Returns: the pushes to plan under locks: all others.
+    func answerRepetitions(
+        _ batch: PushBatch,
+        _ seals: SealTable,
+        at moment: Timestamp,
+        on connection: Connection
+    ) async throws -> PushBatch {
+        let places = batch.inputs.indices.filter { seemsRepeated(batch.inputs[$0]) }
+        if places.isEmpty { return batch }
+        let repeating = batch[places]
+        let reader = GroupReader(repeating: repeating.inputs, seals: seals)
+        let feeds = Query(GroupStatements.readFeeds, Parameters(Set(repeating.jobs.map(\.organization.id)).sorted()))
+        let results = try await connection.run(reader.queries + [feeds, .rollback])
+        var ends: [UUID: FeedCursor] = [:]
+        for feed in try results[results.count - 2].read(FeedCursor.end) { ends[feed.organization] = feed.end }
+        let snapshot = try reader.snapshot(results)
+        var left = Set(batch.jobs.indices)
+        for (index, place) in places.enumerated() {
+            guard let plan = repetition(repeating, index, snapshot, at: moment) else { continue }
+            let job = repeating.jobs[index]
+            answer(job, plan, lane: snapshot.pushes[index].lane, feed: ends[job.organization.id])
+            left.remove(place)
+        }
+        return batch[left.sorted()]
+    }
+
+    private func seemsRepeated(_ input: PushInput) -> Bool {
+        guard input.localIDs.named.isEmpty, let watermark = hints[input.device] else { return false }
+        return input.push.entries.allSatisfy { $0.sequenceNumber.map { $0 <= watermark } ?? false }
+    }
+
+    /// The plan of a push that changes nothing.
+    ///
+    /// Nil where more has to be read, or written.
+    private func repetition(
+        _ batch: PushBatch,
+        _ index: Int,
+        _ snapshot: GroupSnapshot,
+        at moment: Timestamp
+    ) -> PushPlan? {
+        var push = snapshot.pushes[index]
+        let compared = push.idsToCompare(batch.jobs[index].push)
+        guard snapshot.hasLane[index], compared.isEmpty, push.uncompared.isEmpty, !push.shouldRecordLastSeen(at: moment)
+        else {
+            return nil
+        }
+        var entities = EntityTable()
+        let plan = try? PushPlanner.plan(
+            batch.jobs[index].push,
+            snapshot: push,
+            context: batch.contexts[index],
+            entities: &entities
+        )
+        guard let plan, !plan.changesAnything(from: push), plan.verdicts.allSatisfy(\.isReplayed) else { return nil }
+        return plan
     }
 }

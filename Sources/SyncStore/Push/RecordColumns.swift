@@ -4,15 +4,13 @@ package import SyncModel
 /// The columns of `mutations` that make a ``MutationRecord``.
 package enum RecordColumns {
     /// For a table that is called `m`.
-    package static let list = """
-        m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, \(EntityName.list), m.status,
-            m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, \(Dependencies.open) AS depends_on, m.resolution, m.response_status,
-            m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at
-        """
+    package static let list = MutationColumn.list(of: .record)
 
     /// The same without contents, for decisions that need none of them.
-    package static let outline = list.replacing("m.response_body", with: "NULL::json AS response_body")
-        .replacing("m.error", with: "NULL::json AS error")
+    package static let outline = MutationColumn.list(
+        of: .record,
+        except: ["response_body": "NULL::json", "error": "NULL::json"]
+    )
 
     /// The same, from a table with the running sums of ``bytes``.
     ///
@@ -26,16 +24,31 @@ package enum RecordColumns {
             (m.bytes <= \(WorkBounds.small)
                 OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
             """
-        return list.replacing("m.response_body", with: "CASE WHEN \(fits) THEN m.response_body END AS response_body")
-            .replacing("m.error", with: "CASE WHEN \(fits) THEN m.error END AS error")
-                + """
-                , NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
-                NOT \(fits) AND m.error IS NOT NULL AS lacks_error
-                """
+        let (response, error) = ("CASE WHEN \(fits) THEN m.response_body END", "CASE WHEN \(fits) THEN m.error END")
+        let first = Dependencies.first(WorkBounds.blockers)
+        let blockers = "CASE WHEN \(fits) THEN \(Dependencies.open) ELSE \(first) END"
+        let columns = MutationColumn.list(
+            of: .record,
+            except: ["depends_on": blockers, "response_body": response, "error": error]
+        )
+        return """
+            \(columns), \
+            NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
+            NOT \(fits) AND m.error IS NOT NULL AS lacks_error, \
+            NOT \(fits) AND m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(WorkBounds.blockers)
+                AS lacks_blockers
+            """
     }
 
-    /// The bytes of a mutation's contents, for a table that is called `x`.
-    package static let bytes = "(\(RowBytes.of("x.response_body")) + \(RowBytes.of("x.error")))::int8 AS bytes"
+    /// The bytes of a mutation's contents and blockers, for a table that is called `x`.
+    package static let bytes = "(\(contentBytes(of: "x")))::int8 AS bytes"
+
+    static func contentBytes(of table: String) -> String {
+        """
+        \(RowBytes.of("\(table).response_body")) + \(RowBytes.of("\(table).error"))
+            + \(RowBytes.ofIDs("\(table).depends_on"))
+        """
+    }
 
     /// Reads the columns of ``bounded(by:all:)``.
     package static func boundedRecord(_ row: inout RowReader, _ seal: LaneSeal) throws -> MutationRecord {
@@ -43,6 +56,7 @@ package enum RecordColumns {
         var omitted: [String] = []
         if try row.bool("lacks_response") { omitted.append("response") }
         if try row.bool("lacks_error") { omitted.append("error") }
+        if try row.bool("lacks_blockers") { omitted.append("blocked_by") }
         return omitted.isEmpty ? record : record.omitting(omitted)
     }
 
@@ -53,6 +67,7 @@ package enum RecordColumns {
         unreadable: [String] = []
     ) throws -> MutationRecord {
         let id = try row.uuid("id")
+        let acceptedAt = try row.moment("accepted_at")
         var unreadable = unreadable
         return MutationRecord(
             id: id,
@@ -77,7 +92,7 @@ package enum RecordColumns {
                 stored: try row.bytes("fingerprint"),
                 places: try row.optionalBytes("fingerprint_places")
             ),
-            acceptedAt: try row.moment("accepted_at"),
+            acceptedAt: acceptedAt,
             syncedAt: try row.optionalMoment("synced_at"),
             unreadable: unreadable
         )

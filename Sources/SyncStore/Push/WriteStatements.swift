@@ -4,11 +4,12 @@ import Postgres
 extension GroupStatements {
     static let writeDevices = Statement(
         "group_write_devices",
+        DevicePushRow.columns.inputs + ["now"],
         """
         INSERT INTO devices AS d (
             organization_id, user_id, device_id, accepted_sequence, created_at, last_seen_at, stray_ids)
-        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, \(DevicePushRow.columns.parameter(1)),
-            \(DevicePushRow.columns.parameter(1)), k.stray_ids
+        SELECT k.organization_id, k.user_id, k.device_id, k.accepted_sequence, :now,
+            :now, k.stray_ids
         FROM \(DevicePushRow.columns.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id, device_id) DO UPDATE
         SET accepted_sequence = excluded.accepted_sequence, last_seen_at = excluded.last_seen_at,
@@ -18,9 +19,10 @@ extension GroupStatements {
 
     static let writeUsers = Statement(
         "group_write_users",
+        Columns.lanes.inputs + ["now"],
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT k.organization_id, k.user_id, \(Columns.lanes.parameter(1))
+        SELECT k.organization_id, k.user_id, :now
         FROM \(Columns.lanes.unnested(as: "k"))
         -- where an operator admits users, a push does not: this user may have just been excluded
         WHERE (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = k.organization_id)
@@ -29,51 +31,51 @@ extension GroupStatements {
         """
     )
 
-    // the parameters behind the rows of `writeMutations`
-    private static let moment = MutationRow.columns.parameter(1)
-    private static let dependencies = MutationRow.columns.parameter(2) + "::uuid[]"
-    private static let blockers = MutationRow.columns.parameter(3) + "::uuid[]"
-    private static let references = MutationRow.columns.parameter(4) + "::uuid[]"
-    private static let referenceTypes = MutationRow.columns.parameter(5) + "::text[]"
-
     static let writeMutations = Statement(
         "group_write_mutations",
+        MutationRow.columns.inputs + ["now", "dependencies", "blockers", "references", "reference_types"],
         """
         INSERT INTO mutations AS m (
             \(MutationRow.plain.names), dependency_ids, depends_on, blocked_on, last_error_code, accepted_at, changed_at,
             stuck_at, reference_ids, reference_types)
         SELECT \(MutationRow.plain.names(of: "k")),
             -- the ids of all rows come as one list, each row takes its slice
-            (\(dependencies))[k.dependencies_from : k.dependencies_to], (\(blockers))[k.blockers_from : k.blockers_to],
-            CASE WHEN k.blockers_to >= k.blockers_from THEN (\(blockers))[k.blockers_from] END,
-            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, \(moment), \(moment),
-            CASE WHEN k.error_code IS NOT NULL THEN \(moment)::timestamptz END,
+            (:dependencies::uuid[])[k.dependencies_from : k.dependencies_to], (:blockers::uuid[])[k.blockers_from : k.blockers_to],
+            CASE WHEN k.blockers_to >= k.blockers_from THEN (:blockers::uuid[])[k.blockers_from] END,
+            CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, :now, :now,
+            CASE WHEN k.error_code IS NOT NULL THEN :now::timestamptz END,
             CASE WHEN k.references_to >= k.references_from
-                THEN (\(references))[k.references_from : k.references_to] END,
-            CASE WHEN k.synced_at IS NULL THEN (\(referenceTypes))[k.references_from : k.references_to] END
+                THEN (:references::uuid[])[k.references_from : k.references_to] END,
+            CASE WHEN k.synced_at IS NULL THEN (:reference_types::text[])[k.references_from : k.references_to] END
         FROM \(MutationRow.columns.unnested(as: "k"))
         """
     )
 
-    /// Mutations that ``MutationRow/usual`` describes, as most are.
+    /// Mutations that ``MutationRow/common`` describes, as most are.
     ///
     /// A third of the arrays fewer, and no slices of lists.
-    static let writeUsualMutations = Statement(
+    static let writeCommonMutations = Statement(
         "group_write_usual_mutations",
+        MutationRow.common.inputs + ["now"],
         """
         INSERT INTO mutations AS m (
-            \(MutationRow.usual.names), accepted_at, changed_at)
-        SELECT \(MutationRow.usual.names(of: "k")), \(MutationRow.usual.parameter(1)), \(MutationRow.usual.parameter(1))
-        FROM \(MutationRow.usual.unnested(as: "k"))
+            \(MutationRow.common.names), accepted_at, changed_at)
+        SELECT \(MutationRow.common.names(of: "k")), :now, :now
+        FROM \(MutationRow.common.unnested(as: "k"))
         """
     )
 
-    static let writeMappings = Statement("group_write_mappings", mappingRows)
+    static let writeMappings = Statement(
+        "group_write_mappings",
+        MappingRow.columns.inputs + ["now"],
+        mappingRows
+    )
 
     /// Mappings that replace abandoned ones. One that is not abandoned after all, for another create has taken it over
     /// or its own came back, violates NOT NULL (23502): the lane's lock makes that impossible.
     static let replaceMappings = Statement(
         "group_replace_mappings",
+        MappingRow.columns.inputs + ["now"],
         """
         \(mappingRows)
         ON CONFLICT (organization_id, user_id, client_id, entity_type) DO UPDATE
@@ -91,8 +93,8 @@ extension GroupStatements {
             change_position, created_at, resolved_at, last_used_at)
         SELECT k.organization_id, k.user_id, k.client_id, k.entity_type, k.server_id, k.server_id_is_integer, k.status,
             k.mutation_id, k.change_position, k.created_at,
-            CASE WHEN k.status = 'resolved' THEN \(MappingRow.columns.parameter(1))::timestamptz END,
-            \(MappingRow.columns.parameter(1))::timestamptz
+            CASE WHEN k.status = 'resolved' THEN :now::timestamptz END,
+            :now::timestamptz
         FROM \(MappingRow.columns.unnested(as: "k"))
         """
 
@@ -101,9 +103,10 @@ extension GroupStatements {
     /// See ``GroupStatements/mappings``. Retention needs it for mappings without an entity.
     static let touchMappings = Statement(
         "group_touch_mappings",
+        MappingName.columns.inputs + ["now"],
         """
         UPDATE id_mappings AS i
-        SET last_used_at = \(MappingName.columns.parameter(1))
+        SET last_used_at = :now
         FROM \(MappingName.columns.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
             AND i.entity_type = k.entity_type
@@ -112,11 +115,12 @@ extension GroupStatements {
 
     static let writeRejections = Statement(
         "group_write_rejections",
+        RejectionRow.columns.inputs + ["now"],
         """
         INSERT INTO rejections AS r (
             organization_id, user_id, idempotency_key, id, device_id, sequence_number, error, rejected_at)
         SELECT k.organization_id, k.user_id, k.idempotency_key, k.id, k.device_id, k.sequence_number, k.error,
-            \(RejectionRow.columns.parameter(1))
+            :now
         FROM \(RejectionRow.columns.unnested(as: "k"))
         ON CONFLICT (organization_id, user_id, idempotency_key) DO UPDATE
         SET id = excluded.id, device_id = excluded.device_id, sequence_number = excluded.sequence_number,
@@ -130,6 +134,7 @@ extension GroupStatements {
     /// the types again and plans again.
     static let useTypes = Statement(
         "group_use_types",
+        TypeRow.columns.inputs,
         """
         INSERT INTO entity_types AS t (
             organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, is_in_use)
@@ -147,15 +152,16 @@ extension GroupStatements {
 
     static let readFeeds = Statement(
         "group_read_feeds",
+        ["organizations"],
         """
         SELECT f.organization_id, f.epoch, f.last_position
-        FROM unnest($1::uuid[]) AS k (organization_id)
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (SELECT * FROM feeds x WHERE x.organization_id = k.organization_id OFFSET 0) f
         """
     )
 
     static let writing = [
-        writeDevices, writeUsers, writeMutations, writeUsualMutations, writeMappings, replaceMappings, touchMappings,
+        writeDevices, writeUsers, writeMutations, writeCommonMutations, writeMappings, replaceMappings, touchMappings,
         writeRejections, useTypes, readFeeds,
     ]
 }

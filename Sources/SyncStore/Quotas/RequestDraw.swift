@@ -7,7 +7,7 @@ import SyncModel
 /// It has two round trips: lock and read, then write and commit.
 struct RequestDraw {
     /// The requests that one organization asks for.
-    struct Wish {
+    struct Demand {
         let organization: UUID
         let quota: Quota
         let wanted: Int64
@@ -23,7 +23,7 @@ struct RequestDraw {
 
     /// - Parameter wishes: each organization once.
     /// - Returns: grants by organization; organizations that are no longer active are missing.
-    func draw(_ wishes: [Wish], at now: Timestamp) async throws -> [UUID: Grant] {
+    func draw(_ wishes: [Demand], at now: Timestamp) async throws -> [UUID: Grant] {
         let sorted = wishes.sorted { $0.organization < $1.organization }
         let quotas = Dictionary(uniqueKeysWithValues: sorted.map { ($0.organization, $0) })
         return try await pool.withConnection { connection in
@@ -55,4 +55,96 @@ struct RequestDraw {
             return Dictionary(uniqueKeysWithValues: grants)
         }
     }
+}
+
+/// An organization's use of its quota of requests.
+struct RequestBucketRow {
+    let organization: UUID
+    let bucket: TokenBucket
+
+    static let columns = Columns<RequestBucketRow>(
+        .uuid("organization_id", \.organization),
+        .int8("missing", \.bucket.missing),
+        .moment("as_of", \.bucket.asOf)
+    )
+}
+
+/// The statements on the remaining quotas.
+enum QuotaStatements {
+    /// The remaining quotas of users, read under the locks of their lanes.
+    static let mutations = Statement(
+        "quotas_mutations",
+        PushRow.columns.inputs,
+        """
+        SELECT k.push, q.missing, q.as_of
+        FROM \(PushRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.missing, x.as_of FROM mutation_quotas x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
+            OFFSET 0
+        ) q
+        """
+    )
+
+    static let writeMutations = Statement(
+        "quotas_write_mutations",
+        AllowanceRow.columns.inputs,
+        """
+        INSERT INTO mutation_quotas AS q (organization_id, user_id, missing, as_of)
+        SELECT k.*
+        FROM \(AllowanceRow.columns.unnested(as: "k"))
+        ON CONFLICT (organization_id, user_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of
+        """
+    )
+
+    /// Lets commits return without waiting for the disk.
+    ///
+    /// A crash of the server may take back a bucket's last milliseconds, which does no harm.
+    static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
+
+    /// Creates missing buckets, of active organizations only.
+    ///
+    /// Lanes are created in the same way, so a purge leaves no bucket behind.
+    static let makeRequests = Statement(
+        "quotas_make_requests",
+        ["organizations", "now"],
+        """
+        INSERT INTO request_quotas AS q (organization_id, missing, as_of)
+        SELECT k.organization_id, 0, :now
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
+        WHERE CASE
+            WHEN (SELECT x.organization_id FROM request_quotas x WHERE x.organization_id = k.organization_id) IS NULL
+            THEN (SELECT o.status FROM organizations o WHERE o.id = k.organization_id FOR SHARE) = 'active'
+        END
+        ORDER BY k.organization_id
+        ON CONFLICT (organization_id) DO NOTHING
+        """
+    )
+
+    /// Locks buckets in key order and reads them.
+    static let lockRequests = Statement(
+        "quotas_lock_requests",
+        ["organizations"],
+        """
+        SELECT q.organization_id, q.missing, q.as_of
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (
+            SELECT x.organization_id, x.missing, x.as_of FROM request_quotas x
+            WHERE x.organization_id = k.organization_id
+            FOR UPDATE
+        ) q
+        """
+    )
+
+    static let writeRequests = Statement(
+        "quotas_write_requests",
+        RequestBucketRow.columns.inputs,
+        """
+        INSERT INTO request_quotas AS q (organization_id, missing, as_of)
+        SELECT k.* FROM \(RequestBucketRow.columns.unnested(as: "k"))
+        ON CONFLICT (organization_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of
+        """
+    )
+
+    static let all = [mutations, writeMutations, noFlush, makeRequests, lockRequests, writeRequests]
 }

@@ -22,7 +22,7 @@ package final class RequestQuotas: Service {
 
     private struct Entry {
         var portion: RequestPortion
-        var waiters: [OnceReply<QuotaStanding>] = []
+        var waiters: [JobCompletion<QuotaStatus>] = []
         var isDue = false
     }
 
@@ -37,7 +37,7 @@ package final class RequestQuotas: Service {
     private let now: TimeSource
     private let failure: StoreFailure
     private let state = Mutex(State())
-    private let signal = Doorbell()
+    private let signal = CoalescedSignal()
 
     init(pool: Pool, cluster: Cluster, now: @escaping TimeSource, failure: StoreFailure) {
         draw = RequestDraw(pool: pool)
@@ -51,13 +51,13 @@ package final class RequestQuotas: Service {
     /// - Returns: the remaining quota; nil where there is no quota.
     /// - Throws: `rate_limited`; `store_unavailable` when the bucket cannot be read, and `organization_unknown` when it
     ///   was purged.
-    package func admit(_ organization: Organization) async throws(Problem) -> QuotaStanding? {
+    package func admit(_ organization: Organization) async throws(Problem) -> QuotaStatus? {
         guard let quota = organization.settings.requestQuota else { return nil }
         let moment = now()
         if let known = state.withLock({ ask(&$0, organization.id, quota, moment) }) { return try known.get() }
         let result = await withCheckedContinuation { continuation in
-            let reply = OnceReply<QuotaStanding>(continuation)
-            let known = state.withLock { state -> Result<QuotaStanding, Problem>? in
+            let reply = JobCompletion<QuotaStatus>(continuation)
+            let known = state.withLock { state -> Result<QuotaStatus, Problem>? in
                 if state.isClosed { return .failure(Problem.storeUnavailable) }
                 if let known = ask(&state, organization.id, quota, moment) { return known }
                 state.entries[organization.id]?.waiters.append(reply)
@@ -70,7 +70,7 @@ package final class RequestQuotas: Service {
 
     /// Draws for waiting organizations until graceful shutdown.
     package func run() async throws {
-        for await _ in signal.rings.cancelOnGracefulShutdown() { await drawDue() }
+        for await _ in signal.signals.cancelOnGracefulShutdown() { await drawDue() }
         let left = state.withLock { state in
             state.isClosed = true
             defer { state.entries = [:] }
@@ -87,7 +87,7 @@ package final class RequestQuotas: Service {
         _ id: UUID,
         _ quota: Quota,
         _ moment: Timestamp
-    ) -> Result<QuotaStanding, Problem>? {
+    ) -> Result<QuotaStatus, Problem>? {
         if state.entries[id] == nil {
             if state.entries.count >= Self.capacity {
                 state.entries = state.entries.filter { $0.value.isDue || !$0.value.waiters.isEmpty }
@@ -100,7 +100,7 @@ package final class RequestQuotas: Service {
         if answer == .unknown || entry.portion.isLow(at: moment), !entry.isDue {
             entry.isDue = true
             state.due.insert(id)
-            signal.ring()
+            signal.send()
         }
         switch answer {
         case .admitted(let standing): return .success(standing)
@@ -109,7 +109,7 @@ package final class RequestQuotas: Service {
         }
     }
 
-    private static func refusal(_ standing: QuotaStanding) -> Problem {
+    private static func refusal(_ standing: QuotaStatus) -> Problem {
         var problem = Problem(
             .rateLimited,
             "the organization's quota of \(standing.quota.limit) requests per second is exhausted"
@@ -132,7 +132,7 @@ package final class RequestQuotas: Service {
                 defer { state.due = [] }
                 return state.due.compactMap { id in
                     state.entries[id].map { entry in
-                        RequestDraw.Wish(
+                        RequestDraw.Demand(
                             organization: id,
                             quota: entry.portion.quota,
                             wanted: entry.portion.wanted(waiting: entry.waiters.count)
@@ -150,7 +150,7 @@ package final class RequestQuotas: Service {
         }
     }
 
-    private func draw(_ wishes: [RequestDraw.Wish], _ moment: Timestamp) async {
+    private func draw(_ wishes: [RequestDraw.Demand], _ moment: Timestamp) async {
         do {
             let grants = try await draw.draw(wishes, at: moment)
             for wish in wishes { take(wish, grants[wish.organization], moment) }
@@ -167,7 +167,7 @@ package final class RequestQuotas: Service {
     /// Draws for one organization at a time.
     ///
     /// While another transaction holds one organization's bucket, the others do not wait for it.
-    private func drawSingly(_ wishes: [RequestDraw.Wish], _ moment: Timestamp) async {
+    private func drawSingly(_ wishes: [RequestDraw.Demand], _ moment: Timestamp) async {
         for wish in wishes {
             do {
                 let grants = try await draw.draw([wish], at: moment)
@@ -181,9 +181,9 @@ package final class RequestQuotas: Service {
     /// Answers waiting requests, first come, first served.
     ///
     /// Requests that came after the draw began wait for the next.
-    private func take(_ wish: RequestDraw.Wish, _ grant: RequestDraw.Grant?, _ moment: Timestamp) {
+    private func take(_ wish: RequestDraw.Demand, _ grant: RequestDraw.Grant?, _ moment: Timestamp) {
         guard let grant else { return end(wish.organization, Self.unknown) }
-        let answers = state.withLock { state -> [(OnceReply<QuotaStanding>, Result<QuotaStanding, Problem>)] in
+        let answers = state.withLock { state -> [(JobCompletion<QuotaStatus>, Result<QuotaStatus, Problem>)] in
             guard let waiters = state.entries[wish.organization]?.waiters,
                 let quota = state.entries[wish.organization]?.portion.quota
             else { return [] }
@@ -191,8 +191,8 @@ package final class RequestQuotas: Service {
             state.entries[wish.organization]?.isDue = false
             state.entries[wish.organization]?.portion
                 .add(grant.granted, wanted: wish.wanted, from: grant.bucket, at: moment)
-            var answers: [(OnceReply<QuotaStanding>, Result<QuotaStanding, Problem>)] = []
-            var late: [OnceReply<QuotaStanding>] = []
+            var answers: [(JobCompletion<QuotaStatus>, Result<QuotaStatus, Problem>)] = []
+            var late: [JobCompletion<QuotaStatus>] = []
             for waiter in waiters {
                 if let known = ask(&state, wish.organization, quota, moment) {
                     answers.append((waiter, known))

@@ -43,8 +43,7 @@ package struct BacklogReader: Sendable {
     }
 
     private static func query(_ positions: [Int64], _ lane: LaneKey, head: Int64?) -> Query {
-        let parameters = Parameters(of: lane, positions, head)
-        return Query(positionsStatement, parameters)
+        return positionsStatement(organization: lane.organization, user: lane.user, positions: positions, head: head)
     }
 
     // MARK: - Statements
@@ -59,21 +58,22 @@ package struct BacklogReader: Sendable {
     /// The head halts the lane or, in a running lane, is the first that is pending or in flight.
     package static let laneStatement = Statement(
         "backlog_lane",
+        ["organization", "user"],
         """
         SELECT \(LaneRows.list),
-            EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = $1) AS has_upstream,
+            EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = :organization) AS has_upstream,
             coalesce((
                 SELECT t.is_forwarded FROM entity_types t
-                WHERE t.organization_id = $1 AND t.name = m.entity_type), false) AS is_forwarded,
-            \(BacklogColumns.list), \(Dependencies.open) AS depends_on
+                WHERE t.organization_id = :organization AND t.name = m.entity_type), false) AS is_forwarded,
+            \(BacklogColumns.list), \(Dependencies.first(WorkBounds.heldBy)) AS depends_on
         FROM lanes x
         LEFT JOIN LATERAL (
             SELECT * FROM (
                 (SELECT * FROM mutations a
-                 WHERE a.organization_id = $1 AND a.user_id = $2 AND a.id = x.halted_by)
+                 WHERE a.organization_id = :organization AND a.user_id = :user AND a.id = x.halted_by)
                 UNION ALL
                 (SELECT * FROM mutations b
-                 WHERE b.organization_id = $1 AND b.user_id = $2 AND b.position >= x.head_position
+                 WHERE b.organization_id = :organization AND b.user_id = :user AND b.position >= x.head_position
                     AND b.synced_at IS NULL AND b.status IN ('pending', 'in_flight')
                     AND x.halted_by IS NULL AND x.queued_count > 0
                  ORDER BY b.position
@@ -81,18 +81,19 @@ package struct BacklogReader: Sendable {
             ) y
             LIMIT 1
         ) m ON true
-        WHERE x.organization_id = $1 AND x.user_id = $2
+        WHERE x.organization_id = :organization AND x.user_id = :user
         """
     )
 
     package static let devicesStatement = Statement(
         "backlog_devices",
+        ["organization", "user", "limit"],
         """
         SELECT d.device_id, d.accepted_sequence, d.last_seen_at
         FROM devices d
-        WHERE d.organization_id = $1 AND d.user_id = $2
+        WHERE d.organization_id = :organization AND d.user_id = :user
         ORDER BY d.last_seen_at DESC, d.device_id
-        LIMIT $3
+        LIMIT :limit
         """
     )
 
@@ -101,33 +102,36 @@ package struct BacklogReader: Sendable {
     /// It also returns whether there are more than were counted.
     package static let countsStatement = Statement(
         "backlog_counts",
+        ["organization", "user", "limit"],
         """
         WITH o AS MATERIALIZED (
             SELECT x.device_id, x.status, x.position
             FROM mutations x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.synced_at IS NULL
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.synced_at IS NULL
             ORDER BY x.position
-            LIMIT $3
+            LIMIT :limit
         )
         SELECT o.device_id, o.status, count(*) AS count, min(o.position) AS first, (
             SELECT EXISTS (
                 SELECT 1 FROM mutations y
-                WHERE y.organization_id = $1 AND y.user_id = $2 AND y.synced_at IS NULL
+                WHERE y.organization_id = :organization AND y.user_id = :user AND y.synced_at IS NULL
                     AND y.position > (SELECT max(z.position) FROM o z))) AS is_truncated
         FROM o
         GROUP BY o.device_id, o.status
         """
     )
 
-    /// Mutations by their places; for the one at `$4` also its dependencies.
+    /// Mutations by their places; for the one at `head` also its dependencies.
     package static let positionsStatement = Statement(
         "backlog_positions",
+        ["organization", "user", "positions", "head"],
         """
-        SELECT \(BacklogColumns.list), CASE WHEN m.position = $4 THEN \(Dependencies.open) ELSE '{}' END AS depends_on
-        FROM unnest($3::int8[]) AS k (position)
+        SELECT \(BacklogColumns.list), CASE WHEN m.position = :head THEN \(Dependencies.first(WorkBounds.heldBy)) ELSE '{}' END
+            AS depends_on
+        FROM unnest(:positions::int8[]) AS k (position)
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position = k.position
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.position = k.position
             OFFSET 0
         ) m
         """
@@ -185,9 +189,11 @@ package struct LaneHead {
     /// - Parameters:
     ///   - state: the lane at another time; nil for the lane as it was read.
     ///   - other: the head, where no mutation halts the lane or runs next.
-    package func hold(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp) -> LaneHold? {
+    package func blocker(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp)
+        -> LaneBlocker?
+    {
         guard let lane = state ?? lane, let head = head ?? other else { return nil }
-        return LaneHold(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
+        return LaneBlocker(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
     }
 }
 
@@ -252,7 +258,33 @@ private struct Reading {
         }
         let blocked = missingHead.flatMap { mutations[$0] }
         backlog.head = lane.head ?? blocked
-        backlog.hold = lane.hold(orOf: blocked, now: now)
+        backlog.blocker = lane.blocker(orOf: blocked, now: now)
         return backlog
+    }
+}
+
+/// Finds the reason why a user's lane is held, for answers to pushes.
+///
+/// One read of the lane's row and of its head, and only where something may hold it.
+struct LaneBlockerReader: Sendable {
+    /// How long an answer waits for this.
+    private static let timeout: Duration = .seconds(1)
+
+    let pool: Pool
+    let now: TimeSource
+
+    /// What keeps the head of a lane from running; nil if nothing does.
+    ///
+    /// Also nil where it cannot be determined now: the push is already committed, and is answered in any case.
+    ///
+    /// - Parameter state: the lane as a push found it, whose commit had it polled, or as the push halted it; nil for
+    ///   the lane as it is.
+    func blocker(of lane: LaneKey, as state: LaneState? = nil) async -> LaneBlocker? {
+        if let state, !state.mayBeHeld { return nil }
+        let query = BacklogReader.laneStatement(organization: lane.organization, user: lane.user)
+        guard let rows = try? await pool.withConnection({ try await $0.run([query], timeout: Self.timeout)[0] }),
+            let head = try? LaneHead(rows)
+        else { return nil }
+        return head.blocker(as: state, now: now())
     }
 }

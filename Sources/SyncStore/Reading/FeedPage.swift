@@ -1,3 +1,4 @@
+package import Foundation
 import Postgres
 package import SyncModel
 
@@ -128,5 +129,82 @@ package struct FeedPage: Sendable {
             page.changes[place].show(try page.changes[place].document(seal))
         }
         return page
+    }
+}
+
+// MARK: - FeedChange
+
+/// An entity as a feed shows it.
+package struct FeedChange: Sendable {
+    package let entityType: String
+    package let id: ServerID
+    package let isDeleted: Bool
+    /// The creator's client id, shown to the creator only.
+    package let clientID: UUID?
+    /// A device's local id of the entity, in the place of the creator's client id.
+    package private(set) var localID: Int64?
+    package let version: Int64
+    /// In stored form until ``show(_:localID:)`` sets the form to be shown.
+    package private(set) var document: [UInt8]?
+    /// Whether a document is stored that cannot be opened.
+    package private(set) var isUnreadable = false
+    package let updatedAt: Timestamp
+    package let updatedBy: UUID
+    package let etag: String?
+
+    init(_ row: inout RowReader) throws {
+        entityType = try row.string("entity_type")
+        id = ServerID(text: try row.string("server_id"), isInteger: try row.bool("server_id_is_integer"))
+        clientID = try row.optionalUUID("client_id")
+        version = try row.int64("version")
+        isDeleted = try row.bool("is_deleted")
+        document = try row.optionalBytes("document")
+        updatedAt = try row.moment("updated_at")
+        updatedBy = try row.uuid("updated_by")
+        etag = try row.optionalString("etag")
+    }
+
+    /// The entity's document as it was written.
+    ///
+    /// Nil for a tombstone, and where it cannot be opened.
+    func document(_ seal: Seal) throws -> [UInt8]? {
+        var unreadable: [String] = []
+        return try seal.read(json: document, as: .document(type: entityType, id: id.text), &unreadable)
+    }
+
+    /// Replaces the stored document by the one to be shown.
+    mutating func show(_ shown: [UInt8]?, localID: Int64? = nil) {
+        isUnreadable = shown == nil && document != nil
+        document = shown
+        self.localID = localID
+    }
+}
+
+/// The requested part of a feed, and its reader.
+struct FeedRequest: Sendable {
+    let organization: UUID
+    let user: UUID
+    /// Empty for all.
+    let entityTypes: [String]
+    /// 1 to 1,000.
+    let limit: Int
+
+    var interest: FeedInterest {
+        FeedInterest(organization: organization, user: user, entityTypes: Set(entityTypes))
+    }
+
+    /// Reads `since`.
+    ///
+    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    func cursor(_ since: String?, pointer: String = "") throws(Problem) -> FeedCursor? {
+        guard let since else { return nil }
+        guard let cursor = FeedCursor(since) else {
+            throw .invalidParameter("since is not a cursor of this feed", pointer: pointer)
+        }
+        guard cursor.filter == FeedCursor.filter(entityTypes) else {
+            let detail = "since was issued for another entity_type filter; start over without since"
+            throw .invalidParameter(detail, pointer: pointer)
+        }
+        return cursor
     }
 }

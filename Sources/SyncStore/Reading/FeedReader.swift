@@ -29,20 +29,23 @@ struct FeedReader: Sendable {
     func read(
         _ request: FeedRequest,
         after cursor: FeedCursor?,
-        besides others: [Query] = []
+        excluding others: [Query] = []
     ) async throws(Problem) -> (reading: Reading, others: ArraySlice<Rows>) {
         let scan = min(request.limit * Self.scanFactor, 10_000)
-        let parameters = Parameters(
-            of: request.organization,
-            cursor?.position ?? 0,
-            request.entityTypes,
-            request.user,
-            Int64(scan),
-            Int64(request.limit),
-            Self.pageBytes
-        )
         do {
-            let results = try await pool.run([Query(Self.statement, parameters)] + others)
+            let results = try await pool.run(
+                [
+                    Self.statement(
+                        organization: request.organization,
+                        after: cursor?.position ?? 0,
+                        entity_types: request.entityTypes,
+                        owner: request.user,
+                        scan: Int64(scan),
+                        limit: Int64(request.limit),
+                        bytes: Self.pageBytes
+                    )
+                ] + others
+            )
             return (try FeedPage.reading(results[0], after: cursor, request), results.dropFirst())
         } catch {
             throw failure.problem(error, doing: "read changes")
@@ -53,29 +56,29 @@ struct FeedReader: Sendable {
     ///
     /// - Parameters:
     ///   - room: taken for each read, and kept for its page.
-    ///   - look: reads the page behind a cursor.
-    /// - Throws: what `look` throws, and for the first read what taking room throws.
+    ///   - find: reads the page behind a cursor.
+    /// - Throws: what `find` throws, and for the first read what taking room throws.
     nonisolated(nonsending) func view(
         after cursor: FeedCursor?,
         of interest: FeedInterest,
         wait: Duration,
-        room: PageRoom,
-        _ look: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> FeedPage
+        room: PagePermit,
+        _ find: nonisolated(nonsending) (FeedCursor?) async throws(Problem) -> FeedPage
     ) async throws(Problem) -> FeedPage {
-        try await room.enter()
-        let first = try await look(cursor)
+        try await room.acquire()
+        let first = try await find(cursor)
         guard wait > .zero, first.changes.isEmpty else { return first }
         let deadline = ContinuousClock.now + wait
         return try await notifier.watching(feed: (interest, first.next.position)) { watch throws(Problem) in
             var page = first
             repeat {
-                do throws(Problem) { try await room.enter() } catch { break }
+                do throws(Problem) { try await room.acquire() } catch { break }
                 // skipped entities need not be read again
-                page = try await look(page.next)
+                page = try await find(page.next)
                 guard page.changes.isEmpty, .now < deadline else { break }
                 guard page.isUpToDate else { continue }
-                room.leave()
-                _ = await watch.news(within: deadline - .now)
+                room.release()
+                _ = await watch.changes(within: deadline - .now)
             } while !Task.isCancelled
             return page
         }
@@ -96,46 +99,47 @@ struct FeedReader: Sendable {
     /// A row without an entity means that no entity passed the filter.
     static let statement = Statement(
         "changes_page",
+        ["organization", "after", "entity_types", "owner", "scan", "limit", "bytes"],
         """
         SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at, e.feed_position, e.is_cut,
             e.entity_type, e.id AS server_id, e.id_is_integer AS server_id_is_integer,
-            CASE WHEN e.owner_id = $4 THEN e.client_id END AS client_id, e.version, e.is_deleted, e.document,
+            CASE WHEN e.owner_id = :owner THEN e.client_id END AS client_id, e.version, e.is_deleted, e.document,
             e.updated_at, e.updated_by, e.etag
         FROM feeds f
         -- more than a page holds where something may not pass
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN cardinality($3::text[]) > 0 OR EXISTS (
-                SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')
-            THEN $5::int8 ELSE $6::int8 END AS looked_at
+            SELECT CASE WHEN cardinality(:entity_types::text[]) > 0 OR EXISTS (
+                SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user')
+            THEN :scan::int8 ELSE :limit::int8 END AS looked_at
         ) w
         CROSS JOIN LATERAL (
             SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
             FROM (
                 SELECT y.feed_position FROM entities y
-                WHERE y.organization_id = $1 AND y.feed_position > $2
+                WHERE y.organization_id = :organization AND y.feed_position > :after
                 ORDER BY y.feed_position LIMIT w.looked_at
             ) x
         ) s
         LEFT JOIN LATERAL (
-            SELECT q.*, q.bytes_to > $7 OR q.place = $6 AS is_cut
+            SELECT q.*, q.bytes_to > :bytes OR q.place = :limit AS is_cut
             FROM (
                 SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to
                 FROM (
                     SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
                     FROM entities z
-                    WHERE z.organization_id = $1 AND z.feed_position > $2 AND z.feed_position <= s.scanned_to
-                        AND (cardinality($3::text[]) = 0 OR z.entity_type = ANY ($3))
-                        AND (z.owner_id = $4 OR z.entity_type <> ALL (ARRAY(
+                    WHERE z.organization_id = :organization AND z.feed_position > :after AND z.feed_position <= s.scanned_to
+                        AND (cardinality(:entity_types::text[]) = 0 OR z.entity_type = ANY (:entity_types))
+                        AND (z.owner_id = :owner OR z.entity_type <> ALL (ARRAY(
                                 SELECT t.name FROM entity_types t
-                                WHERE t.organization_id = $1 AND t.visibility = 'user')))
+                                WHERE t.organization_id = :organization AND t.visibility = 'user')))
                     ORDER BY z.feed_position
-                    LIMIT $6
+                    LIMIT :limit
                 ) p
                 WINDOW w AS (ORDER BY p.feed_position)
             ) q
-            WHERE q.bytes_to - q.bytes <= $7
+            WHERE q.bytes_to - q.bytes <= :bytes
         ) e ON true
-        WHERE f.organization_id = $1
+        WHERE f.organization_id = :organization
         ORDER BY e.feed_position
         """
     )

@@ -18,13 +18,15 @@ package struct MappingReader: Sendable {
         organization: UUID,
         user: UUID
     ) async throws(Problem) -> [IDMapping] {
-        let parameters = Parameters(
-            of: LaneKey(organization: organization, user: user),
-            Array(Set(clientIDs)),
-            entityType
-        )
         do {
-            let rows = try await pool.run([Query(Self.statement, parameters)])[0]
+            let rows = try await pool.run([
+                Self.statement(
+                    organization: LaneKey(organization: organization, user: user).organization,
+                    user: LaneKey(organization: organization, user: user).user,
+                    client_ids: Array(Set(clientIDs)),
+                    entity_type: entityType
+                )
+            ])[0]
             return try rows.read(Self.mapping)
         } catch {
             throw failure.problem(error, doing: "look up id mappings")
@@ -40,9 +42,16 @@ package struct MappingReader: Sendable {
         entityType: String,
         lane: LaneKey
     ) async throws(Problem) -> [IDMapping] {
-        let parameters = Parameters(of: lane, device, entityType, Array(Set(numbers)))
         do {
-            let rows = try await pool.run([Query(Self.numbersStatement, parameters)])[0]
+            let rows = try await pool.run([
+                Self.numbersStatement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    device: device,
+                    entity_type: entityType,
+                    local_ids: Array(Set(numbers))
+                )
+            ])[0]
             return try rows.read { row in
                 let number = try row.int64("local_id")
                 return IDMapping(
@@ -74,11 +83,12 @@ package struct MappingReader: Sendable {
 
     static let statement = Statement(
         "mappings_lookup",
+        ["organization", "user", "client_ids", "entity_type"],
         """
         SELECT \(list)
         FROM id_mappings i
-        WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[])
-            AND ($4::text IS NULL OR i.entity_type = $4)
+        WHERE i.organization_id = :organization AND i.user_id = :user AND i.client_id = ANY (:client_ids::uuid[])
+            AND (:entity_type::text IS NULL OR i.entity_type = :entity_type)
         ORDER BY i.client_id, i.entity_type
         """
     )
@@ -86,17 +96,18 @@ package struct MappingReader: Sendable {
     /// For an id that leads nowhere, the create's state shows whether it will.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
+        ["organization", "user", "device", "entity_type", "local_ids"],
         """
         SELECT k.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
             CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
             ELSE coalesce((
                 SELECT CASE WHEN m.status IN ('failed', 'discarded') THEN 'failed' ELSE 'pending' END FROM mutations m
-                WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = l.mutation_id), 'failed')
+                WHERE m.organization_id = :organization AND m.user_id = :user AND m.id = l.mutation_id), 'failed')
             END AS status
-        FROM unnest($5::int8[]) AS k (local_id)
+        FROM unnest(:local_ids::int8[]) AS k (local_id)
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = $4
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.device_id = :device AND x.entity_type = :entity_type
                 AND x.local_id = k.local_id
             OFFSET 0
         ) l
@@ -105,4 +116,199 @@ package struct MappingReader: Sendable {
     )
 
     static let statements = [statement, numbersStatement]
+}
+
+/// Lists a user's id mappings in the order in which they last changed.
+///
+/// Every change of a mapping raises the lane's change position under the lane's lock and stamps the mapping with it.
+/// One statement reads that position and the mappings in one snapshot. So every change at or below the position that a
+/// reader sees is committed, and a page never skips a writer that is still under way. A mapping that changes again is
+/// listed again.
+extension MappingReader {
+    /// Mappings that one page reads for each that it may hold.
+    ///
+    /// Bounds the work when a filter admits little.
+    static let scanFactor = 10
+
+    /// A page of mappings. With a filter a page may hold fewer than the limit, or none, and not be the last.
+    ///
+    /// - Parameters:
+    ///   - since: `next` of the page before; nil starts at the beginning.
+    ///   - statuses: empty for all.
+    ///   - limit: 1 to 1,000.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
+    package func list(
+        since: String?,
+        statuses: [IDMapping.Status],
+        limit: Int,
+        organization: UUID,
+        user: UUID
+    ) async throws(Problem) -> MappingPage {
+        let filter = FeedCursor.filter(statuses.map(\.rawValue))
+        let cursor = try Self.cursor(since, filter)
+        // one more than a page holds shows whether there are more
+        let scan = statuses.isEmpty ? limit + 1 : limit * Self.scanFactor
+        let start = Start(cursor?.place)
+        do {
+            let rows = try await pool.run([
+                Self.listStatement(
+                    organization: LaneKey(organization: organization, user: user).organization,
+                    user: LaneKey(organization: organization, user: user).user,
+                    position: start.change,
+                    client: start.clientID,
+                    entity_type: start.entityType,
+                    statuses: statuses.map(\.rawValue),
+                    scan: Int64(scan),
+                    limit: Int64(limit + 1)
+                )
+            ])[0]
+            return try MappingPage(rows, of: user, limit: limit, cursor: cursor, filter: filter, statuses: statuses)
+        } catch {
+            throw failure.problem(error, doing: "list id mappings")
+        }
+    }
+
+    private static func cursor(_ text: String?, _ filter: UInt64) throws(Problem) -> MappingCursor? {
+        guard let text else { return nil }
+        guard let cursor = MappingCursor(text), !cursor.place.isAtMutation else {
+            throw .invalidParameter("since is not a cursor of this list")
+        }
+        guard cursor.filter == filter else {
+            throw .invalidParameter("since was issued for another status filter; start over without since")
+        }
+        return cursor
+    }
+
+    /// The first columns describe the lane and how far a cut-off scan went.
+    ///
+    /// A row without a mapping means that no mapping passed the filter.
+    static let listStatement = Statement(
+        "mappings_list",
+        ["organization", "user", "position", "client", "entity_type", "statuses", "scan", "limit"],
+        """
+        WITH s AS MATERIALIZED (
+            SELECT x.client_id, x.entity_type, x.server_id, x.server_id_is_integer, x.status, x.mutation_id,
+                x.change_position
+            FROM id_mappings x
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.change_position >= :position
+                AND (x.change_position, x.client_id, x.entity_type) > (:position, :client, :entity_type)
+            ORDER BY x.change_position, x.client_id, x.entity_type
+            LIMIT :scan
+        )
+        SELECT f.epoch, coalesce(l.change_position, 0) AS head, e.change_position AS seen_to,
+            e.client_id AS seen_client_id, e.entity_type AS seen_type, i.change_position, \(list)
+        FROM feeds f
+        LEFT JOIN lanes l ON l.organization_id = :organization AND l.user_id = :user
+        LEFT JOIN LATERAL (
+            SELECT y.change_position, y.client_id, y.entity_type
+            FROM s y
+            ORDER BY y.change_position, y.client_id, y.entity_type
+            OFFSET :scan - 1
+        ) e ON true
+        LEFT JOIN LATERAL (
+            SELECT z.*
+            FROM s z
+            WHERE cardinality(:statuses::text[]) = 0 OR z.status = ANY (:statuses)
+            ORDER BY z.change_position, z.client_id, z.entity_type
+            LIMIT :limit
+        ) i ON true
+        WHERE f.organization_id = :organization
+        ORDER BY i.change_position, i.client_id, i.entity_type
+        """
+    )
+}
+
+/// The mapping behind which a page begins.
+private struct Start {
+    var change: Int64 = 0
+    var clientID = UUID.least
+    /// No type has this name: it sorts before all of them.
+    var entityType = ""
+
+    init(_ place: LanePlace?) {
+        guard let place else { return }
+        if case .mapping(let clientID, let entityType) = place.last {
+            (change, self.clientID, self.entityType) = (place.change, clientID, entityType)
+        } else {
+            // all mappings of that change were seen
+            change = min(place.change, .max - 1) + 1
+        }
+    }
+}
+
+extension LanePlace {
+    /// Whether it is a place in another list.
+    fileprivate var isAtMutation: Bool {
+        if case .mutation = last { true } else { false }
+    }
+}
+
+// MARK: - MappingPage
+
+/// A page of a user's id mappings.
+package struct MappingPage: Sendable {
+    /// A row of ``MappingReader/listStatement``.
+    private struct Row {
+        let epoch: Int64
+        let head: Int64
+        /// Where the scan was cut off, if it was.
+        let seen: LanePlace?
+        let mapping: (change: Int64, mapping: IDMapping)?
+
+        init(_ row: inout RowReader) throws {
+            epoch = try row.int64("epoch")
+            head = try row.int64("head")
+            let seen = try row.optionalInt64("seen_to")
+            let (clientID, type) = (try row.optionalUUID("seen_client_id"), try row.optionalString("seen_type"))
+            if let seen, let clientID, let type {
+                self.seen = LanePlace(change: seen, last: .mapping(clientID: clientID, entityType: type))
+            } else {
+                self.seen = nil
+            }
+            mapping = try row.optionalInt64("change_position").map { ($0, try MappingReader.mapping(&row)) }
+        }
+    }
+
+    package let mappings: [IDMapping]
+    package let next: MappingCursor
+    /// Whether this is the end of the list at this moment.
+    package let isUpToDate: Bool
+
+    /// - Parameter user: the mappings' user.
+    init(
+        _ rows: Rows,
+        of user: UUID,
+        limit: Int,
+        cursor: MappingCursor?,
+        filter: UInt64,
+        statuses: [IDMapping.Status]
+    ) throws {
+        guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
+        let found = try rows.read(Row.init)
+        let (epoch, head) = (LaneEpoch.mixed(found[0].epoch, user), found[0].head)
+        if let cursor {
+            // a cursor of an earlier version does not name its user
+            let isOfNow = [epoch, found[0].epoch].contains(cursor.epoch)
+            guard isOfNow, cursor.place.change <= head else { throw Self.expired(statuses) }
+        }
+        let changed = found.compactMap(\.mapping)
+        mappings = changed.prefix(limit).map(\.mapping)
+        // the end of the scan: the last mapping shown if the page is full, else the last one read, else the end
+        let place: LanePlace
+        if changed.count > limit {
+            let (change, last) = changed[limit - 1]
+            place = LanePlace(change: change, last: .mapping(clientID: last.clientID, entityType: last.entityType))
+        } else {
+            place = found[0].seen ?? LanePlace(change: head)
+        }
+        next = MappingCursor(epoch: epoch, filter: filter, place: place)
+        isUpToDate = place.last == nil
+    }
+
+    private static func expired(_ statuses: [IDMapping.Status]) -> Problem {
+        var problem = Problem(.cursorExpired, "this cursor was issued before a restore; start over from snapshot")
+        let query = statuses.isEmpty ? "" : "?status=" + statuses.map(\.rawValue).joined(separator: ",")
+        problem.snapshot = "/v1/id-mappings" + query
+        return problem
+    }
 }

@@ -1,4 +1,5 @@
 package import Foundation
+import JSONText
 package import Postgres
 package import SyncModel
 
@@ -8,11 +9,11 @@ package struct MutationDetail: Sendable {
     static let list = """
         m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
             m.base_version, m.last_error, m.last_error_code, m.created_at,
-            \(RecordColumns.list)
+            \(MutationColumn.shownList)\(RecordColumns.list)
         """
 
     package private(set) var record: MutationRecord
-    /// Whether the page ends with this mutation because of its size, and others follow.
+    /// Whether others follow among those that were read for the page.
     let hasMore: Bool
     package let user: UUID
     package let endpoint: String?
@@ -26,6 +27,8 @@ package struct MutationDetail: Sendable {
     package private(set) var lastError: String?
     package let lastErrorCode: Int32?
     package let createdAt: Timestamp
+    /// The values of ``MutationColumn/shown``, as JSON.
+    package let shown: [String]
     /// Whether it is older than the organization's limit for fresh mutations.
     ///
     /// The age counts from its acceptance.
@@ -47,6 +50,7 @@ package struct MutationDetail: Sendable {
         lastError = try seal.read(text: row.optionalString("last_error"), .lastError, of: id, &unreadable)
         lastErrorCode = try row.optionalInt32("last_error_code")
         createdAt = try row.moment("created_at")
+        shown = MutationColumn.shown.isEmpty ? [] : try row.strings("shown")
         record = try RecordColumns.record(&row, seal, unreadable: unreadable)
         hasMore = try row.bool("has_more")
     }
@@ -59,9 +63,9 @@ package struct MutationDetail: Sendable {
     }
 
     /// The mutation without what its user and the upstream wrote.
-    package var withheld: MutationDetail {
+    package var redacted: MutationDetail {
         var detail = self
-        detail.record = record.withheld
+        detail.record = record.redacted
         detail.payload = nil
         detail.headers = nil
         detail.lastError = nil
@@ -74,4 +78,99 @@ package struct MutationDetail: Sendable {
         detail.isStale = createdAt.adding(seconds: Double(organization.settings.staleAfterDays) * 86_400) < now
         return detail
     }
+}
+
+/// The filter of a user's list of mutations.
+package struct MutationFilter: Sendable, Hashable {
+    /// Empty for all.
+    package var statuses: [MutationStatus]
+    package var deviceID: UUID?
+    @Exact package var entityType: String?
+    /// 1 to 1,000.
+    package var limit: Int
+    /// `next` of the page before.
+    @Exact package var cursor: String?
+
+    package init(
+        statuses: [MutationStatus] = [],
+        deviceID: UUID? = nil,
+        entityType: String? = nil,
+        limit: Int = 100,
+        cursor: String? = nil
+    ) {
+        self.statuses = statuses
+        self.deviceID = deviceID
+        self.entityType = entityType
+        self.limit = limit
+        self.cursor = cursor
+    }
+
+    /// A hash of the filter without the page, and of further filters, for cursors.
+    func standIn(excluding others: [String] = []) -> UInt64 {
+        FeedCursor.filter(statuses.map(\.rawValue) + [deviceID?.lowercased ?? "-", entityType ?? "-"] + others)
+    }
+}
+
+/// A page of a list of mutations.
+package struct MutationPage: Sendable {
+    package let mutations: [MutationDetail]
+    /// The cursor of the next page; nil on the last.
+    package let next: String?
+}
+
+/// A place in a user's list in lane order, bound to its filter.
+struct MutationCursor {
+    let position: Int64
+    private let filter: UInt64
+
+    init(_ filter: MutationFilter) throws(Problem) {
+        self.filter = filter.standIn()
+        guard let cursor = filter.cursor else {
+            position = 0
+            return
+        }
+        let parts = cursor.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[0] == "m1", let position = Int64(parts[1], radix: 36), position >= 0,
+            let made = UInt64(parts[2], radix: 36)
+        else { throw .invalidParameter("cursor is invalid") }
+        guard made == self.filter else { throw .cursorOfAnotherFilter }
+        self.position = position
+    }
+
+    func next(_ position: Int64) -> String {
+        "m1-" + String(position, radix: 36) + "-" + String(filter, radix: 36)
+    }
+}
+
+/// A place in an organization's list, bound to the filter that it was made with.
+struct OrganizationMutationCursor {
+    let user: UUID
+    let position: Int64
+    private let filter: UInt64
+
+    init(_ filter: MutationFilter, _ user: UUID?) throws(Problem) {
+        self.filter = filter.standIn(excluding: ["user " + (user?.lowercased ?? "-")])
+        guard let cursor = filter.cursor else {
+            (self.user, position) = (user ?? UUID.least, 0)
+            return
+        }
+        let parts = cursor.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[0] == "o1", let place = UUID(parsing: String(parts[1])),
+            let position = Int64(parts[2], radix: 36), position >= 0, let made = UInt64(parts[3], radix: 36)
+        else { throw .foreignCursor }
+        guard made == self.filter else { throw .cursorOfAnotherFilter }
+        (self.user, self.position) = (place, position)
+    }
+
+    func next(_ user: UUID, _ position: Int64) -> String {
+        "o1." + user.lowercased + "." + String(position, radix: 36) + "." + String(filter, radix: 36)
+    }
+}
+
+extension Problem {
+    package static var cursorOfAnotherFilter: Problem {
+        invalidParameter("cursor was issued for another filter; start over without it")
+    }
+
+    package static var foreignCursor: Problem { invalidParameter("the query parameter 'cursor' is invalid") }
 }

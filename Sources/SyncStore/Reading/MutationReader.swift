@@ -6,7 +6,7 @@ package import SyncModel
 package struct MutationReader: Sendable {
     /// The pause of a waiting reader between two looks, at least.
     static let breath: Duration = .milliseconds(2)
-    /// Bytes of payloads and answers on one page of a list.
+    /// Bytes of one page of a list.
     ///
     /// A page has one mutation at least.
     static let pageBytes: Int64 = 2_097_152
@@ -14,7 +14,7 @@ package struct MutationReader: Sendable {
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
-    let stuckMutations: StuckMutations
+    let stuckMutations: FailureSearcher
     let notifier: ChangeNotifier
     let failure: StoreFailure
 
@@ -28,17 +28,17 @@ package struct MutationReader: Sendable {
         organization: Organization,
         user: UUID,
         wait: Duration,
-        room: PageRoom = .unbounded
+        room: PagePermit = .unbounded
     ) async throws(Problem) -> MutationDetail? {
         let deadline = ContinuousClock.now + wait
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             while true {
-                try await room.enter()
+                try await room.acquire()
                 guard let found = try await details([id], organization, user).first else { return nil }
                 let isOver = if .now >= deadline { true } else { await isSettled(found.record, lane) }
                 if isOver { return try await completed(found, lane).seen(in: organization, at: now()) }
-                room.leave()
+                room.release()
                 try await pause(watch, until: deadline)
             }
         }
@@ -110,7 +110,7 @@ package struct MutationReader: Sendable {
         else { return found }
         do {
             return try await catalog.opening(lane.organization) { seal in
-                let query = EntityRows.look(at: [(organization: lane.organization, key: outline.key)])
+                let query = EntityRows.find(at: [(organization: lane.organization, key: outline.key)])
                 let rows = try await pool.run([query])[0]
                 var entities: [UUID: EntityTable] = [:]
                 try EntityRows.load(rows, into: &entities, SealTable([lane.organization: seal]))
@@ -135,7 +135,7 @@ package struct MutationReader: Sendable {
     /// Waits for a change to the lane. A lane that works through many mutations changes with each, so there is a pause
     /// in any case.
     func pause(_ watch: Watch, until deadline: ContinuousClock.Instant) async throws(Problem) {
-        _ = await watch.news(within: deadline - .now)
+        _ = await watch.changes(within: deadline - .now)
         do { try await Task.sleep(for: Self.breath) } catch {
             throw Problem.overloaded("the request was cancelled")
         }
@@ -145,40 +145,147 @@ package struct MutationReader: Sendable {
 
     package static let byIDStatement = Statement(
         "mutations_by_id",
+        ["organization", "user", "ids"],
         """
         SELECT \(MutationDetail.list), false AS has_more
         FROM mutations m
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[])
+        WHERE m.organization_id = :organization AND m.user_id = :user AND m.id = ANY (:ids::uuid[])
         """
     )
 
-    /// Reads one mutation more than the page holds. The window counts bytes, so that a page of large payloads ends
-    /// early instead of filling the memory.
+    /// Reads one mutation more than the page holds.
+    ///
+    /// The window counts bytes, so that a page of large mutations ends early instead of filling the memory.
     static let listStatement = Statement(
         "mutations_list",
+        ["organization", "user", "after", "statuses", "device", "entity_type", "limit", "bytes"],
         """
         SELECT \(MutationDetail.list), m.has_more
         FROM (
-            SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-                sum(p.bytes) OVER w > $8 AS has_more
+            SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
+                row_number() OVER w < count(*) OVER () AS has_more
             FROM (
-                SELECT x.*, coalesce(octet_length(x.payload::text), 0)
-                    + coalesce(octet_length(x.response_body::text), 0)
-                    + coalesce(octet_length(x.error::text), 0) AS bytes
+                SELECT x.*, \(MutationColumn.detailBytes) AS bytes
                 FROM mutations x
-                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position > $3
-                    AND (cardinality($4::text[]) = 0 OR x.status = ANY ($4))
-                    AND ($5::uuid IS NULL OR x.device_id = $5)
-                    AND ($6::text IS NULL OR x.entity_type = $6)
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.position > :after
+                    AND (cardinality(:statuses::text[]) = 0 OR x.status = ANY (:statuses))
+                    AND (:device::uuid IS NULL OR x.device_id = :device)
+                    AND (:entity_type::text IS NULL OR x.entity_type = :entity_type)
                 ORDER BY x.position
-                LIMIT $7
+                LIMIT :limit
             ) p
             WINDOW w AS (ORDER BY p.position)
         ) m
-        WHERE m.bytes_before <= $8
+        WHERE m.place = 1 OR m.bytes_to <= :bytes
         ORDER BY m.position
         """
     )
 
     static let statements = [byIDStatement, listStatement]
+}
+
+extension MutationReader {
+    /// Waits until every mutation of an answer is settled or the time is over.
+    ///
+    /// Then updates the answer.
+    package func refresh(
+        _ answer: PushAnswer,
+        organization: Organization,
+        user: UUID,
+        wait: Duration
+    ) async throws(Problem) -> PushAnswer {
+        let deadline = ContinuousClock.now + wait
+        let lane = LaneKey(organization: organization.id, user: user)
+        return try await notifier.watching(lane: lane) { watch throws(Problem) in
+            var answer = answer
+            // a lane that was not held before may be held now, also because of this push's own outcome
+            let readsHold = answer.blocker != nil || !answer.unsettled.isEmpty
+            while !answer.unsettled.isEmpty {
+                let latest = try await records(answer.unsettled, lane)
+                answer.verdicts = answer.verdicts.map { $0.updated(latest) }
+                answer.stuck = await stuckMutations.stuck(
+                    among: answer.verdicts,
+                    organization: organization.id,
+                    user: user
+                )
+                if answer.unsettled.isEmpty || .now >= deadline { break }
+                try await pause(watch, until: deadline)
+            }
+            if readsHold {
+                answer.blocker = await LaneBlockerReader(pool: pool, now: now).blocker(of: lane)
+            }
+            return try await withMappings(answer, lane)
+        }
+    }
+
+    private func records(_ ids: [UUID], _ lane: LaneKey) async throws(Problem) -> [UUID: MutationRecord] {
+        let bytes = Int64(WorkBounds.answer)
+        let parameters = Parameters(of: lane, Array(Set(ids)), bytes, bytes)
+        do {
+            return try await catalog.opening(lane.organization) { [parameters] seal in
+                let rows = try await pool.run([Query(Self.recordsStatement, parameters)])[0]
+                var records: [UUID: MutationRecord] = [:]
+                for var row in rows {
+                    let record = try RecordColumns.boundedRecord(&row, LaneSeal(seal: seal, user: lane.user))
+                    records[record.id] = record
+                }
+                return records
+            }
+        } catch {
+            throw failure.problem(error, doing: "read mutations")
+        }
+    }
+
+    /// Adds the mappings resolved during the wait, and the feed's current end.
+    private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
+        let touched = answer.touched
+        let feed = Parameters([lane.organization])
+        var answer = answer
+        do {
+            let results = try await pool.run([
+                MappingReader.statement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    client_ids: touched.clientIDs,
+                    entity_type: nil as String?
+                ), Query(GroupStatements.readFeeds, feed),
+            ])
+            let mappings = try results[0].read(MappingReader.mapping)
+            // a resolved mapping stays resolved; local ids are not looked up again
+            let known = Set(answer.mappings)
+            answer.mappings += mappings.filter { $0.status == .resolved && touched.contains($0) && !known.contains($0) }
+            if let feed = try results[1].read(FeedCursor.end).first { answer.feed = feed.end.text }
+            return answer
+        } catch {
+            throw failure.problem(error, doing: "look up id mappings")
+        }
+    }
+
+    /// Records, with the contents of as many as fit the bytes in `bytes`.
+    package static let recordsStatement = Statement(
+        "mutations_records",
+        ["organization", "user", "ids", "bytes", "all_bytes"],
+        """
+        SELECT \(RecordColumns.bounded(by: ":bytes", all: ":all_bytes"))
+        FROM (
+            SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
+            FROM (
+                SELECT x.*, \(RecordColumns.bytes) FROM mutations x
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = ANY (:ids::uuid[])
+                OFFSET 0
+            ) r
+        ) m
+        """
+    )
+}
+
+extension PushVerdict {
+    /// The verdict with a newer record, where there is one.
+    fileprivate func updated(_ latest: [UUID: MutationRecord]) -> PushVerdict {
+        switch self {
+        case .accepted(let record): .accepted(latest[record.id] ?? record)
+        case .replayed(let record): .replayed(latest[record.id] ?? record)
+        case .rejected, .rejectedBefore: self
+        }
+    }
 }

@@ -65,12 +65,13 @@ extension MutationReader {
     /// All positions are above 0; the explicit condition lets the index by position be used.
     static let organizationEdgeStatement = Statement(
         "mutations_organization_edge",
+        ["organization", "after_user", "after_position", "scan"],
         """
         SELECT x.user_id, x.position
         FROM mutations x
-        WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3) AND x.position > 0
+        WHERE x.organization_id = :organization AND (x.user_id, x.position) > (:after_user, :after_position) AND x.position > 0
         ORDER BY x.user_id, x.position
-        OFFSET $4 - 1 LIMIT 1
+        OFFSET :scan - 1 LIMIT 1
         """
     )
 
@@ -79,31 +80,49 @@ extension MutationReader {
     /// One mutation more than the page holds, and fewer where payloads are large.
     static let organizationStatement = Statement(
         "mutations_organization_list",
+        [
+            "organization", "after_user", "after_position", "to_user", "to_position", "statuses", "device",
+            "entity_type", "user", "limit", "bytes",
+        ],
         """
         SELECT m.user_id, \(MutationDetail.list), m.has_more
         FROM (
-            SELECT p.*, sum(p.bytes) OVER w - p.bytes AS bytes_before,
-                sum(p.bytes) OVER w > $11 AS has_more
+            SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
+                row_number() OVER w < count(*) OVER () AS has_more
             FROM (
-                SELECT x.*, coalesce(octet_length(x.payload::text), 0)
-                    + coalesce(octet_length(x.response_body::text), 0)
-                    + coalesce(octet_length(x.error::text), 0) AS bytes
+                SELECT x.*, \(MutationColumn.detailBytes) AS bytes
                 FROM mutations x
-                WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3)
-                    AND (x.user_id, x.position) <= ($4, $5) AND x.position > 0
-                    AND (cardinality($6::text[]) = 0 OR x.status = ANY ($6))
-                    AND ($7::uuid IS NULL OR x.device_id = $7)
-                    AND ($8::text IS NULL OR x.entity_type = $8)
-                    AND ($9::uuid IS NULL OR x.user_id = $9)
+                WHERE x.organization_id = :organization AND (x.user_id, x.position) > (:after_user, :after_position)
+                    AND (x.user_id, x.position) <= (:to_user, :to_position) AND x.position > 0
+                    AND (cardinality(:statuses::text[]) = 0 OR x.status = ANY (:statuses))
+                    AND (:device::uuid IS NULL OR x.device_id = :device)
+                    AND (:entity_type::text IS NULL OR x.entity_type = :entity_type)
+                    AND (:user::uuid IS NULL OR x.user_id = :user)
                 ORDER BY x.user_id, x.position
-                LIMIT $10
+                LIMIT :limit
             ) p
             WINDOW w AS (ORDER BY p.user_id, p.position)
         ) m
-        WHERE m.bytes_before <= $11
+        WHERE m.place = 1 OR m.bytes_to <= :bytes
         ORDER BY m.user_id, m.position
         """
     )
 
     static let organizationStatements = [Pool.orderShape, organizationEdgeStatement, organizationStatement]
+}
+
+/// The stuck mutations of an organization.
+package struct OrganizationCounts: Sendable {
+    package let failed: CappedCount
+    package let conflict: CappedCount
+    package let haltedLanes: CappedCount
+
+    /// Reads the columns behind the organization's.
+    init(_ row: inout RowReader, cap: Int64) throws {
+        let (failed, conflict) = (try row.int64("failed"), try row.int64("conflict"))
+        let looked = try row.int64("looked")
+        self.failed = CappedCount(failed, among: looked, cap: cap)
+        self.conflict = CappedCount(conflict, among: looked, cap: cap)
+        haltedLanes = CappedCount(looked: try row.int64("halted"), cap: cap)
+    }
 }

@@ -1,11 +1,13 @@
-package import Postgres
-package import SyncModel
+package import Foundation
+public import Postgres
+public import SyncModel
 
 extension Columns {
     /// A query that passes rows and, if the statement needs it, the moment behind them.
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(timestamp: moment.microseconds) }
+        assert(statement.parameters.starts(with: inputs), "statement '\(statement.name)' takes other columns")
         var query = Query(statement, parameters)
         query.isOfOneRow = rows.count == 1
         return query
@@ -145,5 +147,107 @@ extension Rows {
             var row = row
             return try value(&row)
         }
+    }
+}
+
+// The first parameters of nearly every statement.
+extension Parameters {
+    /// An organization; then the values.
+    package init<each Value: ParameterValue>(of organization: UUID, _ values: repeat each Value) {
+        self.init(organization, repeat each values)
+    }
+
+    /// An organization and its user; then the values.
+    package init<each Value: ParameterValue>(of lane: LaneKey, _ values: repeat each Value) {
+        self.init(lane.organization, lane.user, repeat each values)
+    }
+
+    /// An organization, its user and a device; then the values.
+    package init<each Value: ParameterValue>(of device: DeviceKey, _ values: repeat each Value) {
+        self.init(device.lane.organization, device.lane.user, device.id, repeat each values)
+    }
+}
+
+extension Timestamp: NullableParameterValue {
+    public static func add(_ value: Timestamp?, to parameters: inout Parameters) {
+        parameters.add(timestamp: value?.microseconds)
+    }
+}
+
+extension UserHash: ParameterValue {
+    public func add(to parameters: inout Parameters) { parameters.add(bytes: bytes) }
+}
+
+extension MutationStatus {
+    /// SQL: this status, where the row `row` may change to it, else NULL.
+    ///
+    /// The column refuses NULL. For written values, never for a condition: no plan depends on it.
+    func reached(from row: String) -> String {
+        "CASE WHEN \(row).status IN (\(Self.list(Self.allCases.filter { $0.canBecome(self) }))) THEN '\(rawValue)' END"
+    }
+
+    /// SQL: the final statuses, between the parentheses of IN.
+    static let finalList = list(allCases.filter(\.isFinal))
+
+    /// SQL: the statuses that only a person changes, between the parentheses of IN.
+    package static let stuckList = list(forAPerson)
+
+    /// SQL: some statuses, between the parentheses of IN.
+    package static func list(_ statuses: [MutationStatus]) -> String {
+        statuses.map { "'\($0.rawValue)'" }.joined(separator: ", ")
+    }
+}
+
+extension UUID {
+    /// The least id in PostgreSQL's order, which is by bytes.
+    package static let least = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    /// The greatest id in that order.
+    package static let greatest = UUID(
+        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
+    )
+}
+
+extension Timestamp {
+    /// A thousand years before 1970, earlier than any stored time.
+    ///
+    /// Minus infinity has no number.
+    package static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
+}
+
+/// SQL for the size of a JSON value before it is read.
+enum RowBytes {
+    /// The bytes of a nullable column's text.
+    ///
+    /// `pg_column_size` is the stored size, which may be a hundredth of the text for a compressed value. So a
+    /// compressed value is measured as text, on the server, and all others without reading them.
+    static func of(_ column: String) -> String {
+        """
+        coalesce(CASE WHEN pg_column_compression(\(column)) IS NULL THEN pg_column_size(\(column)) \
+        ELSE octet_length(\(column)::text) END, 0)
+        """
+    }
+
+    /// The bytes of a list of UUIDs as JSON.
+    static func ofIDs(_ column: String) -> String { "\(WorkBounds.listedID) * coalesce(cardinality(\(column)), 0)" }
+}
+
+/// Lists of ids as one list and 1-based bounds, both inclusive.
+///
+/// This is how Postgres' array slices take them: `unnest` cannot make arrays of arrays.
+struct FlattenedLists {
+    /// The place of one list.
+    struct Bounds {
+        var from: Int32 = 1
+        var to: Int32 = 0
+
+        var isEmpty: Bool { to < from }
+    }
+
+    private(set) var ids: [UUID] = []
+
+    mutating func add(_ list: [UUID]) -> Bounds {
+        let from = Int32(ids.count + 1)
+        ids += list
+        return Bounds(from: from, to: Int32(ids.count))
     }
 }

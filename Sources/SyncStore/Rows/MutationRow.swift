@@ -1,7 +1,7 @@
-import Foundation
+package import Foundation
 import JSONText
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// A new mutation in stored form. A class: it is read column by column, and never copied.
 final class MutationRow {
@@ -9,14 +9,14 @@ final class MutationRow {
     private let new: NewMutation
     private let changePosition: Int64
     private let traceparent: String?
-    var dependencies = JaggedArray.Bounds()
-    var blockers = JaggedArray.Bounds()
-    var references = JaggedArray.Bounds()
+    var dependencies = FlattenedLists.Bounds()
+    var blockers = FlattenedLists.Bounds()
+    var references = FlattenedLists.Bounds()
     // members that may be sealed
     private var payload, headers: ArraySlice<UInt8>?
     private var error: [UInt8]?
     private var lastError: String?
-    private let stuck: StuckMark?
+    private let stuck: FailureClass?
 
     init(_ lane: LaneKey, _ new: NewMutation, changePosition: Int64, traceparent: String?) {
         self.lane = lane
@@ -27,13 +27,13 @@ final class MutationRow {
         headers = new.mutation.headers?.raw
         error = new.record.error
         lastError = new.record.lastError
-        stuck = StuckMark(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
+        stuck = FailureClass(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
     }
 
     /// Columns with values for a mutation that takes effect at once.
     ///
     /// It does so in the built-in store.
-    static let usual = Columns<MutationRow>(
+    static let common = Columns<MutationRow>(
         .lane(\.lane),
         .uuid("id", \.new.mutation.id),
         .uuid("device_id", \.new.record.deviceID),
@@ -62,7 +62,7 @@ final class MutationRow {
     )
 
     /// Columns that few mutations have a value for.
-    static let rare = Columns<MutationRow>(
+    static let uncommon = Columns<MutationRow>(
         .json("headers", \.headers),
         .choice("resolution", \.new.record.resolution),
         .json("error", \.error),
@@ -73,15 +73,15 @@ final class MutationRow {
     )
 
     /// All columns but those that are made of lists.
-    static let plain = Columns(usual, rare)
+    static let plain = Columns(common, uncommon)
 
-    /// Whether ``usual`` covers all of them.
+    /// Whether ``common`` covers all of them.
     ///
-    /// They are final, with empty lists and no value in ``rare``.
-    static func areUsual(_ rows: [MutationRow]) -> Bool {
+    /// They are final, with empty lists and no value in ``uncommon``.
+    static func areCommon(_ rows: [MutationRow]) -> Bool {
         rows.allSatisfy { row in
             row.new.record.syncedAt != nil && row.dependencies.isEmpty && row.blockers.isEmpty && row.references.isEmpty
-        } && rare.areNull(rows)
+        } && uncommon.areNull(rows)
     }
 
     /// All columns: lists come as bounds.
@@ -110,5 +110,86 @@ final class MutationRow {
         headers = try seal.seal(json: headers.map { Array($0) }, .headers, of: id).map { $0[...] }
         error = try seal.seal(json: error, .error, of: id)
         lastError = try seal.seal(text: lastError, .lastError, of: id)
+    }
+}
+
+/// A refused entry, recorded so that a repetition gets the same answer.
+struct RejectionRow {
+    private let lane: LaneKey
+    private let rejection: Rejection
+    /// In stored form.
+    private let error: [UInt8]?
+
+    init(_ lane: LaneKey, _ rejection: Rejection, _ seals: SealTable) throws(SealError) {
+        self.lane = lane
+        self.rejection = rejection
+        let place = SealedPlace.rejection(user: lane.user, key: rejection.idempotencyKey)
+        error = try seals[lane.organization].seal(json: rejection.error, as: place)
+    }
+
+    static let columns = Columns<RejectionRow>(
+        .lane(\.lane),
+        .uuid("idempotency_key", \.rejection.idempotencyKey),
+        .uuid("id", \.rejection.id),
+        .uuid("device_id", \.rejection.deviceID),
+        .int8("sequence_number", \.rejection.sequenceNumber),
+        .json("error", \.error)
+    )
+}
+
+struct MappingRow {
+    let lane: LaneKey
+    let changePosition: Int64
+    let new: NewMapping
+
+    static let columns = Columns<MappingRow>(
+        .lane(\.lane),
+        .uuid("client_id", \.new.mapping.clientID),
+        .text("entity_type", \.new.mapping.entityType),
+        .serverID(\.new.mapping.serverID),
+        .choice("status", \.new.mapping.status),
+        .uuid("mutation_id", \.new.mapping.mutationID),
+        .int8("change_position", \.changePosition),
+        .moment("created_at", \.new.createdAt)
+    )
+}
+
+/// A client id of a user under a type: the key of a mapping.
+package struct MappingName: Hashable, Comparable {
+    package let lane: LaneKey
+    package let clientID: UUID
+    @Exact package private(set) var entityType: String
+
+    package init(lane: LaneKey, clientID: UUID, entityType: String) {
+        self.lane = lane
+        self.clientID = clientID
+        self.entityType = entityType
+    }
+
+    package static func < (left: MappingName, right: MappingName) -> Bool {
+        if left.lane != right.lane { return left.lane < right.lane }
+        return (left.clientID, left.entityType) < (right.clientID, right.entityType)
+    }
+}
+
+/// A user's use of the quota of mutations.
+struct AllowanceRow {
+    let lane: LaneKey
+    let bucket: TokenBucket
+
+    static let columns = Columns<AllowanceRow>(
+        .lane(\.lane),
+        .int8("missing", \.bucket.missing),
+        .moment("as_of", \.bucket.asOf)
+    )
+}
+
+extension FeedCursor {
+    /// Reads `organization_id`, `epoch` and `last_position` of a feed: where it ends.
+    static func end(_ row: inout RowReader) throws -> (organization: UUID, end: FeedCursor) {
+        let organization = try row.uuid("organization_id")
+        let epoch = try row.int64("epoch")
+        let position = try row.int64("last_position")
+        return (organization, FeedCursor(epoch: epoch, position: position, head: position))
     }
 }

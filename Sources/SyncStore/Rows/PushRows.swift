@@ -1,4 +1,8 @@
+package import Foundation
 package import Postgres
+package import SyncModel
+
+// The rows that a group of pushes writes in addition to mutations.
 
 // The rows that a group of pushes writes in addition to mutations.
 
@@ -8,4 +12,137 @@ extension MappingName {
         .uuid("client_id", \.clientID),
         .text("entity_type", \.entityType)
     )
+}
+
+struct PushRow {
+    let push: Int
+    let lane: LaneKey
+
+    static let columns = Columns<PushRow>(.int4("push") { Int32($0.push) }, .lane(\.lane))
+}
+
+/// An id that a push asks for.
+struct PushIDRow {
+    let push: Int
+    let lane: LaneKey
+    let id: UUID
+
+    /// The id's column is named by its kind.
+    private static func columns(_ id: String) -> Columns<PushIDRow> {
+        Columns(.int4("push") { Int32($0.push) }, .lane(\.lane), .uuid(id, \.id))
+    }
+
+    static let keys = columns("key")
+    static let ids = columns("id")
+    static let clients = columns("client_id")
+    static let devices = columns("device_id")
+}
+
+/// A local id of a device.
+struct PushLocalIDRow {
+    let push: Int
+    let device: DeviceKey
+    let id: LocalID
+
+    static let columns = Columns<PushLocalIDRow>(
+        .int4("push") { Int32($0.push) },
+        .device(\.device),
+        .localID(\.id)
+    )
+}
+
+/// An entity that a push writes.
+///
+/// Named by server id, by a client id of the user, or by a local id of the device.
+struct PushEntityRow: Hashable {
+    let push: Int
+    let device: DeviceKey
+    let entity: EntityName
+
+    /// Whether only a local id can find it.
+    var needsNumber: Bool { entity.serverID == nil && entity.localID != nil }
+
+    /// Finds its open mutations.
+    static let open = Columns<PushEntityRow>(
+        .int4("push") { Int32($0.push) },
+        .lane(\.device.lane),
+        .text("entity_type", \.entity.type),
+        .uuid("local_id", \.entity.clientID),
+        .text("server_id", \.entity.serverID?.text)
+    )
+
+    /// The same where some are named by a local id.
+    static let openOwn = Columns(open, .uuid("device_id", \.device.id), .int8("local_number", \.entity.client?.number))
+
+    /// By a client id of the user.
+    static let mapped = Columns<PushEntityRow>(
+        .lane(\.device.lane),
+        .uuid("client_id", \.entity.clientID),
+        .text("entity_type", \.entity.type)
+    )
+
+    /// By a local id of the device.
+    static let own = Columns<PushEntityRow>(
+        .device(\.device),
+        .text("entity_type", \.entity.type),
+        .int8("local_id", \.entity.client?.number)
+    )
+}
+
+/// A device that has pushed.
+struct DevicePushRow {
+    let lane: LaneKey
+    let id: UUID
+    let acceptedSequence: Int64
+    /// In stored form; nil where they stay unchanged.
+    let unresolvedIDs: [UInt8]?
+
+    static let columns = Columns<DevicePushRow>(
+        .lane(\.lane),
+        .uuid("device_id", \.id),
+        .int8("accepted_sequence", \.acceptedSequence),
+        .bytes("stray_ids", \.unresolvedIDs)
+    )
+}
+
+// The questions of a group of pushes. Each row carries its push's place in the group, and so does each answer.
+
+// The questions of a group of pushes. Each row carries its push's place in the group, and so does each answer.
+
+extension RowReader {
+    /// Reads a push's place in the group.
+    package mutating func push() throws(PostgresError) -> Int { Int(try int32("push")) }
+}
+
+package struct DeviceKey: Hashable, Comparable {
+    package let lane: LaneKey
+    package let id: UUID
+
+    package static func < (left: DeviceKey, right: DeviceKey) -> Bool {
+        left.lane != right.lane ? left.lane < right.lane : left.id < right.id
+    }
+}
+
+extension Columns {
+    /// `organization_id`, `user_id` and `device_id`.
+    package static func device(_ value: @escaping @Sendable (Row) -> DeviceKey) -> Self {
+        Self(.lane { value($0).lane }, .uuid("device_id") { value($0).id })
+    }
+
+    /// `entity_type` and `local_id`.
+    package static func localID(_ value: @escaping @Sendable (Row) -> LocalID) -> Self {
+        Self(.text("entity_type") { value($0).entityType }, .int8("local_id") { value($0).number })
+    }
+}
+
+extension Columns<LocalID> {
+    /// Local ids of one device.
+    package static let localIDs = Columns.localID { $0 }
+}
+
+extension RowReader {
+    /// Reads `entity_type` and `local_id`.
+    package mutating func localID() throws(PostgresError) -> LocalID {
+        LocalID(entityType: try string("entity_type"), number: try int64("local_id"))
+    }
 }

@@ -91,12 +91,13 @@ extension Schema {
 
     private static let relations = Statement(
         "schema_relations",
+        ["names"],
         """
         SELECT relname::text FROM pg_class
-        WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND relname = ANY ($1::text[])
+        WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND relname = ANY (:names::text[])
         UNION
         SELECT typname::text FROM pg_type
-        WHERE typnamespace = to_regnamespace(quote_ident(current_schema())) AND typname = ANY ($1::text[])
+        WHERE typnamespace = to_regnamespace(quote_ident(current_schema())) AND typname = ANY (:names::text[])
         ORDER BY 1
         """
     )

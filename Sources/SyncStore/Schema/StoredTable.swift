@@ -1,14 +1,21 @@
-/// A table of the schema, as the jobs that walk over all tables treat it. The engine lists its tables in ``engine``, a
-/// feature lists its own.
-package struct StoredTable: Sendable, Hashable {
+package import Postgres
+package import SyncModel
+
+/// A table of the schema, described once: its columns, and what the jobs over all tables do with its rows.
+///
+/// The engine lists its tables in ``engine``, a feature lists its own. Jobs walk these lists in their order. Tests
+/// compare the entries with the schema, so that no table and no column is forgotten.
+package struct StoredTable: Sendable {
     /// What a purge of an organization does with its rows.
-    package enum Purge: Sendable, Hashable {
+    package enum Purge: Sendable {
         /// Deletes them in small batches.
         case batches
         /// Deletes them in the last transaction: there are few, and earlier steps of a purge need some of them.
         case last
-        /// Keeps them: the audit log outlives an organization, without the ids of its users.
-        case anonymize
+        /// Deletes them behind all others, because others refer to them.
+        case end
+        /// Keeps them, and runs this statement in batches instead. Parameters: `organization`, `limit`.
+        case keep(Statement)
         /// The table has no rows of organizations.
         case none
     }
@@ -19,6 +26,14 @@ package struct StoredTable: Sendable, Hashable {
     package let purge: Purge
     /// Whether `sluice organizations purge` shows how many rows there are.
     package let isShown: Bool
+    /// Columns with ids, numbers, states and times that no export shows.
+    package private(set) var plain: [String] = []
+    /// JSON and bytes that are stored openly: they have no content of users.
+    package private(set) var open: [String] = []
+    package private(set) var users: Users?
+    package private(set) var export: Export?
+    package private(set) var sealing: Sealing?
+    package private(set) var aging: Aging?
 
     package init(_ name: String, key: [String], purge: Purge = .batches, isShown: Bool = false) {
         self.name = name
@@ -26,39 +41,278 @@ package struct StoredTable: Sendable, Hashable {
         self.purge = purge
         self.isShown = isShown
     }
+
+    /// The column with the organization, in a table with rows of organizations.
+    package var organization: String? {
+        switch purge {
+        case .none: nil
+        case .end: "id"
+        case .batches, .last, .keep: "organization_id"
+        }
+    }
+
+    /// All columns, each at least once.
+    package var columns: [String] {
+        [organization].compactMap(\.self) + key + plain + open + (users?.columns ?? [])
+            + (export?.columns ?? []) + (sealing?.columns ?? [])
+    }
 }
 
+// MARK: - Columns
+
 extension StoredTable {
-    /// The engine's tables, in the order in which a purge deletes their rows: lanes first, because their rows are the
-    /// locks of all writers; what opens sealed values last.
-    package static let engine = [
-        StoredTable("lanes", key: ["user_id"]),
-        StoredTable("mutations", key: ["user_id", "id"], isShown: true),
-        StoredTable("attempts", key: ["user_id", "mutation_id", "slot"], isShown: true),
-        StoredTable("rejections", key: ["user_id", "idempotency_key"], isShown: true),
-        StoredTable("id_mappings", key: ["user_id", "client_id", "entity_type"], isShown: true),
-        StoredTable("local_ids", key: ["user_id", "device_id", "entity_type", "local_id"], isShown: true),
-        StoredTable("local_id_pages", key: ["user_id", "device_id", "page"]),
-        StoredTable("entities", key: ["entity_type", "id"], isShown: true),
-        StoredTable("devices", key: ["user_id", "device_id"], isShown: true),
-        StoredTable("users", key: ["user_id"], isShown: true),
-        StoredTable("user_subjects", key: ["issuer", "subject"], isShown: true),
-        StoredTable("mutation_quotas", key: ["user_id"]),
-        StoredTable("parked_events", key: ["source", "event_id"], isShown: true),
-        StoredTable("ingested_events", key: ["source", "event_id"], isShown: true),
-        StoredTable("sent_requests", key: ["idempotency_key"], isShown: true),
-        StoredTable("user_keys", key: ["made_for"]),
-        StoredTable("audit", key: ["id"], purge: .anonymize),
-        StoredTable("ended_sessions", key: ["digest"], purge: .none),
-        StoredTable("gateways", key: ["id"], purge: .none),
-        StoredTable("feeds", key: [], purge: .last),
-        StoredTable("entity_types", key: ["name"], purge: .last, isShown: true),
-        StoredTable("request_quotas", key: [], purge: .last),
-        StoredTable("external_ids", key: ["issuer", "external_id"], purge: .last),
-        StoredTable("upstreams", key: [], purge: .last),
-        // without these keys no copy of the sealed values can be opened any more
-        StoredTable("organization_keys", key: ["number"], purge: .last),
-        // the row that others refer to
-        StoredTable("organizations", key: ["id"], purge: .last),
-    ]
+    package func plain(_ columns: String...) -> Self {
+        var copy = self
+        copy.plain += columns
+        return copy
+    }
+
+    package func open(_ columns: String...) -> Self {
+        var copy = self
+        copy.open += columns
+        return copy
+    }
+
+    /// - Parameters:
+    ///   - owner: the column with the user whose rows they are.
+    ///   - names: further columns that name users.
+    package func owned(by owner: String, naming names: [String] = [], erase: Erase, merge: Merge) -> Self {
+        var copy = self
+        copy.users = Users(owner: owner, names: names, erase: erase, merge: merge)
+        return copy
+    }
+
+    /// Columns of a table that names users without having rows of theirs.
+    package func naming(_ names: String..., erase: Erase, merge: Merge) -> Self {
+        var copy = self
+        copy.users = Users(owner: nil, names: names, erase: erase, merge: merge)
+        return copy
+    }
+
+    package func exported(_ export: Export) -> Self {
+        var copy = self
+        copy.export = export
+        return copy
+    }
+
+    package func sealed(_ sealing: Sealing) -> Self {
+        var copy = self
+        copy.sealing = sealing
+        return copy
+    }
+
+    package func aging(_ aging: Aging) -> Self {
+        var copy = self
+        copy.aging = aging
+        return copy
+    }
+}
+
+// MARK: - Users
+
+extension StoredTable {
+    /// Which columns name users, and what an erasure and a merge of users do with them.
+    package struct Users: Sendable {
+        /// The column with the user whose rows they are; nil if the table only names users.
+        package let owner: String?
+        /// Further columns that name users.
+        package let names: [String]
+        package let erase: Erase
+        package let merge: Merge
+
+        package var columns: [String] { [owner].compactMap(\.self) + names }
+    }
+
+    /// What an erasure of a user does.
+    package enum Erase: Sendable {
+        /// Deletes the user's rows in batches, under the lane's lock.
+        case delete
+        /// Deletes them in the same way, and keeps hashes of an id and of a fingerprint, so that repeats are
+        /// recognized.
+        case deleteKeeping(hashOf: String, fingerprint: String? = nil)
+        /// Runs this statement in batches, under the lane's lock.
+        ///
+        /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows, or a
+        ///   row of hashes (`hash`, `known_hash`) for each if `keep` stores them.
+        case batches(Statement, keep: Statement? = nil)
+        /// Runs this statement in the same way, before all tables without it: it reads their rows.
+        case first(Statement)
+        /// Deletes the user's one row together with the lane.
+        case withLane
+        /// Deletes the rows that a walk over the table finds. Parameters: `organization`, the two columns of the key as
+        /// texts (`first_keys`, `second_keys`), `users`.
+        case scan(NamingScan, delete: Statement)
+        /// Runs these statements in the erasure's last transaction. Parameters: `organization`, `users`.
+        case last([Statement])
+        /// Is a step of the erasure itself.
+        case step
+    }
+
+    /// What a merge of a user into another does.
+    package enum Merge: Sendable {
+        /// The rows become the other user's.
+        case rename(Moving = Moving())
+        /// Runs this statement instead. Parameters: `organization`, `user`, the other user (`into`), and these values.
+        case update(Statement, [MergeValue], Moving = Moving())
+        /// The other user keeps the own row. Without one, that user takes over the user's row `x` if a condition on it
+        /// holds.
+        case adopt(where: String = "true")
+        /// Changes nothing: rows continue to name the user, who is known to be part of the other.
+        case keep
+        /// Is a step of the merge itself.
+        case step
+    }
+
+    /// Conditions on the rows that a merge moves.
+    package struct Moving: Sendable {
+        /// Whether they count for the limit of a merge.
+        package let isCounted: Bool
+        /// What both users have if two of their rows have the same key; nil if that cannot be.
+        package let collision: Collision?
+
+        package init(isCounted: Bool = true, collision: Collision? = Collision("a row")) {
+            self.isCounted = isCounted
+            self.collision = collision
+        }
+
+        /// Rows that are as many, and have as unique keys, as the mutations or devices that they belong to.
+        package static let dependent = Moving(isCounted: false, collision: nil)
+    }
+
+    package struct Collision: Sendable {
+        package let what: String
+        package let rule: String
+
+        package init(_ what: String, rule: String = "join_ids_collide") {
+            self.what = what
+            self.rule = rule
+        }
+    }
+
+    /// A value that a merge binds to a statement.
+    package enum MergeValue: Sendable {
+        /// Added to positions of the lane.
+        case positions
+        /// Added to change positions.
+        case changes
+        case now
+    }
+}
+
+// MARK: - Export
+
+extension StoredTable {
+    /// The lines that an export of a user has of a table.
+    package enum Export: Sendable {
+        /// A line per row of the owner.
+        case rows(Lines)
+        /// A line per row that the walk of the erasure finds.
+        ///
+        /// The statement returns each as JSON (`row`). Parameters as for ``Erase/scan(_:delete:)``.
+        case scan(kind: String, Statement, columns: [String])
+        /// Is a step of the export itself.
+        case step(columns: [String])
+
+        /// - Parameters:
+        ///   - kind: the lines' `kind`.
+        ///   - order: the columns that order and distinguish the user's rows, with their types.
+        ///   - page: rows in a page: fewer where they are large.
+        package static func lines(
+            _ kind: String,
+            by order: [(name: String, type: String)],
+            page: Int64 = 500,
+            _ columns: [ExportedColumn]
+        ) -> Self {
+            .rows(Lines(kind: kind, order: order, page: page, columns: columns))
+        }
+
+        var columns: [String] {
+            switch self {
+            case .rows(let lines): lines.columns.map(\.name)
+            case .scan(_, _, let columns), .step(let columns): columns
+            }
+        }
+    }
+
+    package struct Lines: Sendable {
+        package let kind: String
+        package let order: [(name: String, type: String)]
+        package let page: Int64
+        package let columns: [ExportedColumn]
+    }
+}
+
+/// A column as an export shows it: times in UTC with milliseconds, and ids in the JSON kind that the server gave them.
+package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
+    package let name: String
+    /// SQL of the value in a row `x`.
+    package let value: String
+
+    package init(_ name: String, _ value: String) {
+        self.name = name
+        self.value = value
+    }
+
+    /// A time if the name ends in `_at`.
+    package init(stringLiteral name: String) {
+        self.init(name, Self.form(of: name, in: "x"))
+    }
+
+    /// A column of a row in the form of the API: as a time if the name ends in `_at`.
+    static func form(of name: String, in row: String) -> String {
+        name.hasSuffix("_at") ? time("\(row).\(name)") : "\(row).\(name)"
+    }
+
+    package static func time(named name: String) -> Self { Self(name, time("x.\(name)")) }
+    package static func id(named name: String) -> Self { Self(name, id("x.\(name)", "x.server_id_is_integer")) }
+
+    package static func time(_ value: String) -> String {
+        "to_char(\(value) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+    }
+
+    package static func id(_ value: String, _ isInteger: String) -> String {
+        "CASE WHEN \(isInteger) THEN to_json((\(value))::numeric) ELSE to_json(\(value)) END"
+    }
+}
+
+// MARK: - Sealing
+
+extension StoredTable {
+    /// How a table's sealed values are sealed again.
+    package enum Sealing: Sendable {
+        /// Under the lock of the owner's lane. A row is identified by the last column of the key, a UUID.
+        case lane([SealedColumn])
+        /// All rows of an organization in one transaction: there are few.
+        case settings([SealedSetting])
+        /// Documents, which may be sealed with their owners' keys, by a step of the sealing run.
+        case documents(DocumentTable)
+
+        package var columns: [String] {
+            switch self {
+            case .lane(let columns): columns.map { "\($0.name)" }
+            case .settings(let columns): columns.map { "\($0.name)" }
+            case .documents: ["document"]
+            }
+        }
+    }
+
+    package enum DocumentTable: Sendable {
+        case entities
+        case parkedEvents
+    }
+}
+
+// MARK: - Age
+
+extension StoredTable {
+    /// What deletes rows by their age.
+    package enum Aging: Sendable {
+        /// Retention deletes them under the lock of the owner's lane, by the age in a column. The kind has the period
+        /// of storage, and counts the rows. The key consists of the owner and a UUID.
+        case deleted(by: String, as: RetentionKind)
+        /// Steps of retention, of these kinds.
+        case steps([RetentionKind])
+        /// The engine prunes rows of ingested events.
+        case pruned
+    }
 }

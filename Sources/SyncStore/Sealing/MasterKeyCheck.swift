@@ -7,7 +7,7 @@ final class MasterKeyCheck: Sendable {
     /// How long a result is valid: a look reads every organization's data key.
     private static let interval: Duration = .seconds(60)
 
-    private struct Look {
+    private struct Inspection {
         let at: ContinuousClock.Instant
         let missing: [String]
         let anyKnown: Bool
@@ -16,7 +16,7 @@ final class MasterKeyCheck: Sendable {
     private let pool: Pool
     private let cluster: Cluster
     private let masterKeys: MasterKeys?
-    private let last = Mutex<Look?>(nil)
+    private let last = Mutex<Inspection?>(nil)
 
     init(pool: Pool, cluster: Cluster, masterKeys: MasterKeys?) {
         self.pool = pool
@@ -28,7 +28,7 @@ final class MasterKeyCheck: Sendable {
     static let counted = 10_000
 
     /// Which master keys wrap the stored data keys, users' keys among them.
-    func look() async throws -> MasterKeysInUse {
+    func inspect() async throws -> MasterKeysInUse {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
         let counts = try rows.read { (label: try $0.string("master_key"), count: try $0.int64("count")) }
         return MasterKeysInUse(counts: counts, masterKeys)
@@ -40,18 +40,18 @@ final class MasterKeyCheck: Sendable {
         if let before, .now - before.at < Self.interval { return (before.missing, before.anyKnown) }
         let found: MasterKeysInUse
         do {
-            found = try await cluster.isThere ? within(.seconds(1)) { try await self.look() } : look()
+            found = try await cluster.isThere ? within(.seconds(1)) { try await self.inspect() } : inspect()
         } catch let error as PostgresError
             where cluster.isThere
             && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable
                 || !cluster.servers.silent.isEmpty)
         {
             // one server of a cluster is unavailable, or hangs: the organizations of the others are served
-            let seen = Look(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
+            let seen = Inspection(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
             last.withLock { $0 = seen }
             return (seen.missing, seen.anyKnown)
         }
-        last.withLock { $0 = Look(at: .now, missing: found.missing, anyKnown: found.isAnyKnown) }
+        last.withLock { $0 = Inspection(at: .now, missing: found.missing, anyKnown: found.isAnyKnown) }
         return (found.missing, found.isAnyKnown)
     }
 
@@ -93,4 +93,30 @@ final class MasterKeyCheck: Sendable {
     )
 
     static let statements = [mastersStatement]
+}
+
+/// The master keys that wrap stored data keys, compared with the configured ones.
+package struct MasterKeysInUse: Sendable {
+    typealias Count = (label: String, count: Int64)
+
+    private let known: [Count]
+    let unknown: [Count]
+
+    init(counts: [Count], _ masterKeys: MasterKeys?) {
+        known = counts.filter { masterKeys?[$0.label] != nil }
+        unknown = counts.filter { masterKeys?[$0.label] == nil }
+    }
+
+    /// Data keys that can be unwrapped here.
+    ///
+    /// Of users' keys up to ``MasterKeyCheck/counted`` of each master key.
+    package var openable: Int64 { known.reduce(0) { $0 + $1.count } }
+
+    /// Whether any data key can be unwrapped; also true without data keys.
+    package var isAnyKnown: Bool { unknown.isEmpty || !known.isEmpty }
+
+    /// Texts that name the missing master keys; empty if all are configured.
+    package var missing: [String] {
+        unknown.map { "\($0.count) data keys are wrapped by master key \($0.label), which is not configured" }
+    }
 }

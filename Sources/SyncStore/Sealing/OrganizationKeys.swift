@@ -15,9 +15,10 @@ package enum OrganizationKeys {
     /// The keys of organizations, oldest first.
     static let readStatement = Statement(
         "organization_keys_read",
+        ["organizations"],
         """
         SELECT k.organization_id, \(columns)
-        FROM unnest($1::uuid[]) AS o (organization_id)
+        FROM unnest(:organizations::uuid[]) AS o (organization_id)
         CROSS JOIN LATERAL (SELECT * FROM organization_keys x WHERE x.organization_id = o.organization_id OFFSET 0) k
         ORDER BY k.number
         """
@@ -29,10 +30,11 @@ package enum OrganizationKeys {
     /// first, leaves no key behind.
     package static let makeStatement = Statement(
         "organization_keys_make",
+        ["organization", "number", "master_key", "wrapped_key", "now"],
         """
         INSERT INTO organization_keys AS k (organization_id, number, master_key, wrapped_key, created_at)
-        SELECT o.id, $2, $3, $4, $5
-        FROM (SELECT x.id FROM organizations x WHERE x.id = $1 AND x.status <> 'purging' FOR SHARE) o
+        SELECT o.id, :number, :master_key, :wrapped_key, :now
+        FROM (SELECT x.id FROM organizations x WHERE x.id = :organization AND x.status <> 'purging' FOR SHARE) o
         ON CONFLICT (organization_id, number) DO NOTHING
         """
     )
@@ -42,15 +44,16 @@ package enum OrganizationKeys {
     /// They wrap no data key of any other organization, so they are not those of the database's gateways. Nil if they
     /// wrap one, and if there is no data key yet.
     package static func misfit(of masterKeys: MasterKeys, _ pool: Pool) async throws -> String? {
-        let fit = Query(fitStatement, Parameters(masterKeys.labels))
+        let fit = fitStatement(master_keys: masterKeys.labels)
         if try await pool.run([fit])[0].bool(0, 0) { return nil }
         return "the data keys of this database are wrapped by master keys that are not configured"
     }
 
     private static let fitStatement = Statement(
         "organization_keys_fit",
+        ["master_keys"],
         """
-        SELECT EXISTS (SELECT 1 FROM organization_keys k WHERE k.master_key = ANY ($1::text[]))
+        SELECT EXISTS (SELECT 1 FROM organization_keys k WHERE k.master_key = ANY (:master_keys::text[]))
             OR NOT EXISTS (SELECT 1 FROM organization_keys) AS fit
         """
     )
@@ -74,17 +77,16 @@ package enum OrganizationKeys {
 
     package static func read(_ organizations: UUID...) -> Query { read(organizations) }
 
-    static func read(_ organizations: [UUID]) -> Query { Query(readStatement, Parameters(organizations)) }
+    static func read(_ organizations: [UUID]) -> Query { readStatement(organizations: organizations) }
 
     package static func make(_ key: WrappedKey, of organization: UUID, at moment: Timestamp) -> Query {
-        let parameters = Parameters(
-            of: organization,
-            key.number,
-            key.masterKey,
-            BytesParameter.bytea(key.bytes),
-            moment
+        return makeStatement(
+            organization: organization,
+            number: key.number,
+            master_key: key.masterKey,
+            wrapped_key: BytesParameter.bytea(key.bytes),
+            now: moment
         )
-        return Query(makeStatement, parameters)
     }
 
     package static let statements = [readStatement, makeStatement, fitStatement]

@@ -11,17 +11,18 @@ package enum SealStatements {
 
     /// SQL: how a correctly sealed document begins.
     ///
-    /// With its owner's key where its type is among those in $6, it begins with $7; otherwise with $5.
+    /// With its owner's key where its type is among `types`.
     private static func ofOwner(_ row: String) -> String {
         """
-        CASE WHEN \(row).entity_type = ANY ($6::text[]) AND \(row).owner_id IS NOT NULL
-                THEN $7::text || \(row).owner_id::text || ':' ELSE $5::text END
+        CASE WHEN \(row).entity_type = ANY (:types::text[]) AND \(row).owner_id IS NOT NULL
+                THEN :user_beginning::text || \(row).owner_id::text || ':' ELSE :beginning::text END
         """
     }
 
     package static let nextLane = Statement(
         "seal_next_lane",
-        "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
+        ["organization", "first"],
+        "SELECT user_id FROM lanes WHERE organization_id = :organization AND user_id >= :first ORDER BY user_id LIMIT 1"
     )
 
     /// Clears the errors of mappings.
@@ -29,13 +30,14 @@ package enum SealStatements {
     /// The upstream's error for a failed create is kept sealed in the mutation; this copy is never read.
     package static let clearMappings = Statement(
         "seal_clear_mappings",
+        ["organization", "user", "limit"],
         """
         UPDATE id_mappings SET last_error = NULL
-        WHERE organization_id = $1 AND user_id = $2 AND last_error IS NOT NULL AND (client_id, entity_type) <= (
+        WHERE organization_id = :organization AND user_id = :user AND last_error IS NOT NULL AND (client_id, entity_type) <= (
             SELECT k.client_id, k.entity_type FROM (
                 SELECT i.client_id, i.entity_type FROM id_mappings i
-                WHERE i.organization_id = $1 AND i.user_id = $2 AND i.last_error IS NOT NULL
-                ORDER BY i.client_id, i.entity_type LIMIT $3
+                WHERE i.organization_id = :organization AND i.user_id = :user AND i.last_error IS NOT NULL
+                ORDER BY i.client_id, i.entity_type LIMIT :limit
             ) k
             ORDER BY k.client_id DESC, k.entity_type DESC LIMIT 1)
         """
@@ -43,28 +45,31 @@ package enum SealStatements {
 
     package static let entities = Statement(
         "seal_entities",
+        ["organization", "after_type", "after_id", "limit", "beginning", "types", "user_beginning"],
         """
         SELECT e.entity_type, e.id, \(isOther("e.document", ofOwner("e"))) AS is_due
         FROM entities e
-        WHERE e.organization_id = $1 AND (e.entity_type, e.id) > ($2, $3)
+        WHERE e.organization_id = :organization AND (e.entity_type, e.id) > (:after_type, :after_id)
         ORDER BY e.entity_type, e.id
-        LIMIT $4
+        LIMIT :limit
         """
     )
 
     package static let writeEntity = Statement(
         "seal_write_entity",
-        "UPDATE entities SET document = $4 WHERE organization_id = $1 AND entity_type = $2 AND id = $3"
+        ["organization", "entity_type", "id", "document"],
+        "UPDATE entities SET document = :document WHERE organization_id = :organization AND entity_type = :entity_type AND id = :id"
     )
 
     package static let parkedEvents = Statement(
         "seal_parked_events",
+        ["organization", "after_source", "after_event", "limit", "beginning", "types", "user_beginning"],
         """
         SELECT p.source, p.event_id, \(isOther("p.document", ofOwner("p"))) AS is_due
         FROM parked_events p
-        WHERE p.organization_id = $1 AND (p.source, p.event_id) > ($2, $3)
+        WHERE p.organization_id = :organization AND (p.source, p.event_id) > (:after_source, :after_event)
         ORDER BY p.source, p.event_id
-        LIMIT $4
+        LIMIT :limit
         """
     )
 
@@ -76,9 +81,10 @@ package enum SealStatements {
     private static func readingParkedEvents(_ name: String, fence: String) -> Statement {
         Statement(
             name,
+            ["organizations", "sources", "event_ids"],
             """
             SELECT p.*
-            FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
+            FROM unnest(:organizations::uuid[], :sources::text[], :event_ids::text[]) AS k (organization_id, source, event_id)
             CROSS JOIN LATERAL (
                 SELECT x.source, x.event_id, x.document, x.entity_type, x.owner_id FROM parked_events x
                 WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
@@ -90,41 +96,12 @@ package enum SealStatements {
 
     package static let writeParkedEvent = Statement(
         "seal_write_parked_event",
-        "UPDATE parked_events SET document = $4 WHERE organization_id = $1 AND source = $2 AND event_id = $3"
-    )
-
-    package static let upstream = Statement(
-        "seal_upstream",
-        "SELECT credential, headers FROM upstreams WHERE organization_id = $1"
-    )
-
-    package static let writeUpstream = Statement(
-        "seal_write_upstream",
-        "UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1"
-    )
-
-    package static let webhooks = Statement(
-        "seal_webhooks",
-        "SELECT id, secret, previous_secret FROM webhook_endpoints WHERE organization_id = $1 ORDER BY id"
-    )
-
-    package static let writeWebhook = Statement(
-        "seal_write_webhook",
-        "UPDATE webhook_endpoints SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND id = $2"
-    )
-
-    package static let sources = Statement(
-        "seal_sources",
-        "SELECT name, secret, previous_secret FROM sources WHERE organization_id = $1 AND secret IS NOT NULL ORDER BY name"
-    )
-
-    package static let writeSource = Statement(
-        "seal_write_source",
-        "UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND name = $2"
+        ["organization", "source", "event_id", "document"],
+        "UPDATE parked_events SET document = :document WHERE organization_id = :organization AND source = :source AND event_id = :event_id"
     )
 
     package static let all = [
         nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, lookAtParkedEvents,
-        writeParkedEvent, upstream, writeUpstream, webhooks, writeWebhook, sources, writeSource,
+        writeParkedEvent,
     ]
 }

@@ -2,80 +2,154 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// A table whose rows belong to lanes.
+/// A table whose sealed rows belong to lanes.
 package struct SealedTable: Sendable {
-    /// A column with sealed values, and the place of its value in a user's row.
-    package struct Column: Sendable {
-        package let name: StaticString
-        package var isText = false
-        package let place: @Sendable (_ user: UUID, _ id: UUID) -> SealedPlace
-    }
-
-    package let columns: [Column]
+    package let columns: [SealedColumn]
     package let page: Statement
     package let read: Statement
     /// Changes no index and no change position: readers need not see it.
     package let write: Statement
 
-    package static let mutations = SealedTable(
-        "mutation",
-        id: "id",
-        [
-            mutation("payload", .payload), mutation("headers", .headers), mutation("sent_payload", .sentPayload),
-            mutation("response_body", .responseBody), mutation("error", .error),
-            mutation("last_error", .lastError, isText: true),
-        ]
-    )
+    package var statements: [Statement] { [page, read, write] }
 
-    package static let rejections = SealedTable(
-        "rejection",
-        id: "idempotency_key",
-        [
-            Column(name: "error") { .rejection(user: $0, key: $1) }
-        ]
-    )
-
-    package static let statements = [mutations, rejections].flatMap { [$0.page, $0.read, $0.write] }
-
-    private static func mutation(_ name: StaticString, _ column: SealedPlace.Column, isText: Bool = false) -> Column {
-        Column(name: name, isText: isText) { .mutation(column, user: $0, id: $1) }
-    }
-
-    /// - Parameters:
-    ///   - name: the table's name without the final `s`.
-    ///   - id: the column that identifies a row among a user's.
-    private init(_ name: String, id: String, _ columns: [Column]) {
+    /// Nil for a table without such rows.
+    package init?(_ table: StoredTable) {
+        guard case .lane(let columns) = table.sealing, let owner = table.users?.owner, let id = table.key.last else {
+            return nil
+        }
         self.columns = columns
-        let isDue = columns.map { SealStatements.isOther("r.\($0.name)", $0.isText ? "$6" : "$5") }
+        let name = table.name
+        let beginnings = columns.map { $0.isText ? "text_beginning" : "json_beginning" }
+        let isDue = zip(columns, beginnings).map { SealStatements.isOther("r.\($0.name)", ":\($1)") }
         page = Statement(
-            "seal_\(name)s",
+            "seal_\(name)",
+            ["organization", "user", "first", "limit"]
+                + ["json_beginning", "text_beginning"].filter(beginnings.contains),
             """
             SELECT r.\(id) AS id, \(isDue.joined(separator: " OR ")) AS is_due
-            FROM \(name)s r
-            WHERE r.organization_id = $1 AND r.user_id = $2 AND r.\(id) >= $3
+            FROM \(name) r
+            WHERE r.organization_id = :organization AND r.\(owner) = :user AND r.\(id) >= :first
             ORDER BY r.\(id)
-            LIMIT $4
+            LIMIT :limit
             """
         )
         read = Statement(
-            "seal_\(name)",
+            "seal_read_\(name)",
+            ["organization", "user", "ids"],
             """
             SELECT r.\(id) AS id, \(columns.map { "r.\($0.name)" }.joined(separator: ", "))
-            FROM unnest($3::uuid[]) AS k (id)
+            FROM unnest(:ids::uuid[]) AS k (id)
             CROSS JOIN LATERAL (
-                SELECT * FROM \(name)s x
-                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.\(id) = k.id
+                SELECT * FROM \(name) x
+                WHERE x.organization_id = :organization AND x.\(owner) = :user AND x.\(id) = k.id
                 OFFSET 0
             ) r
             """
         )
-        let values = columns.enumerated().map { "\($1.name) = $\($0 + 4)" }
+        let values = columns.map { "\($0.name) = :\($0.name)" }
         write = Statement(
             "seal_write_\(name)",
+            ["organization", "user", "id"] + columns.map { "\($0.name)" },
             """
-            UPDATE \(name)s SET \(values.joined(separator: ", "))
-            WHERE organization_id = $1 AND user_id = $2 AND \(id) = $3
+            UPDATE \(name) SET \(values.joined(separator: ", "))
+            WHERE organization_id = :organization AND \(owner) = :user AND \(id) = :id
             """
         )
+    }
+}
+
+/// The seals of the organizations that a group or a reader works with.
+package struct SealTable: Sendable {
+    private let seals: [UUID: Seal]
+    /// Whether all values are stored unsealed.
+    package let arePlain: Bool
+
+    package init(_ seals: [UUID: Seal]) {
+        self.seals = seals
+        arePlain = seals.values.allSatisfy(\.isPlain)
+    }
+
+    /// The seal of an organization.
+    ///
+    /// An organization whose keys were not read is locked: its values are never written unsealed by mistake.
+    package subscript(organization: UUID) -> Seal {
+        seals[organization] ?? .locked("the organization's keys were not read")
+    }
+
+    package func lane(_ lane: LaneKey) -> LaneSeal { LaneSeal(seal: self[lane.organization], user: lane.user) }
+
+    /// Why one of the organizations cannot be read or written; nil where all can.
+    package var lock: String? { seals.values.lazy.compactMap(\.lock).first }
+}
+
+extension Catalog {
+    /// Reads values that may be sealed.
+    ///
+    /// Where users' keys are not in memory they are fetched, and `body` runs again. Where one is sealed under a key
+    /// that another replica just made, the organization's keys are read again, once; values that cannot be opened then
+    /// stay closed.
+    ///
+    /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
+    package func opening<Value>(
+        _ organization: UUID,
+        _ body: (Seal) async throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await userKeys.fetchingMissingKeys { try await body(seal(of: organization)) }
+        } catch SealError.unknownKey {
+            invalidate(organization)
+            return try await userKeys.fetchingMissingKeys { try await body(seal(of: organization).withoutKeyRefresh) }
+        }
+    }
+
+    /// The seal of an organization, at most five seconds old.
+    ///
+    /// - Throws: ``SealError/locked(_:)``; `store_unavailable`.
+    package func seal(of organization: UUID) async throws -> Seal {
+        let seal = try await entry(organization).seal
+        if let reason = seal.lock { throw SealError.locked(reason) }
+        return seal
+    }
+}
+
+/// A kind of rows with sealed values.
+///
+/// It defines how to find, read and write those that are to be sealed again.
+package protocol SealedKind: Sendable {
+    associatedtype Key: Sendable
+
+    /// Reads a page of keys from a place on, with a flag for rows to be sealed again.
+    ///
+    /// Its parameters: the place, the limit, and what ``add(_:_:to:)`` adds.
+    var page: Statement { get }
+    /// Adds the beginnings of correctly sealed values.
+    ///
+    /// They are sealed under the data key of that number, and with users' own keys where the organization has them.
+    func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
+    /// Where the first page begins.
+    var first: Key { get }
+    func place(_ key: Key) -> Parameters
+    func key(_ row: inout RowReader) throws -> Key
+    /// Where the page behind this key begins; nil at the end.
+    func next(after key: Key) -> Key?
+
+    /// Locks rows and reads them: the last query does.
+    func read(_ keys: [Key]) -> [Query]
+    /// Reads the same without locks.
+    func find(_ keys: [Key]) -> Query
+    /// The query that writes a row with its values sealed again; nil if not needed.
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
+}
+
+/// Documents.
+///
+/// They are sealed with their owners' keys where only the owner sees those of their type.
+package protocol SealedDocuments: SealedKind {}
+
+extension SealedDocuments {
+    package func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
+        parameters.add(SealedText.beginning(number: number, isJSON: true))
+        parameters.add(seal.privateTypes.map(\.string).sorted())
+        parameters.add(SealedText.beginning(number: number, isJSON: true).dropLast() + ".")
     }
 }

@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// Fetches users' own keys into memory, and makes missing ones.
@@ -36,7 +36,7 @@ package struct UserKeys: Sendable {
 
     /// Fetches the keys that users' rows may have to be sealed with, if not cached.
     ///
-    /// Makes no key: a caller that still lacks one calls ``supply(_:)``.
+    /// Makes no key: a caller that still lacks one calls ``fetchMissingKeys(_:)``.
     package func fetch(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { _ = try await read(lacking.sorted(), isRefused: false) }
@@ -49,7 +49,7 @@ package struct UserKeys: Sendable {
     /// Fetches the keys that an error lists, and makes them where needed.
     ///
     /// - Throws: the error, if it is of another kind.
-    package func supply(_ error: SealError) async throws {
+    package func fetchMissingKeys(_ error: SealError) async throws {
         switch error {
         case .unknownUserKeys(let users): _ = try await read(users.sorted(), isRefused: false)
         case .noUserKeys(let users): try await make(users)
@@ -58,12 +58,12 @@ package struct UserKeys: Sendable {
     }
 
     /// Does something, and does it again each time that it lacked users' keys.
-    package func supplying<Value>(_ body: () async throws -> Value) async throws -> Value {
+    package func fetchingMissingKeys<Value>(_ body: () async throws -> Value) async throws -> Value {
         for _ in 1..<Self.attempts {
             do {
                 return try await body()
             } catch let error as SealError where error.lacksUserKeys {
-                try await supply(error)
+                try await fetchMissingKeys(error)
             }
         }
         return try await body()
@@ -71,8 +71,7 @@ package struct UserKeys: Sendable {
 
     /// - Returns: the users without a key.
     private func read(_ users: [LaneKey], isRefused: Bool) async throws -> [LaneKey] {
-        let queries = [Query(SettleStatements.planShape), UserKeyRows.read(users)]
-        let found = try await pool.run(queries)[1].read(UserKeyRows.key)
+        let found = try await pool.runByIndex(UserKeyRows.read(users)).read(UserKeyRows.key)
         for key in found { ring.insert(key, masterKeys) }
         let none = Set(users).subtracting(found.map(\.name)).sorted()
         for user in none { ring.insertNone(for: user, isRefused: isRefused) }
@@ -85,8 +84,93 @@ package struct UserKeys: Sendable {
         let new = try missing.filter { !withoutKey.contains($0) }.map { try WrappedUserKey.new(for: $0, by: master) }
         if !new.isEmpty {
             let make = UserKeyRows.make(new, by: master.label, at: now())
-            _ = try await pool.run([Query(SettleStatements.planShape), make])
+            _ = try await pool.runByIndex(make)
         }
         _ = try await read(missing, isRefused: true)
     }
+}
+
+/// Rows of `user_keys`.
+package enum UserKeyRows {
+    package static let columns = "k.organization_id, k.made_for, k.master_key, k.wrapped_key"
+
+    /// Reads the columns of ``columns``.
+    package static func key(_ row: inout RowReader) throws -> WrappedUserKey {
+        WrappedUserKey(
+            name: LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("made_for")),
+            masterKey: try row.string("master_key"),
+            bytes: try row.bytes("wrapped_key")
+        )
+    }
+
+    /// The keys that were made for users.
+    static let readStatement = Statement(
+        "user_keys_read",
+        ["organizations", "users"],
+        """
+        SELECT \(columns)
+        FROM unnest(:organizations::uuid[], :users::uuid[]) AS o (organization_id, made_for)
+        CROSS JOIN LATERAL (
+            SELECT * FROM user_keys x
+            WHERE x.organization_id = o.organization_id AND x.made_for = o.made_for
+            OFFSET 0
+        ) k
+        """
+    )
+
+    /// Inserts keys for users without one: if two gateways make one, the first counts.
+    ///
+    /// Holds the organizations' rows, so that a purge, which changes them first, leaves no key behind. For a user whose
+    /// rows are gone no key is made: its erasure may have destroyed one already.
+    static let makeStatement = Statement(
+        "user_keys_make",
+        ["organizations", "users", "master_key", "wrapped_keys", "now"],
+        """
+        INSERT INTO user_keys AS k (organization_id, made_for, user_id, master_key, wrapped_key, created_at)
+        SELECT o.id, n.made_for, n.made_for, :master_key, n.wrapped_key, :now
+        FROM unnest(:organizations::uuid[], :users::uuid[], :wrapped_keys::bytea[]) AS n (organization_id, made_for, wrapped_key)
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM organizations x WHERE x.id = n.organization_id AND x.status <> 'purging' FOR SHARE
+        ) o
+        WHERE coalesce((
+            SELECT e.state FROM user_erasures e
+            WHERE e.organization_id = n.organization_id
+                AND e.user_hash = sha256(uuid_send(n.organization_id) || uuid_send(n.made_for))), 'closing') = 'closing'
+        ON CONFLICT (organization_id, made_for) DO NOTHING
+        """
+    )
+
+    /// Destroys the keys of users (`users`), and of the users who were joined into them.
+    package static let destroyStatement = Statement(
+        "user_keys_destroy",
+        ["organization", "users"],
+        """
+        DELETE FROM user_keys AS k
+        WHERE k.organization_id = :organization AND (k.user_id = ANY (:users::uuid[]) OR k.made_for = ANY (:users::uuid[]))
+        RETURNING k.made_for
+        """
+    )
+
+    /// The keys of a user (`user`) are another's (`into`) from now on.
+    package static let moveStatement = Statement(
+        "user_keys_move",
+        ["organization", "user", "into"],
+        "UPDATE user_keys AS k SET user_id = :into WHERE k.organization_id = :organization AND k.user_id = :user"
+    )
+
+    static func read(_ users: [LaneKey]) -> Query {
+        readStatement(organizations: users.map(\.organization), users: users.map(\.user))
+    }
+
+    static func make(_ keys: [WrappedUserKey], by label: String, at moment: Timestamp) -> Query {
+        makeStatement(
+            organizations: keys.map(\.name.organization),
+            users: keys.map(\.name.user),
+            master_key: label,
+            wrapped_keys: BytesParameter.byteas(keys.map(\.bytes)),
+            now: moment
+        )
+    }
+
+    package static let statements = [readStatement, makeStatement, destroyStatement, moveStatement]
 }

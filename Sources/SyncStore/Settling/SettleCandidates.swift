@@ -65,19 +65,25 @@ struct SettleCandidates {
 
     // MARK: - Statements
 
-    static let edgeAfter = Statement("settle_edge_after", edge(">", "ASC"))
-    static let edgeBefore = Statement("settle_edge_before", edge("<", "DESC"))
-    static let pageAfter = Statement("settle_page_after", page(">", "<=", "ASC"))
-    static let pageBefore = Statement("settle_page_before", page("<", ">=", "DESC"))
+    static let edgeAfter = Statement("settle_edge_after", edgeNames, edge(">", "ASC"))
+    static let edgeBefore = Statement("settle_edge_before", edgeNames, edge("<", "DESC"))
+    static let pageAfter = Statement("settle_page_after", pageNames, page(">", "<=", "ASC"))
+    static let pageBefore = Statement("settle_page_before", pageNames, page("<", ">=", "DESC"))
+
+    private static let edgeNames = place + ["scan"]
+    private static let pageNames =
+        place + ["to_user", "to_position", "statuses", "entity_type", "device", "user", "ids", "is_of_any", "limit"]
+    /// The place behind which a page begins.
+    private static let place = ["organization", "after_user", "after_position"]
 
     /// The last mutation that a page reads; no row when there are fewer.
     private static func edge(_ behind: String, _ order: String) -> String {
         """
         SELECT x.user_id, x.position
         FROM mutations x
-        WHERE x.organization_id = $1 AND (x.user_id, x.position) \(behind) ($2, $3) AND x.synced_at IS NULL
+        WHERE x.organization_id = :organization AND (x.user_id, x.position) \(behind) (:after_user, :after_position) AND x.synced_at IS NULL
         ORDER BY x.user_id \(order), x.position \(order)
-        OFFSET $4 - 1 LIMIT 1
+        OFFSET :scan - 1 LIMIT 1
         """
     }
 
@@ -85,15 +91,15 @@ struct SettleCandidates {
         """
         SELECT x.user_id, x.position, x.id
         FROM mutations x
-        WHERE x.organization_id = $1 AND (x.user_id, x.position) \(behind) ($2, $3)
-            AND (x.user_id, x.position) \(upTo) ($4, $5) AND x.synced_at IS NULL
-            AND x.status = ANY ($6::text[])
-            AND ($7::text IS NULL OR x.entity_type = $7)
-            AND ($8::uuid IS NULL OR x.device_id = $8)
-            AND ($9::uuid IS NULL OR x.user_id = $9)
-            AND ($11::bool OR x.id = ANY ($10::uuid[]))
+        WHERE x.organization_id = :organization AND (x.user_id, x.position) \(behind) (:after_user, :after_position)
+            AND (x.user_id, x.position) \(upTo) (:to_user, :to_position) AND x.synced_at IS NULL
+            AND x.status = ANY (:statuses::text[])
+            AND (:entity_type::text IS NULL OR x.entity_type = :entity_type)
+            AND (:device::uuid IS NULL OR x.device_id = :device)
+            AND (:user::uuid IS NULL OR x.user_id = :user)
+            AND (:is_of_any::bool OR x.id = ANY (:ids::uuid[]))
         ORDER BY x.user_id \(order), x.position \(order)
-        LIMIT $12
+        LIMIT :limit
         """
     }
 

@@ -17,19 +17,19 @@ package struct SettleReader {
     ///   - hasContents: whether to read payloads, answers and errors.
     package func begin(
         _ ids: [UUID],
-        _ screen: (any SettlementScreen)?,
+        _ screen: (any SettlementGuard)?,
         hasContents: Bool = true,
         type: (String) -> EntityType
     ) async throws -> (lane: LaneState, subjects: [SettleSubject])? {
-        let results = try await connection.run(
+        let results = try await connection.runByIndex(
             [
-                Query(SettleStatements.planShape), LaneRows.lock([lane]),
+                LaneRows.lock([lane]),
                 Query(hasContents ? SettleStatements.subjects : SettleStatements.outlines, Parameters(of: lane, ids)),
             ] + (screen.map { [$0.query(of: lane.user)] } ?? [])
         )
-        guard let state = try LaneRows.lanes(results[1])[lane] else { return nil }
-        let meant = screen == nil ? nil : Set(try results[3].read { try $0.uuid("id") })
-        let subjects = try results[2].read { row in
+        guard let state = try LaneRows.lanes(results[0])[lane] else { return nil }
+        let meant = screen == nil ? nil : Set(try results[2].read { try $0.uuid("id") })
+        let subjects = try results[1].read { row in
             let id = try row.uuid("id")
             var unreadable: [String] = []
             let endpoint = try row.endpoint()
@@ -51,20 +51,27 @@ package struct SettleReader {
 
     /// Mutations in their current state, with all their attributes.
     package func details(_ ids: [UUID]) async throws -> [MutationDetail] {
-        let rows = try await connection.run(Query(MutationReader.byIDStatement, Parameters(of: lane, ids)))
+        let rows = try await connection.run(
+            MutationReader.byIDStatement(organization: lane.organization, user: lane.user, ids: ids)
+        )
         return try rows.read { try MutationDetail(&$0, user: lane.user, seal) }
     }
 
     /// The dependencies in the lane; empty if `count` mutations are all open ones.
-    package func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
+    package func graph(_ state: LaneState, excluding count: Int) async throws -> DependencyGraph {
         guard state.openCount > count else { return DependencyGraph([]) }
-        return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, Parameters(of: lane)))))
+        return DependencyGraph(
+            try nodes(await connection.run(SettleStatements.edges(organization: lane.organization, user: lane.user)))
+        )
     }
 
     /// The mutations blocked on a mutation.
     package func waiters(for id: UUID) async throws -> [DependencyNode] {
-        let parameters = Parameters(of: lane, id)
-        let waiters = try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
+        let waiters = try nodes(
+            await connection.run(
+                SettleStatements.waiters(organization: lane.organization, user: lane.user, blocker: id)
+            )
+        )
         return waiters.sorted { $0.position < $1.position }
     }
 
@@ -73,7 +80,9 @@ package struct SettleReader {
     /// Each has the entity that it writes.
     package func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
         guard !ids.isEmpty else { return [:] }
-        let rows = try await connection.run(Query(SettleStatements.unmet, Parameters(of: lane, ids)))
+        let rows = try await connection.run(
+            SettleStatements.unmet(organization: lane.organization, user: lane.user, ids: ids)
+        )
         var unmet: [UUID: EntityName] = [:]
         for var row in rows {
             let id = try row.uuid("id")
@@ -86,8 +95,15 @@ package struct SettleReader {
     package func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
         guard !ids.isEmpty, !references.isEmpty else { return [:] }
         let clientIDs = references.map(\.clientID)
-        let parameters = Parameters(of: lane, ids, clientIDs, references.map(\.entityType))
-        let rows = try await connection.run(Query(SettleStatements.needs, parameters))
+        let rows = try await connection.run(
+            SettleStatements.needs(
+                organization: lane.organization,
+                user: lane.user,
+                ids: ids,
+                client_ids: clientIDs,
+                entity_types: references.map(\.entityType)
+            )
+        )
         var needs: [UUID: UUID] = [:]
         for var row in rows {
             let id = try row.uuid("id")
@@ -108,8 +124,14 @@ package struct SettleReader {
 
     /// The client ids found in sealed payloads without recorded references.
     private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
-        let parameters = Parameters(of: lane, ids, SealedText.beginning(isJSON: true))
-        let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
+        let rows = try await connection.run(
+            SettleStatements.sealedPayloads(
+                organization: lane.organization,
+                user: lane.user,
+                ids: ids,
+                beginning: SealedText.beginning(isJSON: true)
+            )
+        )
         var needs: [UUID: UUID] = [:]
         for var row in rows {
             let id = try row.uuid("id")
@@ -163,13 +185,15 @@ package struct SettleReader {
     /// The first mutation about an entity has its document, as far as there is room; for the others the gateway adds it
     /// when one of them is read.
     package func current(_ ids: [UUID]) async throws -> [UUID: [UInt8]] {
-        let parameters = Parameters(
-            of: lane,
-            ids,
-            Int64(WorkBounds.discardDocuments),
-            Int64(WorkBounds.bulkContents)
+        let rows = try await connection.run(
+            SettleStatements.current(
+                organization: lane.organization,
+                user: lane.user,
+                ids: ids,
+                bytes: Int64(WorkBounds.discardDocuments),
+                error_bytes: Int64(WorkBounds.bulkContents)
+            )
         )
-        let rows = try await connection.run(Query(SettleStatements.current, parameters))
         var errors: [UUID: [UInt8]] = [:]
         for var row in rows {
             let mutation = try row.uuid("mutation_id")
@@ -190,7 +214,9 @@ package struct SettleReader {
     ///
     /// A part has one at least.
     package func parts(of ids: [UUID]) async throws -> [[UUID]] {
-        let rows = try await connection.run(Query(SettleStatements.contentBytes, Parameters(of: lane, ids)))
+        let rows = try await connection.run(
+            SettleStatements.contentBytes(organization: lane.organization, user: lane.user, ids: ids)
+        )
         var parts: [[UUID]] = []
         var bytes = 0
         for var row in rows {
@@ -207,8 +233,15 @@ package struct SettleReader {
 
     /// Whether an entity was written after a mutation last changed.
     package func isNewer(_ key: EntityKey, than mutation: UUID) async throws -> Bool {
-        let parameters = Parameters(of: lane, mutation, key.type, key.id)
-        let rows = try await connection.run(Query(SettleStatements.isNewer, parameters))
+        let rows = try await connection.run(
+            SettleStatements.isNewer(
+                organization: lane.organization,
+                user: lane.user,
+                mutation: mutation,
+                entity_type: key.type,
+                entity: key.id
+            )
+        )
         return try rows.read { try $0.bool("is_newer") }.first ?? false
     }
 

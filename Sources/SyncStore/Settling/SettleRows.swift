@@ -1,5 +1,9 @@
+import Foundation
 package import Postgres
 package import SyncModel
+
+// The rows that settling writes of one lane, behind the parameters that all of it shares: organization and user, the
+// change position and the moment.
 
 // The rows that settling writes of one lane, behind the parameters that all of it shares: organization and user, the
 // change position and the moment.
@@ -18,5 +22,107 @@ extension MappingChange {
     static let freeing = Columns<MappingChange>(
         .uuid("client_id", \.clientID),
         .uuid("mutation_id", \.mutationID)
+    )
+}
+
+/// A mutation whose dependencies changed.
+final class ReleaseRow: Sendable {
+    private let release: MutationRelease
+    let blockers: FlattenedLists.Bounds
+    /// The problem, where the mutation fails by it.
+    private let problem: Problem?
+    /// In stored form.
+    private let error: [UInt8]?
+    private let lastError: String?
+
+    init(_ release: MutationRelease, blockers: FlattenedLists.Bounds, _ seal: LaneSeal) throws(SealError) {
+        self.release = release
+        self.blockers = blockers
+        problem = release.status == .failed && release.node.status != .failed ? release.problem : nil
+        error = try seal.seal(json: problem?.json, .error, of: release.node.id)
+        lastError = try seal.seal(text: problem?.detail, .lastError, of: release.node.id)
+    }
+
+    static let columns = Columns<ReleaseRow>(
+        .uuid("id", \.release.node.id),
+        .choice("status", \.release.status),
+        .json("error", \.error),
+        .text("last_error", \.lastError),
+        .int2("last_error_code") { row in row.problem.map { Int16($0.code.status) } },
+        .text("error_code", \.problem?.code.rawValue),
+        .int4("blockers_from", \.blockers.from),
+        .int4("blockers_to", \.blockers.to)
+    )
+}
+
+/// A mutation that runs again. Classes: they are read column by column, and never copied.
+final class RestartRow: Sendable {
+    private let restart: MutationRestart
+    let blockers, references: FlattenedLists.Bounds
+    /// In stored form.
+    private let payload, sentPayload: [UInt8]?
+
+    init(
+        _ restart: MutationRestart,
+        blockers: FlattenedLists.Bounds,
+        references: FlattenedLists.Bounds,
+        _ seal: LaneSeal
+    ) throws(SealError) {
+        self.restart = restart
+        self.blockers = blockers
+        self.references = references
+        payload = try seal.seal(json: restart.payload, .payload, of: restart.record.id)
+        sentPayload = try seal.seal(json: restart.sent?.payload, .sentPayload, of: restart.record.id)
+    }
+
+    static let columns = Columns<RestartRow>(
+        .uuid("id", \.restart.record.id),
+        .choice("status", \.restart.status),
+        .int4("revision", \.restart.revision),
+        .bool("is_outcome_unknown", \.restart.isOutcomeUnknown),
+        .text("endpoint", \.restart.endpoint?.text),
+        .json("payload", \.payload),
+        .choice("resolution", \.restart.resolution),
+        .text("sent_method", \.restart.sent?.method),
+        .text("sent_endpoint", \.restart.sent?.endpoint),
+        .json("sent_payload", \.sentPayload),
+        .int4("blockers_from", \.blockers.from),
+        .int4("blockers_to", \.blockers.to),
+        .int4("references_from", \.references.from),
+        .int4("references_to", \.references.to),
+        .bool("has_references") { $0.restart.references != nil },
+        .serverID(\.restart.serverID)
+    )
+}
+
+/// A mutation to be discarded.
+final class DiscardRow: Sendable {
+    private let discard: MutationDiscard
+    /// In stored form.
+    private let error: [UInt8]?
+
+    init(_ discard: MutationDiscard, _ seal: LaneSeal) throws(SealError) {
+        self.discard = discard
+        error = try seal.seal(json: discard.error, .error, of: discard.node.id)
+    }
+
+    static let columns = Columns<DiscardRow>(
+        .uuid("id", \.discard.node.id),
+        .choice("resolution", \.discard.resolution),
+        .serverID(\.discard.serverID),
+        .int8("version", \.discard.version),
+        .json("error", \.error)
+    )
+}
+
+/// A local id named by a mutation that runs again.
+struct PinRow {
+    let device: UUID
+    let id: LocalID
+
+    static let columns = Columns<PinRow>(
+        .uuid("device_id", \.device),
+        .localID(\.id),
+        .uuid("client_id") { $0.id.clientID(on: $0.device) }
     )
 }

@@ -4,9 +4,7 @@ import SyncModel
 /// The writing statements of settling.
 extension SettleStatements {
     /// Parameters before the columns of the written rows.
-    ///
-    /// Organization, user, change position, moment.
-    static let head = 4
+    private static let head = ["organization", "user", "change_position", "now"]
 
     /// The columns that an upsert must name in addition to those that it changes.
     ///
@@ -20,31 +18,32 @@ extension SettleStatements {
     private static let unchangedValues = """
         m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.position, m.idempotency_key,
             m.fingerprint, m.operation, m.entity_type, m.priority, m.max_attempts, m.conflict_resolution,
-            m.created_at, m.accepted_at, $3, $4
+            m.created_at, m.accepted_at, :change_position, :now
         """
 
     /// Mutations that run again, with all traces of earlier attempts cleared.
     static let restart = Statement(
         "settle_restart",
+        head + RestartRow.columns.inputs + ["blockers", "references", "types"],
         """
         INSERT INTO mutations AS m (
             \(unchanged), status, revision, is_outcome_unknown, depends_on, blocked_on, endpoint, payload,
             reference_ids, reference_types, resolution, error, sent_method, sent_endpoint, sent_payload, server_id,
             server_id_is_integer)
         SELECT \(unchangedValues), k.status, k.revision, k.is_outcome_unknown,
-            (\(RestartRow.blockerList)::uuid[])[k.blockers_from : k.blockers_to],
-            CASE WHEN k.blockers_to >= k.blockers_from THEN (\(RestartRow.blockerList)::uuid[])[k.blockers_from] END,
+            (:blockers::uuid[])[k.blockers_from : k.blockers_to],
+            CASE WHEN k.blockers_to >= k.blockers_from THEN (:blockers::uuid[])[k.blockers_from] END,
             coalesce(k.endpoint, m.endpoint), coalesce(k.payload, m.payload),
-            CASE WHEN k.has_references THEN (\(RestartRow.referenceList)::uuid[])[k.references_from : k.references_to]
+            CASE WHEN k.has_references THEN (:references::uuid[])[k.references_from : k.references_to]
                 ELSE m.reference_ids END,
-            CASE WHEN k.has_references THEN (\(RestartRow.typeList)::text[])[k.references_from : k.references_to]
+            CASE WHEN k.has_references THEN (:types::text[])[k.references_from : k.references_to]
                 ELSE m.reference_types END,
             k.resolution,
             -- what the client's way goes over stays to be seen
             CASE WHEN k.resolution IS NOT NULL THEN m.error END, k.sent_method, k.sent_endpoint, k.sent_payload,
             coalesce(k.server_id, m.server_id),
             CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END
-        FROM \(RestartRow.columns.unnested(as: "k", behind: head))
+        FROM \(RestartRow.columns.unnested(as: "k"))
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, revision = excluded.revision, is_outcome_unknown = excluded.is_outcome_unknown,
@@ -63,13 +62,14 @@ extension SettleStatements {
     /// Mutations that are discarded, which is final.
     static let discard = Statement(
         "settle_discard",
+        head + DiscardRow.columns.inputs,
         """
         INSERT INTO mutations AS m (
             \(unchanged), status, synced_at, resolution, server_id, server_id_is_integer, version, error)
-        SELECT \(unchangedValues), \(MutationStatus.discarded.reached(from: "m")), $4, k.resolution, coalesce(k.server_id, m.server_id),
+        SELECT \(unchangedValues), \(MutationStatus.discarded.reached(from: "m")), :now, k.resolution, coalesce(k.server_id, m.server_id),
             CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END,
             coalesce(k.version, m.version), coalesce(k.error, m.error)
-        FROM \(DiscardRow.columns.unnested(as: "k", behind: head))
+        FROM \(DiscardRow.columns.unnested(as: "k"))
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, synced_at = excluded.synced_at, resolution = excluded.resolution,
@@ -84,18 +84,19 @@ extension SettleStatements {
     /// Mutations whose dependencies changed.
     static let release = Statement(
         "settle_release",
+        head + ReleaseRow.columns.inputs + ["blockers"],
         """
         INSERT INTO mutations AS m (
             \(unchanged), status, depends_on, blocked_on, error, last_error, last_error_code, stuck_at, error_code,
             error_status)
-        SELECT \(unchangedValues), k.status, (\(ReleaseRow.blockerList)::uuid[])[k.blockers_from : k.blockers_to],
-            CASE WHEN k.status = 'blocked' THEN (\(ReleaseRow.blockerList)::uuid[])[k.blockers_from] END,
+        SELECT \(unchangedValues), k.status, (:blockers::uuid[])[k.blockers_from : k.blockers_to],
+            CASE WHEN k.status = 'blocked' THEN (:blockers::uuid[])[k.blockers_from] END,
             coalesce(k.error, m.error),
             coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code),
             -- what a gateway judged by itself had no answer
-            CASE WHEN k.error_code IS NULL THEN m.stuck_at ELSE $4::timestamptz END, coalesce(k.error_code, m.error_code),
+            CASE WHEN k.error_code IS NULL THEN m.stuck_at ELSE :now::timestamptz END, coalesce(k.error_code, m.error_code),
             CASE WHEN k.error_code IS NULL THEN m.error_status ELSE 0 END
-        FROM \(ReleaseRow.columns.unnested(as: "k", behind: head))
+        FROM \(ReleaseRow.columns.unnested(as: "k"))
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, depends_on = excluded.depends_on, blocked_on = excluded.blocked_on,
@@ -108,17 +109,18 @@ extension SettleStatements {
     /// Mappings of creates that were settled. One that is resolved, or that another create has taken over, stays.
     static let mappings = Statement(
         "settle_mappings",
+        head + MappingChange.columns.inputs,
         """
         INSERT INTO id_mappings AS i (
             organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
             change_position, last_error, created_at, resolved_at)
         SELECT i.organization_id, i.user_id, i.client_id, i.entity_type, k.server_id, k.server_id_is_integer, k.status,
-            i.mutation_id, $3, k.last_error, i.created_at,
-            CASE WHEN k.status = 'resolved' THEN $4::timestamptz END
-        FROM \(MappingChange.columns.unnested(as: "k", behind: head))
+            i.mutation_id, :change_position, k.last_error, i.created_at,
+            CASE WHEN k.status = 'resolved' THEN :now::timestamptz END
+        FROM \(MappingChange.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM id_mappings x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.client_id = k.client_id
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.client_id = k.client_id
                 AND x.entity_type = k.entity_type
             OFFSET 0
         ) i
@@ -137,16 +139,17 @@ extension SettleStatements {
     /// They are found by this when the mutation's turn comes.
     static let pinLocalIDs = Statement(
         "settle_pin_local_ids",
+        ["organization", "user"] + PinRow.columns.inputs,
         """
         INSERT INTO local_ids AS l (
             organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, same_as,
             mutation_id, client_id)
         SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id, l.server_id,
             l.server_id_is_integer, l.same_as, l.mutation_id, k.client_id
-        FROM \(PinRow.columns.unnested(as: "k", behind: 2))
+        FROM \(PinRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM local_ids x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = k.device_id
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.device_id = k.device_id
                 AND x.entity_type = k.entity_type AND x.local_id = k.local_id AND x.client_id IS NULL
             OFFSET 0
         ) l
@@ -158,10 +161,11 @@ extension SettleStatements {
     /// Local ids of discarded creates: free for other creates.
     static let freeLocalIDs = Statement(
         "settle_free_local_ids",
+        ["organization", "user"] + MappingChange.freeing.inputs,
         """
         DELETE FROM local_ids AS l
-        USING \(MappingChange.freeing.unnested(as: "k", behind: 2))
-        WHERE l.organization_id = $1 AND l.user_id = $2 AND l.client_id = k.client_id
+        USING \(MappingChange.freeing.unnested(as: "k"))
+        WHERE l.organization_id = :organization AND l.user_id = :user AND l.client_id = k.client_id
             AND CASE WHEN l.mutation_id = k.mutation_id AND l.server_id IS NULL AND l.same_as IS NULL THEN true END
         """
     )

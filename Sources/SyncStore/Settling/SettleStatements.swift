@@ -1,29 +1,18 @@
-package import Postgres
+import Postgres
 import SyncModel
 
 /// The statements of settling, each on one lane whose row is locked.
-///
-/// Organization and user are $1 and $2 throughout.
 ///
 /// Rows are found by their whole key, in a lateral subquery with a fence, and written by an upsert: both are chains of
 /// index look-ups, independent of the tables' size when the plan was made. An UPDATE joined to a list would read a lane
 /// of a hundred thousand mutations once for each row of the list.
 package enum SettleStatements {
-    /// Plans are made once for a connection; none of them reads a whole table.
-    package static let planShape = Statement(
-        "settle_plan_shape",
-        """
-        SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-            set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
-        """
-    )
-
     /// The row of a mutation that a list names, as a table that is called `name`.
     package static func byID(_ list: String, as name: String) -> String {
         """
         CROSS JOIN LATERAL (
                 SELECT * FROM mutations x
-                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = \(list).id
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = \(list).id
                 OFFSET 0
             ) \(name)
         """
@@ -31,10 +20,11 @@ package enum SettleStatements {
 
     static let subjects = Statement(
         "settle_subjects",
+        ["organization", "user", "ids"],
         """
         SELECT m.id, m.endpoint, m.payload, m.is_outcome_unknown, m.reference_ids, m.reference_types,
             \(RecordColumns.list)
-        FROM unnest($3::uuid[]) AS k (id)
+        FROM unnest(:ids::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         ORDER BY m.position
         """
@@ -45,10 +35,11 @@ package enum SettleStatements {
     /// A discard needs no contents, and hundreds of mutations may have a megabyte each.
     static let outlines = Statement(
         "settle_outlines",
+        ["organization", "user", "ids"],
         """
         SELECT m.id, m.endpoint, NULL::json AS payload, m.is_outcome_unknown, m.reference_ids, m.reference_types,
             \(RecordColumns.outline)
-        FROM unnest($3::uuid[]) AS k (id)
+        FROM unnest(:ids::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         ORDER BY m.position
         """
@@ -57,10 +48,11 @@ package enum SettleStatements {
     /// The bytes of the contents of mutations, in their order in the list.
     static let contentBytes = Statement(
         "settle_content_bytes",
+        ["organization", "user", "ids"],
         """
         SELECT m.id, (\(RowBytes.of("m.payload")) + \(RowBytes.of("m.response_body"))
             + \(RowBytes.of("m.error")))::int8 AS bytes
-        FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
+        FROM unnest(:ids::uuid[]) WITH ORDINALITY AS k (id, place)
         \(byID("k", as: "m"))
         ORDER BY k.place
         """
@@ -75,10 +67,11 @@ package enum SettleStatements {
     /// One pass over the lane's open mutations, in the order of their index.
     static let edges = Statement(
         "settle_edges",
+        ["organization", "user"],
         """
         SELECT \(nodeColumns)
         FROM mutations m
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.synced_at IS NULL AND m.depends_on <> '{}'
+        WHERE m.organization_id = :organization AND m.user_id = :user AND m.synced_at IS NULL AND m.depends_on <> '{}'
         ORDER BY m.position
         """
     )
@@ -86,10 +79,11 @@ package enum SettleStatements {
     /// The mutations blocked on a mutation.
     static let waiters = Statement(
         "settle_waiters",
+        ["organization", "user", "blocker"],
         """
         SELECT \(nodeColumns)
         FROM mutations m
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.blocked_on = $3
+        WHERE m.organization_id = :organization AND m.user_id = :user AND m.blocked_on = :blocker
         """
     )
 
@@ -98,9 +92,10 @@ package enum SettleStatements {
     /// Product rule 3.
     static let unmet = Statement(
         "settle_unmet",
+        ["organization", "user", "ids"],
         """
         SELECT m.id, \(EntityName.list)
-        FROM unnest($3::uuid[]) AS k (id)
+        FROM unnest(:ids::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         WHERE m.status <> 'succeeded'
             AND (m.status <> 'discarded' OR m.resolution IS DISTINCT FROM 'server_wins')
@@ -113,13 +108,14 @@ package enum SettleStatements {
     /// recorded, its text is searched.
     static let needs = Statement(
         "settle_needs",
+        ["organization", "user", "ids", "client_ids", "entity_types"],
         """
         SELECT m.id, c.client_id
-        FROM unnest($3::uuid[]) AS k (id)
+        FROM unnest(:ids::uuid[]) AS k (id)
         \(byID("k", as: "m"))
         CROSS JOIN LATERAL (
             SELECT x.client_id
-            FROM unnest($4::uuid[], $5::text[]) AS x (client_id, entity_type)
+            FROM unnest(:client_ids::uuid[], :entity_types::text[]) AS x (client_id, entity_type)
             WHERE (m.local_id = x.client_id AND m.entity_type = x.entity_type AND m.server_id IS NULL
                     AND m.operation <> 'create')
                 OR CASE WHEN m.reference_types IS NULL THEN x.client_id = ANY (m.reference_ids)
@@ -138,28 +134,30 @@ package enum SettleStatements {
     /// Sealed payloads whose client ids were not recorded.
     static let sealedPayloads = Statement(
         "settle_sealed_payloads",
+        ["organization", "user", "ids", "beginning"],
         """
         SELECT m.id, m.payload
-        FROM unnest($3::uuid[]) AS k (id)
+        FROM unnest(:ids::uuid[]) AS k (id)
         \(byID("k", as: "m"))
-        WHERE m.reference_ids IS NULL AND m.reference_types IS NULL AND starts_with(m.payload::text, $4)
+        WHERE m.reference_ids IS NULL AND m.reference_types IS NULL AND starts_with(m.payload::text, :beginning)
         """
     )
 
-    /// Whether an entity was written after mutation $3 last changed.
+    /// Whether an entity was written after mutation `mutation` last changed.
     ///
-    /// The entity has type $4 and id $5.
+    /// The entity has type `entity_type` and id `entity`.
     static let isNewer = Statement(
         "settle_is_newer",
+        ["organization", "user", "mutation", "entity_type", "entity"],
         """
         SELECT e.updated_at > m.changed_at AS is_newer
         FROM mutations m
         CROSS JOIN LATERAL (
             SELECT x.updated_at FROM entities x
-            WHERE x.organization_id = $1 AND x.entity_type = $4 AND x.id = $5
+            WHERE x.organization_id = :organization AND x.entity_type = :entity_type AND x.id = :entity
             OFFSET 0
         ) e
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3
+        WHERE m.organization_id = :organization AND m.user_id = :user AND m.id = :mutation
         """
     )
 
@@ -172,35 +170,36 @@ package enum SettleStatements {
     ///
     /// As far as their user may see them.
     ///
-    /// A document comes with the first mutation about its entity, as long as there is room in the $4 bytes; the others
-    /// get the entity without it. So a thousand mutations about one entity do not store a thousand copies. Errors are
-    /// read up to $5 bytes; a mutation beyond that keeps its error.
+    /// A document comes with the first mutation about its entity, as long as there is room in `bytes`; the
+    /// others get the entity without it. So a thousand mutations about one entity do not store a thousand copies.
+    /// Errors are read up to `error_bytes` bytes; a mutation beyond that keeps its error.
     static let current = Statement(
         "settle_current",
+        ["organization", "user", "ids", "bytes", "error_bytes"],
         """
-        SELECT q.mutation_id, q.error_to - q.error_bytes < $5::int8 AS has_error,
-            CASE WHEN q.error_to - q.error_bytes < $5::int8 THEN q.error END AS error, q.is_outline, \(currentColumns)
+        SELECT q.mutation_id, q.error_to - q.error_bytes < :error_bytes::int8 AS has_error,
+            CASE WHEN q.error_to - q.error_bytes < :error_bytes::int8 THEN q.error END AS error, q.is_outline, \(currentColumns)
         FROM (
             SELECT s.*, s.bytes > \(WorkBounds.small)
-                    AND (s.copy > 1 OR (sum(s.bytes) FILTER (WHERE s.copy = 1) OVER w) > $4::int8) AS is_outline,
+                    AND (s.copy > 1 OR (sum(s.bytes) FILTER (WHERE s.copy = 1) OVER w) > :bytes::int8) AS is_outline,
                 (sum(s.error_bytes) OVER w)::int8 AS error_to
             FROM (
                 SELECT m.id AS mutation_id, m.error, \(RowBytes.of("m.error"))::int8 AS error_bytes, k.place, e.*,
                     row_number() OVER (PARTITION BY e.entity_type, e.id ORDER BY k.place) AS copy
-                FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
+                FROM unnest(:ids::uuid[]) WITH ORDINALITY AS k (id, place)
                 \(byID("k", as: "m"))
                 CROSS JOIN LATERAL (
                     SELECT \(EntityRows.list(of: "x")), \(RowBytes.of("x.document"))::int8 AS bytes
                     FROM entities x
-                    WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
+                    WHERE x.organization_id = :organization AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
                             SELECT z.server_id FROM id_mappings z
-                            WHERE z.organization_id = $1 AND z.user_id = $2 AND z.client_id = m.local_id
+                            WHERE z.organization_id = :organization AND z.user_id = :user AND z.client_id = m.local_id
                                 AND z.entity_type = m.entity_type), (
                             SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
-                            WHERE m.local_number IS NOT NULL AND z.organization_id = $1 AND z.user_id = $2
+                            WHERE m.local_number IS NOT NULL AND z.organization_id = :organization AND z.user_id = :user
                                 AND z.client_id = m.local_id))
-                        AND (x.owner_id = $2 OR x.entity_type <> ALL (ARRAY(
-                            SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')))
+                        AND (x.owner_id = :user OR x.entity_type <> ALL (ARRAY(
+                            SELECT t.name FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user')))
                     OFFSET 0
                 ) e
             ) s
@@ -211,6 +210,6 @@ package enum SettleStatements {
     )
 
     static let reading = [
-        planShape, subjects, outlines, contentBytes, edges, waiters, unmet, needs, sealedPayloads, isNewer, current,
+        subjects, outlines, contentBytes, edges, waiters, unmet, needs, sealedPayloads, isNewer, current,
     ]
 }

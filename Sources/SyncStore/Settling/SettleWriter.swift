@@ -42,7 +42,7 @@ struct SettleWriter {
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
 
     private func restart(_ restarts: [MutationRestart], _ changePosition: Int64) throws(SealError) -> Query {
-        var (blockers, references) = (JaggedArray(), JaggedArray())
+        var (blockers, references) = (FlattenedLists(), FlattenedLists())
         let rows = try restarts.map { restart throws(SealError) in
             try RestartRow(
                 restart,
@@ -67,7 +67,7 @@ struct SettleWriter {
     }
 
     private func release(_ releases: [MutationRelease], _ changePosition: Int64) throws(SealError) -> Query {
-        var blockers = JaggedArray()
+        var blockers = FlattenedLists()
         let rows = try releases.map { release throws(SealError) in
             try ReleaseRow(release, blockers: blockers.add(release.dependsOn), laneSeal)
         }

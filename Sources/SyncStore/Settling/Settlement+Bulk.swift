@@ -52,7 +52,7 @@ extension Settlement {
         }
     }
 
-    /// Discards those of some mutations on which none depends that stays.
+    /// Discards the given mutations, except those on which a remaining mutation depends.
     ///
     /// - Parameters:
     ///   - choose: selects from the found mutations; called under the lane's lock.
@@ -71,13 +71,13 @@ extension Settlement {
                 found,
                 plan in
                 var meant = try await choose(reader, found)
-                let graph = try await reader.graph(state, besides: meant.count)
+                let graph = try await reader.graph(state, excluding: meant.count)
                 // a kept mutation's dependencies are kept, and so on
                 let unneeded = graph.unneeded(among: Set(meant.map(\.record.id)))
                 meant.removeAll { !unneeded.contains($0.record.id) }
                 guard !meant.isEmpty else { return [] }
                 let planner = try DiscardPlanner(meant, graph: graph, choice: nil, limit: Self.batch)
-                try await tell(planner, DiscardPlanner.Knowledge(), reader, &plan)
+                try await publish(planner, DiscardPlanner.Knowledge(), reader, &plan)
                 return forgetting(plan.discards.map(\.node.id))
             }
             count += plan?.discards.count ?? 0
@@ -114,4 +114,32 @@ extension Settlement {
         } while place != nil
         return outcome
     }
+}
+
+/// The result of a bulk call.
+package struct BulkOutcome: Sendable {
+    /// Mutations that matched the request at the search.
+    package var matched = 0
+    /// Mutations that were settled.
+    ///
+    /// Fewer than matched where some could not be, more where dependants were discarded too.
+    package var settled = 0
+}
+
+/// The result of a discard.
+package struct DiscardedMutation: Sendable {
+    /// The mutation after the discard.
+    package let mutation: MutationDetail
+    /// All mutations that this call discarded.
+    ///
+    /// Dependants, and the mutation, unless it was discarded before.
+    package let ids: [UUID]
+}
+
+/// A condition that mutations must still meet once their lane is locked.
+package protocol SettlementGuard: Sendable {
+    /// A query that returns the ids of the mutations that meet it.
+    ///
+    /// - Parameter user: the user whose lane is locked.
+    func query(of user: UUID) -> Query
 }

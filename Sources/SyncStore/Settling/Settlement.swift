@@ -21,7 +21,7 @@ package struct Settlement: Sendable {
     /// For all statements of a write together; the server's own time-out is for each.
     package let writeTimeout: Duration
     /// For an operation: selects the found mutations that are still meant.
-    package var screen: (any SettlementScreen)?
+    package var screen: (any SettlementGuard)?
 
     /// Makes a failed or conflicting mutation pending again.
     ///
@@ -170,7 +170,7 @@ package struct Settlement: Sendable {
                 guard !subjects.isEmpty else { return [] }
                 let planner = try DiscardPlanner(
                     subjects,
-                    graph: try await reader.graph(state, besides: subjects.count),
+                    graph: try await reader.graph(state, excluding: subjects.count),
                     choice: choice,
                     limit: Self.batch
                 )
@@ -178,7 +178,7 @@ package struct Settlement: Sendable {
                     unmet: try await reader.unmet(planner.kept.isEmpty ? [] : planner.dependencies),
                     lost: try await reader.needs(planner.kept.map(\.id), planner.lostReferences)
                 )
-                try await tell(planner, knowledge, reader, &plan)
+                try await publish(planner, knowledge, reader, &plan)
                 return plan.discards.isEmpty ? [] : recording(plan.discards.map(\.node.id))
             }
             discarded += plan?.discards.map(\.node.id) ?? []
@@ -189,7 +189,7 @@ package struct Settlement: Sendable {
     /// Plans a discard, and writes the replacing entity into each mutation's error.
     ///
     /// No feed delivers that entity again.
-    package func tell(
+    package func publish(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
         _ reader: SettleReader,
@@ -227,7 +227,7 @@ package struct Settlement: Sendable {
         to plan: inout SettlePlan
     ) async throws {
         if !planner.addedDependencies.isEmpty {
-            let known = if let graph { graph } else { try await reader.graph(plan.lane, besides: 1) }
+            let known = if let graph { graph } else { try await reader.graph(plan.lane, excluding: 1) }
             graph = known
             try planner.checkCycles(known)
         }
@@ -284,25 +284,22 @@ package struct Settlement: Sendable {
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws -> SettlePlan? {
         let entry = try await catalog.entry(lane.organization)
-        var attempt = 1
-        while true {
-            do {
-                return try await pool.transaction { connection in
-                    let reader = SettleReader(connection: connection, lane: lane, seal: seal)
-                    let found = try await reader.begin(ids, screen, hasContents: hasContents, type: entry.type)
-                    guard let (state, subjects) = found else { return nil }
-                    let moment = now()
-                    var plan = SettlePlan(state)
-                    let more = try await body(reader, state, subjects, &plan)
-                    plan.finish(now: moment)
-                    let writer = SettleWriter(lane: lane, now: moment, seal: seal)
-                    let queries = try writer.queries(plan) + more
-                    if !queries.isEmpty { _ = try await connection.run(queries, timeout: writeTimeout) }
-                    if let show, !subjects.isEmpty { try await reader.details(ids).forEach(show) }
-                    return plan
-                }
-            } catch let error as PostgresError where error.sqlState == "23505" && attempt < Self.attempts {
-                attempt += 1
+        return try await Retry(Self.attempts).run { error, _ in
+            (error as? PostgresError)?.sqlState == "23505"
+        } _: {
+            try await pool.transaction { connection in
+                let reader = SettleReader(connection: connection, lane: lane, seal: seal)
+                let found = try await reader.begin(ids, screen, hasContents: hasContents, type: entry.type)
+                guard let (state, subjects) = found else { return nil }
+                let moment = now()
+                var plan = SettlePlan(state)
+                let more = try await body(reader, state, subjects, &plan)
+                plan.finish(now: moment)
+                let writer = SettleWriter(lane: lane, now: moment, seal: seal)
+                let queries = try writer.queries(plan) + more
+                if !queries.isEmpty { _ = try await connection.run(queries, timeout: writeTimeout) }
+                if let show, !subjects.isEmpty { try await reader.details(ids).forEach(show) }
+                return plan
             }
         }
     }

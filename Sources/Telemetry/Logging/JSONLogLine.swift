@@ -1,3 +1,4 @@
+import Glibc
 import Logging
 
 /// A log line as a JSON object.
@@ -96,5 +97,142 @@ struct JSONLogLine {
             }
         }
         bytes.append(UInt8(ascii: "\""))
+    }
+}
+
+// MARK: - TextLogLine
+
+/// A line for a person: time (UTC), level, message, `key=value`.
+///
+/// Control characters are escaped everywhere: a text from a client must neither forge a line nor drive the terminal.
+struct TextLogLine {
+    private(set) var bytes: [UInt8] = []
+
+    init(_ event: LogEvent, _ metadata: [(key: String, value: Logger.MetadataValue)], colours: Bool) {
+        bytes.reserveCapacity(256)
+        LogTime.now().append(separator: UInt8(ascii: " "), zone: false, to: &bytes)
+        bytes.append(UInt8(ascii: " "))
+        append(event.level, colours: colours)
+        bytes.append(UInt8(ascii: " "))
+        append(event.message.description)
+        for (key, value) in metadata {
+            bytes.append(UInt8(ascii: " "))
+            append(key)
+            bytes.append(UInt8(ascii: "="))
+            append(value: "\(value)")
+        }
+        bytes.append(UInt8(ascii: "\n"))
+    }
+
+    private mutating func append(_ level: Logger.Level, colours: Bool) {
+        let (name, colour) = Self.presentation(of: level)
+        bytes.append(contentsOf: (colours ? "\u{1B}[\(colour)m\(name)\u{1B}[0m" : name).utf8)
+    }
+
+    /// The level's name in five characters, so that messages align, and an ANSI colour.
+    private static func presentation(of level: Logger.Level) -> (name: String, colour: Int) {
+        switch level {
+        case .trace: ("TRACE", 90)
+        case .debug: ("DEBUG", 90)
+        case .info: ("INFO ", 32)
+        case .notice: ("NOTE ", 36)
+        case .warning: ("WARN ", 33)
+        case .error: ("ERROR", 31)
+        case .critical: ("CRIT ", 35)
+        }
+    }
+
+    private mutating func append(value text: String) {
+        let plain = !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != UInt8(ascii: "\"") && $0 != 0x7F }
+        if plain {
+            append(text)
+        } else {
+            bytes.append(UInt8(ascii: "\""))
+            append(text, quotes: true)
+            bytes.append(UInt8(ascii: "\""))
+        }
+    }
+
+    /// C0 and C1 controls and DEL become `\n`, `\t` or `\u{…}`.
+    private mutating func append(_ text: String, quotes: Bool = false) {
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\n": bytes.append(contentsOf: #"\n"#.utf8)
+            case "\t": bytes.append(contentsOf: #"\t"#.utf8)
+            case "\"" where quotes: bytes.append(contentsOf: #"\""#.utf8)
+            case "\\" where quotes: bytes.append(contentsOf: #"\\"#.utf8)
+            case "\u{0}"..."\u{1F}", "\u{7F}"..."\u{9F}":
+                bytes.append(contentsOf: "\\u{\(String(scalar.value, radix: 16))}".utf8)
+            default: bytes.append(contentsOf: UTF8.encode(scalar).map { Array($0) } ?? [])
+            }
+        }
+    }
+}
+
+// MARK: - LogTime
+
+/// A moment as log lines write it. Done by hand: a formatter object costs more than the rest of the line.
+struct LogTime {
+    /// Milliseconds since 1970, UTC.
+    let milliseconds: Int64
+
+    static func now() -> LogTime {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return LogTime(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
+    }
+
+    /// Appends `2026-11-20T07:00:00.000Z` (RFC 3339), for the years 0 to 9999.
+    ///
+    /// Text lines have a space between date and time.
+    func append(separator: UInt8 = UInt8(ascii: "T"), zone: Bool = true, to bytes: inout [UInt8]) {
+        let (days, millisecond) = milliseconds.quotientAndRemainder(flooredBy: 86_400_000)
+        let (year, month, day) = Self.civil(fromDays: days)
+        appendDigits(year, 4, to: &bytes)
+        bytes.append(UInt8(ascii: "-"))
+        appendDigits(month, 2, to: &bytes)
+        bytes.append(UInt8(ascii: "-"))
+        appendDigits(day, 2, to: &bytes)
+        bytes.append(separator)
+        appendDigits(millisecond / 3_600_000, 2, to: &bytes)
+        bytes.append(UInt8(ascii: ":"))
+        appendDigits(millisecond / 60_000 % 60, 2, to: &bytes)
+        bytes.append(UInt8(ascii: ":"))
+        appendDigits(millisecond / 1_000 % 60, 2, to: &bytes)
+        bytes.append(UInt8(ascii: "."))
+        appendDigits(millisecond % 1_000, 3, to: &bytes)
+        if zone { bytes.append(UInt8(ascii: "Z")) }
+    }
+
+    /// The proleptic Gregorian date.
+    ///
+    /// By eras of 400 years that begin on 1 March (so that leap days come last).
+    private static func civil(fromDays days: Int64) -> (year: Int64, month: Int64, day: Int64) {
+        let (era, dayOfEra) = (days + 719_468).quotientAndRemainder(flooredBy: 146_097)
+        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let marchMonth = (5 * dayOfYear + 2) / 153
+        let month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        return (year, month, dayOfYear - (153 * marchMonth + 2) / 5 + 1)
+    }
+
+    private func appendDigits(_ value: Int64, _ width: Int, to bytes: inout [UInt8]) {
+        var divisor: Int64 = 1
+        for _ in 1..<width { divisor *= 10 }
+        while divisor > 0 {
+            bytes.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
+            divisor /= 10
+        }
+    }
+}
+
+extension Int64 {
+    /// Division that rounds towards minus infinity.
+    ///
+    /// So moments before 1970 fall on the right day.
+    fileprivate func quotientAndRemainder(flooredBy divisor: Int64) -> (Int64, Int64) {
+        let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
     }
 }

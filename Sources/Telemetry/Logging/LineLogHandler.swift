@@ -1,4 +1,6 @@
+import Glibc
 package import Logging
+import Synchronization
 
 /// Writes a line for each event.
 package struct LineLogHandler: LogHandler {
@@ -42,4 +44,62 @@ package struct LineLogHandler: LogHandler {
         case .text: writer.write(TextLogLine(event, metadata, colours: colours).bytes)
         }
     }
+}
+
+/// Writes whole lines to a file descriptor.
+///
+/// Unbuffered, one write(2) a line: a crash loses nothing, and log collectors never see half a line. The lock keeps
+/// lines of two threads apart where the kernel does not, in pipes and beyond 4 KiB.
+package final class LineWriter: Sendable {
+    package static let standardOutput = LineWriter(fileDescriptor: 1)
+
+    package static let standardError = LineWriter(fileDescriptor: 2)
+
+    private let descriptor: Mutex<Int32>
+
+    /// - Parameter fileDescriptor: the caller closes it, not before the last line.
+    package init(fileDescriptor: Int32) {
+        self.descriptor = Mutex(fileDescriptor)
+    }
+
+    /// Whether a person may be reading.
+    package var isTerminal: Bool {
+        descriptor.withLock { isatty($0) == 1 }
+    }
+
+    /// Whether to use colours: only on a terminal, and unless `NO_COLOR` is set.
+    var showsColours: Bool { isTerminal && getenv("NO_COLOR") == nil }
+
+    /// Writes the bytes, which end in a line feed. Bytes that the descriptor refuses are dropped: a full disk or a
+    /// closed pipe is no reason for a gateway to stop.
+    func write(_ line: [UInt8]) {
+        descriptor.withLock { descriptor in
+            line.withUnsafeBytes { bytes in
+                var rest = bytes[...]
+                while !rest.isEmpty {
+                    let written = systemWrite(descriptor, UnsafeRawBufferPointer(rebasing: rest))
+                    if written > 0 {
+                        rest = rest.dropFirst(written)
+                    } else if written < 0, errno == EAGAIN {
+                        // Another process made the descriptor non-blocking; wait until it takes more.
+                        var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                        guard poll(&ready, 1, 1_000) > 0 else { return }
+                    } else if written == 0 || errno != EINTR {
+                        return
+                    }
+                }
+            }
+        }
+    }
+}
+
+private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+    write(descriptor, bytes.baseAddress, bytes.count)
+}
+
+package enum LogFormat: String, Sendable, CaseIterable {
+    /// One JSON object a line, for log collectors: see ``JSONLogLine``.
+    case json
+    /// For a person: see ``TextLogLine``.
+    case text
 }

@@ -1,3 +1,6 @@
+import CoreMetrics
+import Synchronization
+
 /// The memory behind a series, shared by all callers with the same name and labels.
 protocol MetricCell: AnyObject, Sendable {
     static var kind: MetricKind { get }
@@ -5,4 +8,176 @@ protocol MetricCell: AnyObject, Sendable {
     /// - Parameter bounds: a histogram's buckets; empty for other kinds.
     init(bounds: [Double])
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8])
+}
+
+/// The number behind one counter series. Lock-free.
+///
+/// Whole and fractional increments are kept apart, so a counter of events stays exact beyond 2^53.
+final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler {
+    static let kind = MetricKind.counter
+
+    private let whole = Atomic<UInt64>(0)
+    private let fractional = Atomic<UInt64>(Double(0).bitPattern)
+
+    init(bounds: [Double] = []) {}
+
+    /// A counter does not go down: anything but a positive amount is ignored.
+    func increment(by amount: Int64) {
+        guard amount > 0 else { return }
+        whole.wrappingAdd(UInt64(amount), ordering: .relaxed)
+    }
+
+    /// A counter does not go down: anything but a positive finite amount is ignored.
+    func increment(by amount: Double) {
+        guard amount > 0, amount.isFinite else { return }
+        fractional.update { $0 + amount }
+    }
+
+    func reset() { set(0) }
+
+    /// Sets a total that is counted elsewhere (the kernel, a pool).
+    ///
+    /// It is copied at scrape time.
+    func set(_ total: Double) {
+        whole.store(0, ordering: .relaxed)
+        fractional.store(total.bitPattern, ordering: .relaxed)
+    }
+
+    var total: Double {
+        Double(whole.load(ordering: .relaxed)) + Double(bitPattern: fractional.load(ordering: .relaxed))
+    }
+
+    func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
+        let fraction = Double(bitPattern: fractional.load(ordering: .relaxed))
+        let count = whole.load(ordering: .relaxed)
+        let text = fraction == 0 ? String(count) : PrometheusText.number(Double(count) + fraction)
+        PrometheusText.appendSample(name, labels: labels, value: text, to: &bytes)
+    }
+}
+
+/// The number behind one gauge series. Lock-free.
+final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
+    static let kind = MetricKind.gauge
+
+    private let bits = Atomic<UInt64>(Double(0).bitPattern)
+
+    init(bounds: [Double] = []) {}
+
+    func set(_ value: Int64) { set(Double(value)) }
+    func set(_ value: Double) { bits.store(value.bitPattern, ordering: .relaxed) }
+    func increment(by amount: Double) { bits.update { $0 + amount } }
+    func decrement(by amount: Double) { bits.update { $0 - amount } }
+
+    // swift-metrics' `Gauge` is a recorder that keeps its last value only
+    func record(_ value: Int64) { set(value) }
+    func record(_ value: Double) { set(value) }
+
+    func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
+        let value = PrometheusText.number(Double(bitPattern: bits.load(ordering: .relaxed)))
+        PrometheusText.appendSample(name, labels: labels, value: value, to: &bytes)
+    }
+}
+
+/// The buckets behind one histogram series.
+///
+/// A lock, held for one addition, rather than an atomic per bucket: a scrape then sees buckets, count and sum of
+/// the same moment.
+final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
+    static let kind = MetricKind.histogram
+
+    private struct Tally {
+        var counts: [UInt64]
+        var sum = 0.0
+    }
+
+    /// Upper bounds, inclusive and ascending; the last bucket has no bound.
+    private let bounds: [Double]
+    private let tally: Mutex<Tally>
+
+    init(bounds: [Double]) {
+        self.bounds = bounds
+        self.tally = Mutex(Tally(counts: Array(repeating: 0, count: bounds.count + 1)))
+    }
+
+    func record(_ value: Int64) { record(Double(value)) }
+
+    /// Records a value; not-a-number is ignored.
+    ///
+    /// It would make the sum useless for the rest of the process's life.
+    func record(_ value: Double) {
+        guard !value.isNaN else { return }
+        let bucket = bucket(of: value)
+        tally.withLock {
+            $0.counts[bucket] += 1
+            $0.sum += value
+        }
+    }
+
+    /// Timers are exposed in seconds, the base unit.
+    func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
+
+    func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
+        let (counts, sum) = tally.withLock { ($0.counts, $0.sum) }
+        var total: UInt64 = 0
+        for (index, count) in counts.enumerated() {
+            total += count
+            PrometheusText.appendSample(
+                name,
+                suffix: "_bucket",
+                labels: labels,
+                bound: index < bounds.count ? PrometheusText.number(bounds[index]) : "+Inf",
+                value: String(total),
+                to: &bytes
+            )
+        }
+        let sumText = PrometheusText.number(sum)
+        PrometheusText.appendSample(name, suffix: "_sum", labels: labels, value: sumText, to: &bytes)
+        PrometheusText.appendSample(name, suffix: "_count", labels: labels, value: String(total), to: &bytes)
+    }
+
+    /// The first bucket whose bound is not less than the value.
+    private func bucket(of value: Double) -> Int {
+        var low = 0
+        var high = bounds.count
+        while low < high {
+            let middle = (low + high) / 2
+            if bounds[middle] < value { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}
+
+/// Histogram bounds to choose from. A histogram costs one series a bound, so few and well placed.
+package enum MetricBuckets {
+    /// Seconds, for waits on a network or a database: 1 ms to 10 s.
+    package static let seconds: [Double] = [
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+    ]
+
+    /// Seconds, for waits on a network that may be unavailable: 10 ms to a day.
+    package static let upToADay: [Double] = [
+        0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400,
+    ]
+
+    /// Sizes of groups: 1 to 2,000.
+    package static let counts: [Double] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000]
+
+    /// Sizes in bytes: 256 to 4 Mi.
+    package static let bytes: [Double] = [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304]
+}
+
+extension Atomic where Value == UInt64 {
+    /// Replaces the floating-point number whose bits are stored here.
+    ///
+    /// The new value is the result of `change`. Compared by bits, so a NaN in the cell does not make the exchange fail
+    /// permanently.
+    func update(_ change: (Double) -> Double) {
+        var current = load(ordering: .relaxed)
+        while true {
+            let wanted = change(Double(bitPattern: current)).bitPattern
+            let (exchanged, original) = weakCompareExchange(expected: current, desired: wanted, ordering: .relaxed)
+            if exchanged { return }
+            current = original
+        }
+    }
 }

@@ -36,3 +36,114 @@ struct MetricFamily {
         if let labels = series.first(where: { $0.value === object })?.key { series[labels] = nil }
     }
 }
+
+/// A metric's kind, in the exposition format's own words.
+package enum MetricKind: String, Sendable {
+    /// A number that only grows while the process lives.
+    case counter
+    /// A number that goes up and down.
+    case gauge
+    /// The number of observations up to each of a list of bounds, with count and sum.
+    ///
+    /// The bounds are fixed.
+    case histogram
+}
+
+/// The labels of one series, as in the braces of a sample.
+///
+/// For example `method="GET",status="200"`. Sorted by name, so the same labels in another order are the same series;
+/// the text is escaped once, when the series is made, and not at each scrape.
+struct LabelSet: Hashable, Sendable {
+    let text: String
+
+    /// Of two labels that have the same name after sanitizing, the first one stays.
+    init(_ dimensions: [(String, String)]) {
+        guard !dimensions.isEmpty else {
+            self.text = ""
+            return
+        }
+        var labels: [(name: String, value: String)] = []
+        for (name, value) in dimensions {
+            let name = MetricNames.label(name)
+            if labels.contains(where: { $0.name == name }) { continue }
+            labels.append((name, value))
+        }
+        labels.sort { $0.name < $1.name }
+        var bytes: [UInt8] = []
+        for (index, label) in labels.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            bytes.append(contentsOf: label.name.utf8)
+            bytes.append(contentsOf: "=\"".utf8)
+            PrometheusText.appendEscaped(label.value, quotes: true, to: &bytes)
+            bytes.append(UInt8(ascii: "\""))
+        }
+        self.text = String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The labels of the series that counts for a metric beyond its limit of series.
+    static let overflow = LabelSet([("overflow", "true")])
+}
+
+/// The names that the exposition format allows, and the conversion of other names.
+///
+/// Libraries name their metrics with dots (`http.server.requests`), which version 0.0.4 of the format does not know. A
+/// name is never a reason to fail: a process with a strange metric name is better than none.
+enum MetricNames {
+    /// A valid metric name that resembles `text`: every other character becomes `_`.
+    ///
+    /// `[a-zA-Z_:][a-zA-Z0-9_:]*`
+    static func metric(_ text: String) -> String {
+        sanitized(text, colons: true)
+    }
+
+    /// The name under which a metric of this kind is exposed: counters end in `_total`.
+    static func exposed(_ text: String, as kind: MetricKind) -> String {
+        let name = metric(text)
+        return kind == .counter && !name.hasSuffix("_total") ? name + "_total" : name
+    }
+
+    /// The name under which a timer is exposed: the base unit is its suffix.
+    static func timer(_ text: String) -> String {
+        let name = metric(text)
+        return name.hasSuffix("_seconds") ? name : name + "_seconds"
+    }
+
+    /// A valid label name, `[a-zA-Z_][a-zA-Z0-9_]*`.
+    ///
+    /// It differs from Prometheus' reserved names: `le`, and those that begin with two underscores.
+    static func label(_ text: String) -> String {
+        let name = sanitized(text, colons: false)
+        return name == "le" || name.hasPrefix("__") ? "exported_" + name : name
+    }
+
+    private static func sanitized(_ text: String, colons: Bool) -> String {
+        if isClean(text, colons: colons) { return text }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count + 1)
+        for byte in text.utf8 {
+            // A continuation byte belongs to a character that has its underscore already.
+            if byte & 0xC0 == 0x80 { continue }
+            if bytes.isEmpty, isDigit(byte) { bytes.append(UInt8(ascii: "_")) }
+            bytes.append(isAllowed(byte, colons: colons) ? byte : UInt8(ascii: "_"))
+        }
+        return bytes.isEmpty ? "_" : String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static func isClean(_ text: String, colons: Bool) -> Bool {
+        guard let first = text.utf8.first, !isDigit(first) else { return false }
+        return text.utf8.allSatisfy { isAllowed($0, colons: colons) }
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+    }
+
+    private static func isAllowed(_ byte: UInt8, colons: Bool) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "_"): true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        case UInt8(ascii: ":"): colons
+        default: false
+        }
+    }
+}

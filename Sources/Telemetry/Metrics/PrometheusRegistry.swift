@@ -1,3 +1,4 @@
+package import CoreMetrics
 import Synchronization
 
 /// All metrics of the process, and their text for a Prometheus server.
@@ -185,5 +186,119 @@ package final class PrometheusRegistry: Sendable {
         var bytes: [UInt8] = []
         render(into: &bytes)
         return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+// MARK: - PrometheusMetricsFactory
+
+/// Makes swift-metrics, and all its users, count in a ``PrometheusRegistry``.
+///
+/// `Counter` and `FloatingPointCounter` are counters (`_total` is added where it is missing), `Meter` and `Gauge`
+/// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing). A series
+/// that is destroyed disappears from the scrape, for all that share it.
+package struct PrometheusMetricsFactory: MetricsFactory {
+    package let registry: PrometheusRegistry
+
+    /// A factory over `registry`, for `MetricsSystem.bootstrap`.
+    package init(_ registry: PrometheusRegistry) {
+        self.registry = registry
+    }
+
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        registry.counter(label, dimensions)
+    }
+
+    package func makeFloatingPointCounter(
+        label: String,
+        dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        registry.counter(label, dimensions)
+    }
+
+    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        registry.gauge(label, dimensions)
+    }
+
+    /// Without `aggregate` it is a gauge, which is how swift-metrics makes its `Gauge`.
+    package func makeRecorder(
+        label: String,
+        dimensions: [(String, String)],
+        aggregate: Bool
+    ) -> any RecorderHandler {
+        guard aggregate else { return registry.gauge(label, dimensions) }
+        return histogram(MetricNames.exposed(label, as: .histogram), dimensions, MetricBuckets.counts)
+    }
+
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        histogram(MetricNames.timer(label), dimensions, MetricBuckets.seconds)
+    }
+
+    private func histogram(_ name: String, _ dimensions: [(String, String)], _ buckets: [Double]) -> HistogramCell {
+        registry.cell(name, dimensions, buckets: buckets)
+    }
+
+    package func destroyCounter(_ handler: any CounterHandler) { registry.remove(handler) }
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { registry.remove(handler) }
+    package func destroyMeter(_ handler: any MeterHandler) { registry.remove(handler) }
+    package func destroyRecorder(_ handler: any RecorderHandler) { registry.remove(handler) }
+    package func destroyTimer(_ handler: any TimerHandler) { registry.remove(handler) }
+}
+
+// MARK: - PrometheusText
+
+/// The parts of the text exposition format 0.0.4: escaping, numbers, lines.
+enum PrometheusText {
+    /// Appends escaped text.
+    ///
+    /// Backslash and line feed are escaped everywhere, the double quote only in label values.
+    static func appendEscaped(_ text: String, quotes: Bool, to bytes: inout [UInt8]) {
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "\\"): bytes.append(contentsOf: #"\\"#.utf8)
+            case UInt8(ascii: "\n"): bytes.append(contentsOf: #"\n"#.utf8)
+            case UInt8(ascii: "\"") where quotes: bytes.append(contentsOf: #"\""#.utf8)
+            default: bytes.append(byte)
+            }
+        }
+    }
+
+    /// The text of a number, without a fraction for whole ones.
+    ///
+    /// So `le="1"` reads as it does from every other exporter.
+    static func number(_ value: Double) -> String {
+        if value.isNaN { return "NaN" }
+        if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
+        if value.magnitude < 9_007_199_254_740_992, value == value.rounded() { return String(Int64(value)) }
+        return value.description
+    }
+
+    static func appendHeader(_ name: String, kind: MetricKind, help: String, to bytes: inout [UInt8]) {
+        bytes.append(contentsOf: "# HELP \(name) ".utf8)
+        appendEscaped(help, quotes: false, to: &bytes)
+        bytes.append(contentsOf: "\n# TYPE \(name) \(kind.rawValue)\n".utf8)
+    }
+
+    static func appendSample(
+        _ name: String,
+        suffix: String = "",
+        labels: LabelSet,
+        bound: String? = nil,
+        value: String,
+        to bytes: inout [UInt8]
+    ) {
+        bytes.append(contentsOf: name.utf8)
+        bytes.append(contentsOf: suffix.utf8)
+        if !labels.text.isEmpty || bound != nil {
+            bytes.append(UInt8(ascii: "{"))
+            bytes.append(contentsOf: labels.text.utf8)
+            if let bound {
+                if !labels.text.isEmpty { bytes.append(UInt8(ascii: ",")) }
+                bytes.append(contentsOf: "le=\"\(bound)\"".utf8)
+            }
+            bytes.append(UInt8(ascii: "}"))
+        }
+        bytes.append(UInt8(ascii: " "))
+        bytes.append(contentsOf: value.utf8)
+        bytes.append(UInt8(ascii: "\n"))
     }
 }

@@ -1,4 +1,5 @@
-import SyncModel
+package import FoundationEssentials
+package import SyncModel
 
 /// All issuers in force.
 ///
@@ -6,7 +7,7 @@ import SyncModel
 /// key verifies a token that names another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
-    private let byName: [ExactText: Int]
+    private let byName: [ByteExactString: Int]
     /// The issuer for tokens that name none of the others.
     private let fallback: Int?
 
@@ -16,7 +17,7 @@ struct IssuerTable: Sendable {
             throw TokenConfigurationError("No JWT key is configured: set a secret or a file of public keys.")
         }
         self.entries = entries
-        var byName: [ExactText: Int] = [:]
+        var byName: [ByteExactString: Int] = [:]
         var fallback: Int?
         for (index, entry) in entries.enumerated() {
             if let name = entry.rules.issuer {
@@ -42,42 +43,42 @@ struct IssuerTable: Sendable {
         if entries.count == 1 { return (entries[0], nil) }
         let payload = try TokenPayload(text.payload)
         let name = try payload.text("iss")
-        if let index = name.flatMap({ byName[ExactText($0)] }) ?? fallback { return (entries[index], payload) }
+        if let index = name.flatMap({ byName[ByteExactString($0)] }) ?? fallback { return (entries[index], payload) }
         throw name == nil ? .missingClaim("iss") : .wrongIssuer
     }
 
     /// The issuer of a name; with nil, the one without.
-    func issuer(named name: ExactText?) -> IssuerEntry? {
+    func issuer(named name: ByteExactString?) -> IssuerEntry? {
         (name.map { byName[$0] } ?? fallback).map { entries[$0] }
     }
 
-    mutating func takeKeys(of remote: RemoteKeys) {
+    mutating func takeKeys(of remote: JWKSCache) {
         for index in entries.indices where entries[index].remote === remote { entries[index].takeRemoteKeys() }
     }
 
     /// The issuers of a configuration, with their configured keys.
     ///
-    /// Published keys come from ``RemoteKeys`` by URL, and known ones are kept.
+    /// Published keys come from ``JWKSCache`` by URL, and known ones are kept.
     ///
     /// - Throws: ``TokenConfigurationError``.
     static func table(
         _ configuration: TokenConfiguration,
-        known: [ExactText: RemoteKeys],
+        known: [ByteExactString: JWKSCache],
         wake: AsyncStream<Void>.Continuation
-    ) async throws -> (IssuerTable, [ExactText: RemoteKeys]) {
+    ) async throws -> (IssuerTable, [ByteExactString: JWKSCache]) {
         var entries: [IssuerEntry] = []
-        var remotes: [ExactText: RemoteKeys] = [:]
+        var remotes: [ByteExactString: JWKSCache] = [:]
         for issuer in configuration.issuers {
             let given = try await TokenKeySet.keys(secret: issuer.secret, sources: issuer.keys)
             guard !given.isEmpty || issuer.jwksURL != nil else {
                 throw TokenConfigurationError("The JWT issuer \(issuer.issuer?.string ?? "without a name") has no key.")
             }
-            var remote: RemoteKeys?
+            var remote: JWKSCache?
             if let url = issuer.jwksURL {
                 if let problem = KeySetURL.problem(url) {
                     throw TokenConfigurationError("The URL of a key set \(problem).")
                 }
-                remote = remotes[url] ?? known[url] ?? RemoteKeys(url: url) { wake.yield() }
+                remote = remotes[url] ?? known[url] ?? JWKSCache(url: url) { wake.yield() }
                 remotes[url] = remote
             }
             let rules = try TokenRules(issuer, leewaySeconds: configuration.leewaySeconds)
@@ -85,4 +86,106 @@ struct IssuerTable: Sendable {
         }
         return (try IssuerTable(entries), remotes)
     }
+}
+
+/// An issuer in force.
+struct IssuerEntry: Sendable {
+    /// As it was configured.
+    let issuer: TrustedIssuer
+    let rules: TokenRules
+    /// Keys that the operator configured.
+    let given: [TokenKey]
+    /// Keys that the issuer publishes; nil where it publishes none.
+    let remote: JWKSCache?
+    /// The keys of both kinds.
+    private(set) var keys: TokenKeySet
+
+    init(_ issuer: TrustedIssuer, rules: TokenRules, given: [TokenKey], remote: JWKSCache?) {
+        self.issuer = issuer
+        self.rules = rules
+        self.given = given
+        self.remote = remote
+        keys = TokenKeySet(given + (remote?.keys ?? []))
+    }
+
+    mutating func takeRemoteKeys() {
+        keys = TokenKeySet(given + (remote?.keys ?? []))
+    }
+}
+
+/// An issuer whose tokens are accepted.
+///
+/// With the keys that sign them and the organizations that they may name.
+package struct TrustedIssuer: Sendable, Equatable {
+    /// The organizations that an issuer speaks for.
+    package enum Organizations: Sendable, Hashable {
+        /// Every organization of the gateway.
+        case any
+        /// Only these. A token that names another is answered as if that organization did not exist.
+        case only(Set<UUID>)
+
+        package func covers(_ organization: UUID) -> Bool {
+            switch self {
+            case .any: true
+            case .only(let organizations): organizations.contains(organization)
+            }
+        }
+    }
+
+    /// The `iss` of its tokens.
+    ///
+    /// With nil, it issues the tokens without one and those whose `iss` is no other issuer's.
+    package var issuer: ByteExactString?
+    /// The required value or element of `aud`; nil accepts any value, or its absence.
+    package var audience: ByteExactString?
+    /// The claim that must be, or contain, the audience.
+    package var audienceClaim = ClaimPlace(named: "aud")
+    /// The places of user and organization.
+    package var places: IdentityPlaces
+    /// The name under which the gateway remembers its users and organizations' names.
+    ///
+    /// Nil, as a rule: its own name. Two issuers with the same namespace name the same users, as a provider's two
+    /// domains do.
+    package var namespace: ByteExactString?
+    package var organizations: Organizations
+    /// The secret of its HS256 tokens, at least 16 bytes; nil: HS256 is not used.
+    package var secret: [UInt8]?
+    /// Configured public keys, for RS256, ES256 and EdDSA.
+    package var keys: [TokenKeySource]
+    /// Where it publishes its public keys; nil: nowhere.
+    @Exact package var jwksURL: String?
+
+    /// The name under which its users and organizations' names are remembered.
+    ///
+    /// Empty for the issuer without a name.
+    package var rememberedAs: ByteExactString { namespace ?? issuer ?? "" }
+
+    /// Whether any key could verify its tokens.
+    var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
+
+    /// An unchecked issuer; ``TokenVerifier`` checks it.
+    package init(
+        issuer: String?,
+        audience: String? = nil,
+        places: IdentityPlaces = IdentityPlaces(),
+        namespace: String? = nil,
+        organizations: Organizations,
+        secret: [UInt8]? = nil,
+        keys: [TokenKeySource] = [],
+        jwksURL: String? = nil
+    ) {
+        self.issuer = issuer.map { ByteExactString($0) }
+        self.audience = audience.map { ByteExactString($0) }
+        self.places = places
+        self.namespace = namespace.map { ByteExactString($0) }
+        self.organizations = organizations
+        self.secret = secret
+        self.keys = keys
+        self.jwksURL = jwksURL
+    }
+}
+
+extension TrustedIssuer: CustomStringConvertible {
+    /// Its name alone: the members hold a secret.
+    package var description: String { "TrustedIssuer(\(issuer?.string ?? "without a name"))" }
 }

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import Tokens
 
+@testable import CommandSupport
 @testable import Sluice
 
 /// Checks of docker/ and its systemd unit that need neither Docker nor systemd as process 1.

@@ -20,22 +20,26 @@ struct Belongings {
     /// Contained in each of Ada's payloads.
     static let secret = "nobody-else-may-read-this"
 
-    let scene: Scene
+    let fixture: TwoTenantFixture
     private(set) var names: [Kind: String] = [:]
 
     /// - Parameter visibility: of Ada's entities; those with `user` are visible to her only.
     init(visibility: String) async throws {
-        scene = try await Scene(#"{"on_conflict":"continue"}"#)
-        let (ada, type) = (scene.ada, #"{"visibility":"\#(visibility)"}"#)
-        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/task", type)
+        fixture = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
+        let (ada, type) = (fixture.ada, #"{"visibility":"\#(visibility)"}"#)
+        _ = try await fixture.operate(.PUT, fixture.admin + "/entity-types/task", type)
         let numbered = #"{"id_space":"device","visibility":"\#(visibility)"}"#
-        _ = try await scene.operate(.PUT, scene.admin + "/entity-types/thing", numbered)
-        let hook = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/ada"}"#)
+        _ = try await fixture.operate(.PUT, fixture.admin + "/entity-types/thing", numbered)
+        let hook = try await fixture.operate(
+            .POST,
+            fixture.admin + "/webhooks",
+            #"{"url":"https://hooks.example/ada"}"#
+        )
         let webhook = try #require(hook.json?["id"]?.string)
         names[.webhook] = webhook
         let mapping = #"{"rules":[{"entity_type":"task","operation":"delete","id":"/id","version":"/v"}]}"#
         let source = #"{"kind":"webhook","settings":{"mapping":\#(mapping)}}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/sources/crm", source).status == 201)
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/sources/crm", source).status == 201)
         let (events, start) = try await ada.listen()
         events.stop()
         let local = UUID()
@@ -44,7 +48,7 @@ struct Belongings {
         let made = try await ada.push([first, ada.create("task", payload)])
         let server = try #require(made.results.first?["server_id"]?.string)
         // the same user on another device is another writer
-        let tablet = try await SyncWorker(scene.gateway, organization: ada.organization, user: ada.user)
+        let tablet = try await SyncWorker(fixture.gateway, organization: ada.organization, user: ada.user)
         #expect(try await tablet.push([tablet.change(server: server)]).statuses == ["succeeded"])
         let unknown = UUID().lowercased
         var stuck = [ada.change(server: unknown), ada.change(server: unknown), ada.change(server: server, base: 1)]
@@ -61,7 +65,7 @@ struct Belongings {
         )
         names[.pull] = pulled.next
 
-        let told = try await scene.operate(.GET, "\(scene.admin)/webhooks/\(webhook)/deliveries")
+        let told = try await fixture.operate(.GET, "\(fixture.admin)/webhooks/\(webhook)/deliveries")
         names[.delivery] = told.json?.value(at: "/deliveries/0/id")?.string
 
         names[.organization] = ada.organization.lowercased
@@ -93,7 +97,7 @@ struct Belongings {
     }
 
     /// The rows of all tables that contain Ada's ids, as text. For this reason, guesses never create rows with her ids.
-    func rows() async throws -> [String] { try await scene.rows(mentioning: scene.ada.user.lowercased) }
+    func rows() async throws -> [String] { try await fixture.rows(mentioning: fixture.ada.user.lowercased) }
 }
 
 /// A new user without any data. Each guess gets another one, so that it does not affect the next.
@@ -102,9 +106,9 @@ struct Stranger {
     /// Whether it belongs to the other organization.
     let isForeign: Bool
 
-    init(_ scene: Scene, isForeign: Bool) async throws {
-        let organization = isForeign ? scene.eve.organization : scene.ada.organization
-        worker = try await SyncWorker(scene.gateway, organization: organization)
+    init(_ fixture: TwoTenantFixture, isForeign: Bool) async throws {
+        let organization = isForeign ? fixture.eve.organization : fixture.ada.organization
+        worker = try await SyncWorker(fixture.gateway, organization: organization)
         self.isForeign = isForeign
     }
 }

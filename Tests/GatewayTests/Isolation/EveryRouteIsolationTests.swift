@@ -10,14 +10,14 @@ import Testing
 /// like ones that do not exist, and none of them is shown or changed.
 @Suite struct EveryRouteIsolationTests {
     /// The contract as a gateway serves it.
-    private static func served(_ scene: Scene) async throws -> Contract {
-        let reply = try await send(.GET, scene.gateway.address + "/openapi.json")
+    private static func served(_ fixture: TwoTenantFixture) async throws -> Contract {
+        let reply = try await send(.GET, fixture.gateway.address + "/openapi.json")
         #expect(reply.body == (try Contract.bytes()))
         return try Contract()
     }
 
     @Test func `every place that can contain an id is tried`() async throws {
-        let contract = try await Self.served(Scene())
+        let contract = try await Self.served(TwoTenantFixture())
         let places = Set(Guess.all.map(\.place))
         #expect(contract.placesOfIDs(ofOperations: false) == places, "a case is missing or outdated")
         #expect(places.count > 25)
@@ -37,13 +37,13 @@ import Testing
                 if !isForeign, kind == .organization { continue }
                 if isShared, kind == .server, guess.place.hasSuffix("/server_id") { continue }
                 let name = try belongings.name(kind)
-                let stranger = try await Stranger(belongings.scene, isForeign: isForeign)
+                let stranger = try await Stranger(belongings.fixture, isForeign: isForeign)
                 let reply = try await guess.send(stranger.worker, name)
                 if !(isShared && guess.showsFeed) {
                     Self.expectNothingOf(belongings, in: reply, butFor: name, "\(guess.place) \(kind)")
                 }
                 guard let strange = try belongings.strangeName(kind, for: stranger) else { continue }
-                let other = try await Stranger(belongings.scene, isForeign: isForeign)
+                let other = try await Stranger(belongings.fixture, isForeign: isForeign)
                 let answer = try await guess.send(other.worker, strange)
                 #expect(reply.status == answer.status, "\(guess.place) \(kind)")
                 #expect(Self.bland(reply) == Self.bland(answer), "\(guess.place) \(kind)")
@@ -55,23 +55,23 @@ import Testing
 
     @Test func `a caller without a valid token gets no data for any id`() async throws {
         let belongings = try await Belongings(visibility: "organization")
-        let scene = belongings.scene
-        let before = try await scene.tables()
-        let contract = try await Self.served(scene)
+        let fixture = belongings.fixture
+        let before = try await fixture.tables()
+        let contract = try await Self.served(fixture)
         for route in contract.routes(ofOperations: false) where route.contains(" /v1/") {
             let (method, path) = try Self.split(route, belongings)
-            for token in [nil, LiveGateway.operatorToken, scene.ada.token + "x"] {
-                let reply = try await send(method, scene.gateway.address + path, token: token, body: Array("{}".utf8))
+            for token in [nil, LiveGateway.operatorToken, fixture.ada.token + "x"] {
+                let reply = try await send(method, fixture.gateway.address + path, token: token, body: Array("{}".utf8))
                 expectProblem(reply, .unauthorized, errors: [])
                 Self.expectNothingOf(belongings, in: reply, butFor: "-", route)
             }
         }
         for route in contract.routes(ofOperations: true) where route.contains(" /admin/") {
             let (method, path) = try Self.split(route, belongings)
-            for token in [nil, scene.ada.token, scene.eve.token, LiveGateway.operatorToken + "x"] {
+            for token in [nil, fixture.ada.token, fixture.eve.token, LiveGateway.operatorToken + "x"] {
                 let reply = try await send(
                     method,
-                    scene.gateway.operations + path,
+                    fixture.gateway.operations + path,
                     token: token,
                     body: Array("{}".utf8)
                 )
@@ -79,14 +79,14 @@ import Testing
                 Self.expectNothingOf(belongings, in: reply, butFor: "-", route)
             }
         }
-        #expect(try await scene.tables() == before)
+        #expect(try await fixture.tables() == before)
     }
 
     @Test func `the administration of one organization cannot access another`() async throws {
         let belongings = try await Belongings(visibility: "organization")
-        let scene = belongings.scene
-        let organization = scene.ada.organization.lowercased
-        let before = try await scene.rows(mentioning: organization)
+        let fixture = belongings.fixture
+        let organization = fixture.ada.organization.lowercased
+        let before = try await fixture.rows(mentioning: organization)
         for guess in OperatorGuess.all {
             for kind in guess.kinds {
                 let name = try belongings.name(kind)
@@ -94,15 +94,15 @@ import Testing
                 var replies: [Reply] = []
                 for name in [name, kind.isCursor ? nil : UUID().lowercased].compactMap(\.self) {
                     let other = "/admin/organizations/\(UUID().lowercased)"
-                    #expect(try await scene.operate(.PUT, other, #"{"name":"Other"}"#).status == 201)
+                    #expect(try await fixture.operate(.PUT, other, #"{"name":"Other"}"#).status == 201)
                     let body = guess.body?(name)
-                    replies.append(try await scene.operate(guess.method, guess.path(other, name), body))
+                    replies.append(try await fixture.operate(guess.method, guess.path(other, name), body))
                 }
                 Self.expectNothingOf(belongings, in: replies[0], butFor: name, "\(guess.place) \(kind)")
                 #expect(Set(replies.map(\.status)).count == 1, "\(guess.place) \(kind)")
                 #expect(Set(replies.map(Self.bland)).count == 1, "\(guess.place) \(kind)")
             }
-            #expect(try await scene.rows(mentioning: organization) == before, "\(guess.place)")
+            #expect(try await fixture.rows(mentioning: organization) == before, "\(guess.place)")
         }
     }
 
@@ -138,7 +138,7 @@ import Testing
     private static func split(_ route: String, _ belongings: Belongings) throws -> (HTTPMethod, String) {
         let words = route.split(separator: " ").map(String.init)
         let isAdmin = words[1].hasPrefix("/admin")
-        let id = isAdmin ? belongings.scene.ada.organization.lowercased : try belongings.name(.failed)
+        let id = isAdmin ? belongings.fixture.ada.organization.lowercased : try belongings.name(.failed)
         let path = words[1].replacing("{id}", with: id)
             .replacing("{user}", with: try belongings.name(.user)).replacing("{name}", with: "task")
             .replacing("{device_id}", with: try belongings.name(.device))

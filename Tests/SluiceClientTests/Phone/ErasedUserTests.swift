@@ -34,7 +34,7 @@ import Testing
             #expect(try await phone.pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)") } == 0)
         }
         // further writes of that user are rejected, and the reason stays
-        await #expect(throws: SluiceError.otherAccount) { try await phone.create(Contact(name: "Later")) }
+        await #expect(throws: SluiceError.signedOut) { try await phone.create(Contact(name: "Later")) }
         #expect(await phone.client.syncOnce(deadline: .seconds(5)).blockedBy == .erased(problem))
         #expect((await other.sync()).blockedBy == nil)
         // the next user, with a separate client

@@ -53,7 +53,7 @@ final class Lab: Sendable {
 
     /// The next batch to push.
     func batch() throws -> PushBatch? {
-        try pool.write { [map] db in try PushBatch.next(.init(), db, ShownRows(map, db, now: Date())) }
+        try pool.write { [map] db in try PushBatch.next(.init(), db, Projection(map, db, now: Date())) }
     }
 
     /// - Returns: whether it is accepted as a response to the batch.

@@ -62,7 +62,7 @@ final class OfflinePhone: Sendable {
 
     /// The next push. From here on it counts as sent.
     func push() throws -> PushBatch? {
-        try pool.write { [map] db in try PushBatch.next(.init(), db, ShownRows(map, db, now: Date())) }
+        try pool.write { [map] db in try PushBatch.next(.init(), db, Projection(map, db, now: Date())) }
     }
 
     /// Applies the results of a push.
@@ -94,7 +94,7 @@ final class OfflinePhone: Sendable {
     /// Retries held rows that do not wait for a particular row, like each pull.
     func refreshHeld() throws {
         try pool.write { [map] db in
-            let rows = ShownRows(map, db, now: Date())
+            let rows = Projection(map, db, now: Date())
             try rows.refresh(rows.held(limit: 1_000))
         }
     }

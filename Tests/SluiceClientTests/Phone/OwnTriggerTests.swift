@@ -35,7 +35,7 @@ import Testing
         #expect(try lab.pool.read { try HeldRow.fetchAll($0) }.count == 1)
         try lab.pool.write { db in
             try db.execute(sql: "DROP TRIGGER keep")
-            let rows = ShownRows(lab.map, db, now: Date())
+            let rows = Projection(lab.map, db, now: Date())
             try rows.refresh(rows.held(limit: 10))
         }
         #expect(try lab.pool.read { try Contact.fetchCount($0) + HeldRow.fetchAll($0).count } == 0)

@@ -29,7 +29,7 @@ import Testing
             other.name = "Kari N."
             return [
                 try client.update(edited, in: db), try client.update(edited, in: db),
-                try client.update(other, from: edited, Write.Options(priority: 10), in: db),
+                try client.update(other, from: edited, options: Write.Options(priority: 10), in: db),
             ]
         }
         #expect(edits.map { $0 != nil } == [true, false, true])

@@ -45,6 +45,40 @@ import Testing
         }
     }
 
+    @Test(arguments: [Winner.server, .client])
+    func `a conflict of a lost phone is settled on another one of the user`(_ winner: Winner) async throws {
+        let dispute = try await Dispute()
+        let next = try await TestPhone.another(of: dispute.mine)
+        try await next.create(Contact(name: "Ola"))
+        let status = await next.sync()
+        #expect(status.phase == .blocked && status.conflicts == 1 && status.pending == 1, "\(status)")
+        let conflict = try #require(try await next.pool.read { try FailedWrite.fetchConflicts($0) }.first)
+        #expect(conflict.id == dispute.edit && conflict.deviceID != nil && conflict.operation == .update)
+        let theirs = try await next.pool.read { [client = next.client] db in
+            try client.theirs(of: conflict, as: Contact.self, in: db)
+        }
+        #expect(theirs?.phone == "2")
+        try await next.client.resolve(conflict.id, winner)
+        let end = await next.sync()
+        #expect(end.blockedBy == nil && end.conflicts == 0 && end.pending == 0 && end.lastError == nil, "\(end)")
+        await next.sync()
+        #expect(try await next.contacts().map(\.phone) == [winner == .server ? "2" : "3", nil])
+    }
+
+    @Test func `another phone settles a conflict with what a person made of both versions`() async throws {
+        let dispute = try await Dispute()
+        let next = try await TestPhone.another(of: dispute.mine)
+        await next.sync()
+        var merged = try #require(try await next.contacts().first)
+        merged.phone = "2 or 3"
+        try await next.client.resolve(dispute.edit, with: merged)
+        // the gateway carries it out later, and this phone has nothing that waits for it
+        try await eventually("the merged version is pulled") {
+            await next.sync()
+            return try await dispute.phones(next) == ["2 or 3"]
+        }
+    }
+
     @Test func `settling for the server shows its version immediately, also offline`() async throws {
         let dispute = try await Dispute()
         try await dispute.mine.client.resolve(dispute.edit, .server)

@@ -12,8 +12,8 @@ import Testing
     @Test func `a patch after a deletion is applied to the last document`() {
         let create = Edit(operation: .create, payload: Self.whole)
         let delete = Edit(operation: .delete, payload: nil)
-        let known = Base(version: 1, etag: nil, isDeleted: false, document: Self.whole)
-        let deleted = Base(version: 2, etag: nil, isDeleted: true, document: Self.whole)
+        let known = ServerSnapshot(version: 1, etag: nil, isDeleted: false, document: Self.whole)
+        let deleted = ServerSnapshot(version: 2, etag: nil, isDeleted: true, document: Self.whole)
         #expect(Edit.shown([create, delete], on: nil) == nil)
         #expect(Edit.shown([create, delete, Self.patch], on: nil) == Self.patched)
         #expect(Edit.shown([delete, Self.patch], on: known) == Self.patched)

@@ -43,14 +43,14 @@ import Testing
         try await pull.phone.client.signOut(pending: .discard)
         _ = await pull.sync.value
         #expect(try await pull.phone.contacts() == [])
-        await #expect(throws: SluiceError.otherAccount) { try await pull.phone.create(Contact(name: "Late")) }
+        await #expect(throws: SluiceError.signedOut) { try await pull.phone.create(Contact(name: "Late")) }
     }
 
     @Test func `another client on the file writes nothing after a sign-out`() async throws {
         let pull = try await MidPull()
         try await Self.client(pull.phone) { throw CancellationError() }.signOut(pending: .discard)
         let status = await pull.sync.value
-        #expect(status.blockedBy == .otherAccount)
+        #expect(status.blockedBy == .signedOut)
         #expect(try await pull.phone.contacts() == [])
     }
 
@@ -78,12 +78,12 @@ import Testing
         let file = lab.pool.path
         let widget = try Lab(file: file)
         try await lab.client.signOut(pending: .discard)
-        #expect(throws: SluiceError.otherAccount) { try widget.create(Contact(name: "Late")) }
-        #expect(throws: SluiceError.otherAccount) { try lab.create(Contact(name: "Late")) }
+        #expect(throws: SluiceError.signedOut) { try widget.create(Contact(name: "Late")) }
+        #expect(throws: SluiceError.signedOut) { try lab.create(Contact(name: "Late")) }
         #expect(try lab.strings("SELECT name FROM contact UNION ALL SELECT id FROM sluice_mutations").isEmpty)
         let next = try Lab(file: file)
         try next.create(Contact(name: "Kari"))
-        #expect(throws: SluiceError.otherAccount) { try widget.create(Contact(name: "Late")) }
+        #expect(throws: SluiceError.signedOut) { try widget.create(Contact(name: "Late")) }
         #expect(try lab.strings("SELECT name FROM contact") == ["Kari"])
     }
 }

@@ -70,7 +70,7 @@ final class VectorPhone: Sendable {
     /// - Returns: the seconds until the client's next request.
     func synchronize() async throws -> Double {
         let worker = try client.worker
-        await worker.wantEverything()
+        await worker.endBackOff()
         return await worker.turn().seconds
     }
 

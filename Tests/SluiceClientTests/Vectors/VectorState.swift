@@ -80,7 +80,7 @@ struct VectorState {
         }
         for base in try start.list("base") {
             let type = try base.text("type")
-            try Base(
+            try ServerSnapshot(
                 version: base["version"]?.int64,
                 etag: base["etag"]?.string,
                 isDeleted: base["deleted"]?.bool ?? false,

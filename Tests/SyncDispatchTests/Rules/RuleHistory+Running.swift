@@ -35,7 +35,7 @@ extension RuleHistory {
             if case .apply(let dispatch) = step { try await learn(dispatch.mutation.id, tenant, person) }
             let next = tenants[tenant].model.users[user].flatMap { tenants[tenant].model.next(of: $0, now: world.now) }
             switch turn {
-            case .goOn(let token, let unblocking): step = .goOn(token: token, unblocking: unblocking)
+            case .proceed(let token, let unblocking): step = .proceed(token: token, unblocking: unblocking)
             case .released:
                 return try expect(next == nil || rest < 0, "\(name(next)) should run, and the lane was released")
             case .lost: return try expect(next == nil || isLeased, "\(name(next)) should run, the lane is not ready")

@@ -9,9 +9,9 @@ import TestSupport
 
 /// A gateway and its replica on one database, and organizations for random histories.
 final class RuleWorld: Sendable {
-    let replicas: Replicas
+    let replicas: GatewayPair
 
-    init() async throws { replicas = try await Replicas() }
+    init() async throws { replicas = try await GatewayPair() }
 
     /// Both clocks advance together.
     func advance(seconds: Double) {
@@ -89,7 +89,7 @@ struct RuleHistory {
             let settings =
                 #"{"on_conflict":"\#(conflict)","on_failure":"\#(failure)","conflict_resolution":"\#(strategy.rawValue)"}"#
             let plain = try await world.replicas.base.organization(settings)
-            try await Stage.setUpstream(plain.id, world.replicas.base, 64, "/id")
+            try await DispatcherHarness.setUpstream(plain.id, world.replicas.base, 64, "/id")
             try await world.replicas.base.makeBuiltIn(.note, in: plain.id)
             let organization = try await world.replicas.base.known(plain.id)
             let model = RuleModel(

@@ -7,10 +7,10 @@ import Testing
 @Suite struct CostTests {
     /// Jobs of organizations with different times for a unit of work.
     private struct Bench {
-        var line = GroupLine(desks: 1, hasHeavyDesk: true, capacity: 4_096)
+        var line = FairGroupQueue(workers: 1, hasHeavyWorker: true, capacity: 4_096)
         var rates: [UUID: Double] = [:]
         var lastTicket = 0
-        /// Work of both desks.
+        /// Work of both workers.
         var clock = 0.0
         var served: [UUID: Double] = [:]
         var began: [Int: Double] = [:]
@@ -21,12 +21,12 @@ import Testing
             lastTicket += 1
             let lane = LaneKey(organization: organization, user: user)
             began[lastTicket] = clock
-            _ = line.add(GroupLine.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: 400), desk: 0)
+            _ = line.add(FairGroupQueue.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: 400), worker: 0)
         }
 
-        /// Commits a desk's next group.
-        mutating func commit(at desk: Int) -> [GroupLine.Item] {
-            let group = line.take(at: desk)
+        /// Commits a worker's next group.
+        mutating func commit(at worker: Int) -> [FairGroupQueue.Item] {
+            let group = line.take(at: worker)
             var took = Self.fixed
             for item in group {
                 let cost = Double(item.weight) * (rates[item.lane.organization] ?? 50)
@@ -37,7 +37,7 @@ import Testing
             for item in group {
                 waits[item.lane.organization, default: []].append(clock - (began.removeValue(forKey: item.ticket) ?? 0))
             }
-            _ = line.finish(at: desk, took: group.isEmpty ? nil : took)
+            _ = line.finish(at: worker, took: group.isEmpty ? nil : took)
             return group
         }
     }
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `slow jobs of a busy organization go to the heavy desk while a quiet one waits`() {
+    @Test func `slow jobs of a busy organization go to the heavy worker while a quiet one waits`() {
         var bench = Bench()
         let (busy, quiet) = (UUID(), UUID())
         bench.rates[busy] = 300
@@ -74,7 +74,7 @@ import Testing
         bench.add(quiet)
         #expect(bench.commit(at: 0).map(\.lane.organization) == [quiet])
         #expect(bench.commit(at: 1).map(\.lane.organization) == [busy])
-        // alone it gets its own desk back, once the quiet one has been absent for long enough
+        // alone it gets its own worker back, once the quiet one has been absent for long enough
         for _ in 0..<400 {
             bench.add(busy, weight: 50)
             while !bench.commit(at: 0).isEmpty || !bench.commit(at: 1).isEmpty {}
@@ -84,36 +84,36 @@ import Testing
     }
 
     /// A bench on which one organization takes most of the time, and another one little.
-    private func crowd(desks: Int) -> (bench: Bench, busy: UUID, quiet: UUID) {
+    private func crowd(workers: Int) -> (bench: Bench, busy: UUID, quiet: UUID) {
         var bench = Bench()
-        bench.line = GroupLine(desks: desks, hasHeavyDesk: true, capacity: 4_096)
+        bench.line = FairGroupQueue(workers: desks, hasHeavyWorker: true, capacity: 4_096)
         let (busy, quiet) = (UUID(), UUID())
         bench.rates[busy] = 100
         for _ in 0..<400 {
             bench.add(busy, weight: 15)
             bench.add(quiet)
-            while (0..<desks).contains(where: { !bench.commit(at: $0).isEmpty }) {}
+            while (0..<workers).contains(where: { !bench.commit(at: $0).isEmpty }) {}
         }
         return (bench, busy, quiet)
     }
 
-    @Test func `a job of a quiet organization goes to a desk without work`() {
-        var (bench, busy, quiet) = crowd(desks: 2)
-        func item(_ ticket: Int, _ organization: UUID) -> GroupLine.Item {
+    @Test func `a job of a quiet organization goes to a worker without work`() {
+        var (bench, busy, quiet) = crowd(workers: 2)
+        func item(_ ticket: Int, _ organization: UUID) -> FairGroupQueue.Item {
             let lane = LaneKey(organization: organization, user: UUID())
-            return GroupLine.Item(ticket: 10_000 + ticket, lane: lane, weight: 1, bytes: 400)
+            return FairGroupQueue.Item(ticket: 10_000 + ticket, lane: lane, weight: 1, bytes: 400)
         }
-        #expect(bench.line.add(item(1, quiet), desk: 0) == 0, "its own desk has no work")
+        #expect(bench.line.add(item(1, quiet), worker: 0) == 0, "its own worker has no work")
         #expect(bench.commit(at: 0).map(\.lane.organization) == [quiet])
-        #expect(bench.line.add(item(2, busy), desk: 0) == 0)
-        #expect(bench.line.add(item(3, quiet), desk: 0) == 1)
+        #expect(bench.line.add(item(2, busy), worker: 0) == 0)
+        #expect(bench.line.add(item(3, quiet), worker: 0) == 1)
         #expect(bench.line.take(at: 0).map(\.lane.organization) == [busy])
-        #expect(bench.line.add(item(4, UUID()), desk: 0) == 0, "the other desk has work, too")
+        #expect(bench.line.add(item(4, UUID()), worker: 0) == 0, "the other worker has work, too")
         #expect(bench.line.take(at: 1).map(\.lane.organization) == [quiet])
     }
 
     @Test func `groups contain jobs of a busy organization or of quiet ones`() {
-        var (bench, busy, quiet) = crowd(desks: 1)
+        var (bench, busy, quiet) = crowd(workers: 1)
         bench.add(busy, weight: 15)
         bench.add(quiet)
         bench.add(busy, weight: 15)
@@ -158,8 +158,8 @@ import Testing
             _ = bench.commit(at: 1)
         }
         let limits = GroupLimits()
-        // each of two rounds has a group at either desk; a group may exceed its limit by one job, and by the prediction
-        // error
+        // each of two rounds has a group at either worker; a group may exceed its limit by one job, and by the
+        // prediction error
         let bound = 4 * (limits.cost + Bench.fixed + 2 * 2_400)
         let settled = bench.waits[quiet, default: []].dropFirst(50)
         #expect(settled.count > 100 && settled.allSatisfy { $0 <= bound }, "seed \(number): \(settled.max() ?? 0)")
@@ -168,7 +168,7 @@ import Testing
     @Test func `an organization's cost follows the duration of its jobs`() {
         var ledger = CostLedger()
         let organization = UUID()
-        let item = GroupLine.Item(
+        let item = FairGroupQueue.Item(
             ticket: 1,
             lane: LaneKey(organization: organization, user: UUID()),
             weight: 10,

@@ -204,7 +204,7 @@ import Testing
     @Test func `no event waits for longer than two minutes`() {
         let late = ReceivedEvent(
             Samples.event("a", version: 4, #"{"name":"Ola"}"#),
-            at: Samples.now.adding(seconds: -IngestPlanner.patienceSeconds)
+            at: Samples.now.adding(seconds: -IngestPlanner.timeoutSeconds)
         )
         var state = Samples.state(Samples.stored(), [Samples.request(answered: nil, left: nil)])
         #expect(planner.plan(released: [late], &state).verdicts.map(\.result) == [.applied])

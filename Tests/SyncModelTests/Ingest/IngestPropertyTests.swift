@@ -22,7 +22,7 @@ import Testing
             let key = UUID()
             if isOwn, let stored = state.entities[IngestSamples.contact] {
                 // the API's answer reports the phone's edit, before or after earlier events
-                let next = EntityState(
+                var next = EntityState(
                     isIntegerID: true,
                     version: stored.version + 1,
                     isDeleted: false,
@@ -30,9 +30,9 @@ import Testing
                     owner: stored.owner,
                     clientID: nil,
                     lastWriter: IngestSamples.ada,
-                    runBase: stored.version,
-                    isStored: true
+                    runBase: stored.version
                 )
+                next.isStored = true
                 state.entities.write(IngestSamples.contact, next)
                 state.add(IngestSamples.request(key, left: document))
             }

@@ -51,6 +51,10 @@ import Testing
             ["/event_id", "/entity_type", "/id", "/version", "/operation"]
         ),
         (#"{"event_id":"a\u0001","entity_type":"x","id":1,"version":1,"operation":"delete"}"#, ["/event_id"]),
+        (
+            #"{"event_id":"a","entity_type":"x","id":1,"version":9223372036854775808,"operation":"delete"}"#,
+            ["/version"]
+        ),
         (#"{"event_id":"a","entity_type":"x","id":1,"version":1,"operation":"delete","document":{}}"#, ["/document"]),
         (#"{"event_id":"a","entity_type":"x","id":1,"version":1,"operation":"patch"}"#, ["/document"]),
         (#"{"event_id":"a","entity_type":"x","id":1,"version":1,"operation":"upsert","document":[]}"#, ["/document"]),

@@ -67,7 +67,7 @@ enum IngestSamples {
         by writer: Writer = ada,
         owner: UUID? = nil
     ) -> EntityState {
-        EntityState(
+        var state = EntityState(
             isIntegerID: true,
             version: version,
             isDeleted: document == nil,
@@ -75,9 +75,10 @@ enum IngestSamples {
             owner: owner ?? ada.user,
             clientID: nil,
             lastWriter: writer,
-            runBase: version - 1,
-            isStored: true
+            runBase: version - 1
         )
+        state.isStored = true
+        return state
     }
 
     static func state(_ entity: EntityState? = nil, mark: SourceMark? = nil, _ requests: [SentRecord] = [])

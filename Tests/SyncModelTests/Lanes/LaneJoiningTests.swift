@@ -59,10 +59,10 @@ import Testing
 
     @Test func `an idempotency key keeps its original user`() {
         var mutation = Sample().mutation
-        let before = TurnPlanner.idempotencyKey(of: mutation, in: Sample.lane)
+        let before = DispatchPlanner.idempotencyKey(of: mutation, in: Sample.lane)
         let target = LaneKey(organization: Sample.lane.organization, user: UUID())
-        #expect(TurnPlanner.idempotencyKey(of: mutation, in: target) != before)
+        #expect(DispatchPlanner.idempotencyKey(of: mutation, in: target) != before)
         mutation.keyUser = Sample.lane.user
-        #expect(TurnPlanner.idempotencyKey(of: mutation, in: target) == before)
+        #expect(DispatchPlanner.idempotencyKey(of: mutation, in: target) == before)
     }
 }

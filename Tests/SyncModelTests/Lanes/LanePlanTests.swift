@@ -6,7 +6,7 @@ import Testing
 @Suite struct LanePlanTests {
     private static let now = Sample.now
     private static let worker = UUID()
-    private static let planner = TurnPlanner(leaseSeconds: 120)
+    private static let planner = DispatchPlanner(leaseSeconds: 120)
     private static let organization = Sample().surroundings.organization
 
     /// A lane with two queued mutations, the first at position 1.
@@ -84,7 +84,7 @@ import Testing
         var again = Self.lane(inFlight: Sample.id)
         again.claim(by: Self.worker, LaneLease(seconds: 120), now: Self.now)
         #expect(Self.plan(step, again) == nil)
-        #expect(Self.plan(.goOn(token: 2, unblocking: []), again) != nil)
+        #expect(Self.plan(.proceed(token: 2, unblocking: []), again) != nil)
     }
 
     // MARK: - Recovery
@@ -135,7 +135,7 @@ import Testing
 
     @Test func `releases waiters of one mutation at a time, the others in further steps`() throws {
         let blockers = [UUID(), UUID()]
-        let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: blockers), Self.lane()))
+        let plan = try Self.settled(Self.plan(.proceed(token: 1, unblocking: blockers), Self.lane()))
         #expect(plan.unblocking == blockers[0])
         plan.release(position: 5, acceptedAt: Self.now)
         plan.leavesWaiters = true
@@ -146,7 +146,7 @@ import Testing
 
     @Test func `a mutation released before the head runs before it`() throws {
         for (position, runs) in [(2, false), (4, true)] as [(Int64, Bool)] {
-            let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), Self.lane()))
+            let plan = try Self.settled(Self.plan(.proceed(token: 1, unblocking: [UUID()]), Self.lane()))
             plan.release(position: position, acceptedAt: Self.now)
             plan.head = Self.at(3).head
             plan.choose(by: Self.planner, [:], now: Self.now)
@@ -193,7 +193,7 @@ import Testing
 
     @Test func `a lane with an unreadable head waits half a minute, unless a mutation may run before it`() throws {
         for (lowest, goesOn) in [(nil, false), (7, false), (2, true)] as [(Int64?, Bool)] {
-            let plan = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), Self.lane()))
+            let plan = try Self.settled(Self.plan(.proceed(token: 1, unblocking: [UUID()]), Self.lane()))
             if let lowest { plan.release(position: lowest, acceptedAt: Self.now) }
             plan.head = .sealed(position: 4, .damaged("payload"))
             plan.choose(by: Self.planner, [:], now: Self.now)
@@ -261,14 +261,14 @@ import Testing
     }
 
     @Test func `a lane that counts missing mutations scans itself once, and then resets its counts`() throws {
-        let first = try Self.chosen(Self.plan(.goOn(token: 1, unblocking: []), Self.lane()))
+        let first = try Self.chosen(Self.plan(.proceed(token: 1, unblocking: []), Self.lane()))
         #expect(first.turn.unblocking == [])
         #expect(first.note == "no pending mutation from position 1 on; scanning the whole lane")
-        let second = try Self.chosen(Self.plan(.goOn(token: 1, unblocking: []), first.lane))
+        let second = try Self.chosen(Self.plan(.proceed(token: 1, unblocking: []), first.lane))
         #expect(second.turn.isReleased && second.note == "2 mutations were counted as queued, but the queue is empty")
         #expect(second.lane.queuedCount == 0 && second.lane.headPosition == 9)
         // a mutation released in between exists
-        let third = try Self.settled(Self.plan(.goOn(token: 1, unblocking: [UUID()]), first.lane))
+        let third = try Self.settled(Self.plan(.proceed(token: 1, unblocking: [UUID()]), first.lane))
         third.release(position: 5, acceptedAt: Self.now)
         third.choose(by: Self.planner, [:], now: Self.now)
         #expect(third.note == nil && third.turn.isReleased && third.lane.headPosition == 5)
@@ -279,7 +279,7 @@ extension Sample {
     fileprivate var head: FoundHead { .mutation(mutation, surroundings.type, mappings, entity) }
 }
 
-extension LaneTurn {
+extension LaneAction {
     fileprivate var isRun: Bool { if case .run = self { true } else { false } }
     fileprivate var request: UpstreamRequest? {
         if case .run(let dispatch) = self, case .upstream(let request, _) = dispatch.destination {
@@ -289,5 +289,5 @@ extension LaneTurn {
         }
     }
     fileprivate var isReleased: Bool { if case .released = self { true } else { false } }
-    fileprivate var unblocking: [UUID]? { if case .goOn(_, let ids) = self { ids } else { nil } }
+    fileprivate var unblocking: [UUID]? { if case .proceed(_, let ids) = self { ids } else { nil } }
 }

@@ -119,9 +119,9 @@ import Testing
 
     @Test func `a lane without a findable head is scanned as a whole, and then recounted`() {
         var lane = LaneState(queuedCount: 3, headPosition: 8)
-        #expect(lane.mend() == "no pending mutation from position 8 on; scanning the whole lane")
+        #expect(lane.repairCounters() == "no pending mutation from position 8 on; scanning the whole lane")
         #expect(lane.isSearched && lane.queuedCount == 3)
-        #expect(lane.mend() == "3 mutations were counted as queued, but the queue is empty")
+        #expect(lane.repairCounters() == "3 mutations were counted as queued, but the queue is empty")
         #expect(!lane.isSearched && lane.queuedCount == 0)
     }
 

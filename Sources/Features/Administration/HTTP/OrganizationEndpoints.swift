@@ -1,8 +1,8 @@
 import Foundation
 import HTTPTypes
-import JSONText
+package import JSONText
 import SyncHTTP
-import SyncModel
+package import SyncModel
 import SyncStore
 
 /// `/admin/organizations` and `/admin/organizations/{id}`.
@@ -55,5 +55,69 @@ struct OrganizationEndpoints: Sendable {
         _ = try URLQuery(of: exchange)
         guard try await store.administration.purge(exchange.uuid(at: 0)) else { throw Refusal.notFound }
         return Answer(.noContent)
+    }
+}
+
+extension OrganizationRow: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("id", id)
+        writer.member("name", name)
+        writer.member("status", status.rawValue)
+        writer.name("settings")
+        settings.write(to: &writer)
+        writer.member("external_ids", externalIDs)
+        writer.member("created_at", createdAt.rfc3339)
+        writer.member("updated_at", updatedAt.rfc3339)
+    }
+}
+
+extension ExternalID: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("issuer", issuer.string)
+        writer.member("external_id", id.string)
+    }
+}
+
+extension OrganizationCounts: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("failed", failed)
+        writer.member("conflict", conflict)
+        writer.member("halted_lanes", haltedLanes)
+    }
+}
+
+extension OrganizationUpdate {
+    /// Reads the body of `PUT /admin/organizations/{id}`.
+    ///
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
+    package init(body: [UInt8]) throws(Problem) {
+        var update = OrganizationUpdate()
+        try RequestReport.read(body, of: "an organization: name, status, settings, external_ids") {
+            report,
+            member,
+            value in
+            switch member {
+            case "name":
+                let text = value.string.flatMap { text in
+                    (1...200).contains(text.unicodeScalars.count) && !text.contains("\0") ? text : nil
+                }
+                update.name = report.value(text, at: "/name", "name must have 1 to 200 characters")
+            case "status":
+                let status = value.string.flatMap(OrganizationStatus.init(rawValue:))
+                update.status = report.value(
+                    status == .purging ? nil : status,
+                    at: "/status",
+                    "status must be active or suspended; DELETE purges"
+                )
+            case "settings":
+                report.problems += OrganizationSettings.problems(in: value, pointer: "/settings")
+                update.settings = Array(value.raw)
+                update.wantsUserKeys = value["user_keys"]?.bool == true
+            case "external_ids": update.externalIDs = report.externalIDs(value)
+            default: return false
+            }
+            return true
+        }
+        self = update
     }
 }

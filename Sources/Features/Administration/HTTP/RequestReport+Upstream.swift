@@ -49,13 +49,13 @@ extension RequestReport {
         return keep("/erase_endpoint", Rule.range, "erase_endpoint " + problem)
     }
 
-    mutating func headers(_ value: JSONValue) -> Change<[ExactText: String]> {
+    mutating func headers(_ value: JSONValue) -> Change<[ByteExactString: String]> {
         if value.isNull { return .reset }
         guard let members = value.members else {
             return keep("/headers", Rule.memberType, "headers must be an object of strings")
         }
-        var headers: [ExactText: String] = [:]
-        var seen: Set<ExactText> = []
+        var headers: [ByteExactString: String] = [:]
+        var seen: Set<ByteExactString> = []
         var count = 0
         for (name, value) in members {
             count += 1
@@ -63,7 +63,7 @@ extension RequestReport {
             let pointer = JSONPointer("/headers").appending(member: name).text
             if let text = header(name, value, at: pointer) {
                 headers[name.lowercased()] = text
-                note(name, at: pointer, &seen)
+                record(name, at: pointer, &seen)
             }
         }
         if count > 32 { refuse("/headers", Rule.range, "at most 32 headers, got \(count)") }
@@ -76,7 +76,7 @@ extension RequestReport {
             return keep("/allowed_headers", Rule.memberType, "allowed_headers must be an array of headers' names")
         }
         var names: [String] = []
-        var seen: Set<ExactText> = []
+        var seen: Set<ByteExactString> = []
         var count = 0
         for element in elements {
             let pointer = "/allowed_headers/\(count)"
@@ -89,7 +89,7 @@ extension RequestReport {
                 refuse(pointer, Rule.header, "header \(name) " + problem)
             } else {
                 names.append(name.lowercased())
-                note(name, at: pointer, &seen)
+                record(name, at: pointer, &seen)
             }
         }
         let most = UpstreamSettings.maximumAllowedHeaders
@@ -98,7 +98,7 @@ extension RequestReport {
     }
 
     /// Refuses a name that many servers take for one given before.
-    private mutating func note(_ name: String, at pointer: String, _ seen: inout Set<ExactText>) {
+    private mutating func record(_ name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "names of headers are compared without case, and with - equal to _; list each name once"
         refuse(pointer, Rule.duplicateMember, detail)
@@ -130,7 +130,7 @@ extension RequestReport {
             let detail = #"credential must be {"bearer"}, {"header", "value"}, "signed" or null"#
             return keep("/credential", Rule.memberType, detail)
         }
-        let names = Set<ExactText>(members.map(\.name.string))
+        let names = Set<ByteExactString>(members.map(\.name.string))
         for name in names.map(\.string).sorted() where !["bearer", "header", "value"].contains(name) {
             refuse(unknown: name, of: "a credential: bearer, or header and value", at: "/credential")
         }

@@ -22,7 +22,7 @@ struct UpstreamProbeEndpoint: Sendable {
 
     func send(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        exchange.act?.noteTrial()
+        exchange.act?.markDryRun()
         let id = try exchange.uuid(at: 0)
         let request = try await bodies.withBody(of: exchange, isOptional: true) { try UpstreamProbeRequest(body: $0) }
         // what an operator has just set is to be asked
@@ -42,8 +42,8 @@ struct UpstreamProbeEndpoint: Sendable {
         let began = NIODeadline.now()
         let answer = await probes.fetch(fetch, from: upstream)
         let milliseconds = (NIODeadline.now() - began).nanoseconds / 1_000_000
-        exchange.act?.note("method", request.method)
-        exchange.act?.note("path", String(request.path.prefix(255)))
+        exchange.act?.record("method", request.method)
+        exchange.act?.record("path", String(request.path.prefix(255)))
         let url = upstream.baseURL + UpstreamRequest.encoded(path: request.path)
         return Answer(.ok, capacity: 4_096) { writer in
             writer.member("sent") { writer in
@@ -80,5 +80,35 @@ struct UpstreamProbeEndpoint: Sendable {
     /// The beginning of a body, as text; invalid UTF-8 is shown as replacement characters.
     private static func excerpt(_ body: [UInt8]) -> String {
         String(decoding: body.prefix(excerptBytes), as: UTF8.self)
+    }
+}
+
+/// The request of an upstream's test: `{"path"?: "/…", "method"?: "GET" | "HEAD" | "OPTIONS"}`.
+struct UpstreamProbeRequest: Sendable {
+    private static let methods = ["GET", "HEAD", "OPTIONS"]
+
+    private(set) var path = "/"
+    private(set) var method = "GET"
+
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
+    init(body: [UInt8]) throws(Problem) {
+        guard !body.isEmpty else { return }
+        var (path, method) = (path, method)
+        try RequestReport.read(body, of: "a probe: path, method") { report, member, value in
+            switch member {
+            case "path":
+                let problem = value.string.map { PathRules.problem(in: $0) } ?? "is not a text"
+                if let problem { report.refuse("/path", Rule.range, "path \(problem)") }
+                path = value.string ?? path
+            case "method":
+                method = value.string ?? ""
+                if !Self.methods.contains(method) {
+                    report.refuse("/method", Rule.range, "method must be GET, HEAD or OPTIONS")
+                }
+            default: return false
+            }
+            return true
+        }
+        (self.path, self.method) = (path, method)
     }
 }

@@ -79,25 +79,31 @@ extension Administration {
 
     static let getTypeStatement = Statement(
         "entity_types_get",
+        ["organization", "name"],
         """
-        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2
+        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = :organization AND t.name = :name
         """
     )
 
     static let listTypesStatement = Statement(
         "entity_types_list",
+        ["organization", "after", "limit"],
         """
         SELECT \(EntityTypeRow.list) FROM entity_types t
-        WHERE t.organization_id = $1 AND t.name > $2 ORDER BY t.name LIMIT $3
+        WHERE t.organization_id = :organization AND t.name > :after ORDER BY t.name LIMIT :limit
         """
     )
 
     static let makeTypeStatement = Statement(
         "entity_types_make",
+        [
+            "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
+            "on_erase",
+        ],
         """
         INSERT INTO entity_types AS t (
             organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase)
-        VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), coalesce($8, 'delete'))
+        VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'), coalesce(:on_erase, 'delete'))
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -106,14 +112,18 @@ extension Administration {
     /// to. No row: the change would remove one.
     static let changeTypeStatement = Statement(
         "entity_types_change",
+        [
+            "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
+            "on_erase",
+        ],
         """
         UPDATE entity_types AS t
-        SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
-            default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
-            relations = coalesce($7::jsonb, t.relations), on_erase = coalesce($8, t.on_erase)
-        WHERE t.organization_id = $1 AND t.name = $2
-            AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
-                AND coalesce($7::jsonb, t.relations) @> t.relations)
+        SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
+            default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
+            relations = coalesce(:relations::jsonb, t.relations), on_erase = coalesce(:on_erase, t.on_erase)
+        WHERE t.organization_id = :organization AND t.name = :name
+            AND (NOT t.is_in_use OR coalesce(:id_space, t.id_space) = t.id_space
+                AND coalesce(:relations::jsonb, t.relations) @> t.relations)
         RETURNING \(EntityTypeRow.list)
         """
     )
@@ -170,4 +180,18 @@ extension EntityTypeUpdate {
         let pointer = JSONPointer("/relations").appending(member: lost.member).text
         return Problem(.validationFailed, pointer: pointer, rule: "relation_is_immutable", detail)
     }
+}
+
+/// Changes an entity type, or describes a new one; nil keeps a value, or gives it the one of a type's first use.
+package struct EntityTypeUpdate: Sendable {
+    package var idSpace: IDSpace?
+    package var visibility: Visibility?
+    /// 0 to 1,000.
+    package var defaultPriority: Int16?
+    package var isForwarded: Bool?
+    /// All relations as JSON text.
+    package var relations: [UInt8]?
+    package var onErase: OnErase?
+
+    package init() {}
 }

@@ -72,10 +72,10 @@ extension Administration {
         if cluster.isThere, facts.memberships.isEmpty { grants.append(Roles.binding(facts.quoted, to: organization)) }
         if facts.organization == organization, grants.isEmpty { return false }
         let script = grants.isEmpty ? nil : grants.joined(separator: "; ")
-        let change = Query(Self.addReaderStatement, Parameters(of: organization, role, now()))
+        let change = Self.addReaderStatement(organization: organization, role: role, now: now())
         let isNew = try await bind(change, granting: script) { connection in
-            // an organization that is being purged, or that a concurrent call has bound, gets no grant
-            let rows = try await connection.run(Query(Self.bindingStatement, Parameters(role)))
+            // no grant if the organization is being purged, or if a concurrent call has bound the role to another one
+            let rows = try await connection.run(Self.bindingStatement(role: role))
             guard rows.count > 0 else { return false }
             return try rows.uuid(0, 0) == organization
         }
@@ -85,7 +85,7 @@ extension Administration {
     /// Revokes the right to read from a role. False if the role did not read this organization.
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
-        let change = Query(Self.removeReaderStatement, Parameters(of: organization, role))
+        let change = Self.removeReaderStatement(organization: organization, role: role)
         // on a cluster the membership is the binding, with a row or without one
         let isMember = cluster.isThere && facts?.memberships.contains(Roles.reader(of: organization)) == true
         let script = facts.map { "REVOKE \"\(Roles.reader(of: organization))\" FROM \($0.quoted)" }
@@ -160,27 +160,30 @@ extension Administration {
 
     static let readersStatement = Statement(
         "readers_list",
-        "SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = $1 ORDER BY role_name"
+        ["organization"],
+        "SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = :organization ORDER BY role_name"
     )
 
     /// An organization that is being purged gets no reader.
     static let addReaderStatement = Statement(
         "readers_add",
+        ["organization", "role", "now"],
         """
         INSERT INTO readers AS r (organization_id, role_name, created_at)
-        SELECT o.id, $2::text, $3 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR SHARE
+        SELECT o.id, :role::text, :now FROM organizations o WHERE o.id = :organization AND o.status <> 'purging' FOR SHARE
         ON CONFLICT (role_name) DO NOTHING
         """,
         // no row of one server is held for a row on all of them: a purge that begins at this moment deletes it at its end
         variant: """
-            INSERT INTO readers AS r (organization_id, role_name, created_at) VALUES ($1, $2::text::name, $3)
+            INSERT INTO readers AS r (organization_id, role_name, created_at) VALUES (:organization, :role::text::name, :now)
             ON CONFLICT (role_name) DO NOTHING
             """
     )
 
     static let removeReaderStatement = Statement(
         "readers_remove",
-        "DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name"
+        ["organization", "role"],
+        "DELETE FROM readers WHERE organization_id = :organization AND role_name = :role::text::name"
     )
 
     /// Selects the organization that a role reads.
@@ -189,13 +192,15 @@ extension Administration {
     /// caller's own rights, which are insufficient.
     static let bindingStatement = Statement(
         "readers_binding",
-        "SELECT organization_id FROM readers WHERE role_name = $1::text::name"
+        ["role"],
+        "SELECT organization_id FROM readers WHERE role_name = :role::text::name"
     )
 
     /// A role's quoted name; whether it bypasses row-level security; whether it may read an organization; and the
     /// organizations' reader roles that it is a member of, separated by spaces.
     static let roleStatement = Statement(
         "readers_role",
+        ["role"],
         """
         SELECT quote_ident(r.rolname) AS quoted,
             EXISTS (
@@ -210,14 +215,15 @@ extension Administration {
                 SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
                 WHERE m.member = r.oid AND g.rolname ~ '^sluice_reader_[0-9a-f-]{36}$'
                 ORDER BY g.rolname), ' ') AS memberships
-        FROM pg_roles r WHERE r.rolname = $1::text::name
+        FROM pg_roles r WHERE r.rolname = :role::text::name
         """
     )
 
-    /// The named roles, and the direct members of an organization's reader role (`$1`): whether each has the rights of
-    /// readers, and whether it is such a member.
+    /// The named roles, and the direct members of an organization's reader role (`role`): whether each has the rights
+    /// of readers, and whether it is such a member.
     static let membersStatement = Statement(
         "readers_members",
+        ["role", "gateways"],
         """
         SELECT u.rolname::text AS role_name,
             EXISTS (
@@ -227,9 +233,9 @@ extension Administration {
         FROM pg_roles u
         LEFT JOIN (
             SELECT DISTINCT a.member FROM pg_auth_members a JOIN pg_roles g ON g.oid = a.roleid
-            WHERE g.rolname = $1::text::name
+            WHERE g.rolname = :role::text::name
         ) m ON m.member = u.oid
-        WHERE u.rolname = ANY ($2::text[]::name[]) OR m.member IS NOT NULL
+        WHERE u.rolname = ANY (:gateways::text[]::name[]) OR m.member IS NOT NULL
         ORDER BY u.rolname
         """
     )

@@ -22,7 +22,7 @@ extension Administration {
                         Query(Self.changeEpochsStatement, change), Query(Self.forgetPagesStatement),
                         Query(Self.ownKeysStatement), Query(Self.reopenErasuresStatement, time),
                     ],
-                    timeout: Self.restorePatience
+                    timeout: Self.restoreTimeout
                 )
             }
             return RestoreReport(
@@ -37,7 +37,7 @@ extension Administration {
     }
 
     /// Erased users are searched in every row.
-    private static let restorePatience: Duration = .seconds(3_600)
+    private static let restoreTimeout: Duration = .seconds(3_600)
 
     /// Counts the sessions of other gateways on the database, as far as the role can see them.
     package func otherSessions() async throws(Problem) -> Int {
@@ -48,7 +48,11 @@ extension Administration {
         }
     }
 
-    static let changeEpochsStatement = Statement("restore_feeds", "UPDATE feeds AS f SET epoch = f.epoch # $1")
+    static let changeEpochsStatement = Statement(
+        "restore_feeds",
+        ["change"],
+        "UPDATE feeds AS f SET epoch = f.epoch # :change"
+    )
 
     /// Assignments of pulls that their devices had not confirmed: which pages the devices received belongs to a
     /// history that the restored database lacks. Page numbers continue from there.
@@ -62,7 +66,8 @@ extension Administration {
 
     static let expireLeasesStatement = Statement(
         "restore_lanes",
-        "UPDATE lanes AS l SET ready_at = $1 WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1"
+        ["ready_at"],
+        "UPDATE lanes AS l SET ready_at = :ready_at WHERE l.lease_owner IS NOT NULL AND l.ready_at > :ready_at"
     )
 
     static let expireTurnStatement = Statement(
@@ -93,12 +98,13 @@ extension Administration {
     /// These users are recognized by their hashes: all users of organizations that have erased a user are checked.
     static let reopenErasuresStatement = Statement(
         "restore_erasures",
+        ["started_at"],
         """
         UPDATE user_erasures AS e
         SET state = 'closing', user_ids = ARRAY[b.user_id] || ARRAY(
                 SELECT j.user_id FROM user_joins j
                 WHERE j.organization_id = b.organization_id AND j.into_id = b.user_id AND j.closed_until IS NULL),
-            started_at = $1, walked_position = 0, attempts = 0, last_error = NULL, due_at = $1, finished_at = NULL
+            started_at = :started_at, walked_position = 0, attempts = 0, last_error = NULL, due_at = :started_at, finished_at = NULL
         FROM (
             SELECT k.organization_id, k.user_id, sha256(uuid_send(k.organization_id) || uuid_send(k.user_id)) AS user_hash
             FROM (
@@ -135,4 +141,16 @@ extension Administration {
         changeEpochsStatement, forgetPagesStatement, ownKeysStatement, reopenErasuresStatement, expireLeasesStatement,
         expireTurnStatement, sessionsStatement,
     ]
+}
+
+/// The corrections to a database that was restored from a backup.
+package struct RestoreReport: Sendable {
+    /// Organizations whose older cursors are refused with `cursor_expired` from here on.
+    package let feeds: Int
+    /// Lanes that a worker held when the backup was made; other workers take them immediately.
+    package let lanes: Int
+    /// Whether retention was running when the backup was made.
+    package let hadRetention: Bool
+    /// Users who were erased since the backup was made, and are erased again.
+    package let erasures: Int
 }

@@ -1,7 +1,8 @@
 package import Foundation
+import JSONText
 package import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 extension Administration {
     /// Returns an organization's upstream, or nil if it has no upstream.
@@ -81,18 +82,23 @@ extension Administration {
 
     static let getUpstreamStatement = Statement(
         "upstreams_get",
+        ["organization"],
         """
-        SELECT \(UpstreamSettingsRow.list), updated_at FROM upstreams WHERE organization_id = $1
+        SELECT \(UpstreamSettingsRow.list), updated_at FROM upstreams WHERE organization_id = :organization
         """
     )
 
     static let putUpstreamStatement = Statement(
         "upstreams_put",
+        [
+            "organization", "base_url", "credential", "timeout_seconds", "max_concurrency", "id_pointer", "headers",
+            "allowed_headers", "erase_endpoint", "send_weak_etags", "now",
+        ],
         """
         INSERT INTO upstreams AS u (
             organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
             allowed_headers, erase_endpoint, send_weak_etags, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        VALUES (:organization, :base_url, :credential, :timeout_seconds, :max_concurrency, :id_pointer, :headers, :allowed_headers, :erase_endpoint, :send_weak_etags, :now)
         ON CONFLICT (organization_id) DO UPDATE
         SET base_url = excluded.base_url, credential = excluded.credential,
             timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
@@ -104,10 +110,83 @@ extension Administration {
 
     static let deleteUpstreamStatement = Statement(
         "upstreams_delete",
-        "DELETE FROM upstreams WHERE organization_id = $1"
+        ["organization"],
+        "DELETE FROM upstreams WHERE organization_id = :organization"
     )
 
     package static let upstreamStatements = [
         getUpstreamStatement, putUpstreamStatement, deleteUpstreamStatement,
     ]
+}
+
+/// An upstream as it is stored.
+package struct UpstreamRow: Sendable {
+    package let settings: UpstreamSettings
+    package let updatedAt: Timestamp
+
+    init(_ settings: UpstreamSettings, updatedAt: Timestamp) {
+        self.settings = settings
+        self.updatedAt = updatedAt
+    }
+
+    /// Reads ``UpstreamSettingsRow``, followed by the time of its last change.
+    init(_ row: inout RowReader, _ seal: Seal) throws {
+        settings = try UpstreamSettingsRow.read(&row, seal)
+        updatedAt = try row.moment("updated_at")
+    }
+}
+
+/// Changes an organization's upstream, or describes a new one.
+package struct UpstreamUpdate: Sendable {
+    /// Normalized; nil: unchanged.
+    package var baseURL: String?
+    package var credential: Change<UpstreamCredential?> = .keep
+    package var timeoutSeconds: Change<Int> = .keep
+    package var maximumConcurrency: Change<Int> = .keep
+    package var idPointer: Change<String> = .keep
+    package var headers: Change<[ByteExactString: String]> = .keep
+    package var allowedHeaders: Change<[String]> = .keep
+    package var eraseEndpoint: Change<String?> = .keep
+    package var sendsWeakETags: Change<Bool> = .keep
+
+    package init(baseURL: String? = nil) {
+        self.baseURL = baseURL
+    }
+
+    /// Returns the settings after the change; `current` are those before, or nil if there is no upstream yet.
+    func applied(to current: UpstreamSettings?) throws(Problem) -> UpstreamSettings {
+        guard let baseURL = baseURL ?? current?.baseURL else {
+            let detail = "base_url is required: the organization has no upstream yet"
+            throw Problem(.validationFailed, pointer: "/base_url", rule: Rule.required, detail)
+        }
+        let initial = UpstreamSettings(baseURL: baseURL)
+        var settings = current ?? initial
+        settings.baseURL = baseURL
+        credential.apply(to: &settings.credential, default: initial.credential)
+        timeoutSeconds.apply(to: &settings.timeoutSeconds, default: initial.timeoutSeconds)
+        maximumConcurrency.apply(to: &settings.maximumConcurrency, default: initial.maximumConcurrency)
+        idPointer.apply(to: &settings.idPointer, default: initial.idPointer)
+        headers.apply(to: &settings.headers, default: initial.headers)
+        eraseEndpoint.apply(to: &settings.eraseEndpoint, default: initial.eraseEndpoint)
+        sendsWeakETags.apply(to: &settings.sendsWeakETags, default: initial.sendsWeakETags)
+        allowedHeaders.apply(to: &settings.allowedHeaders, default: initial.allowedHeaders)
+        if case .header(let name, _) = settings.credential { try Self.checkUnique(name, in: settings) }
+        return settings
+    }
+
+    /// Rejects other uses of the header that carries the credential, in any spelling.
+    ///
+    /// Neither the operator's other settings nor a mutation may set it.
+    private static func checkUnique(_ credential: String, in settings: UpstreamSettings) throws(Problem) {
+        let folded = UpstreamRequest.foldedHeader(credential)
+        let isIt = { (name: String) in UpstreamRequest.foldedHeader(name) == folded }
+        let detail = "\(credential) contains the credential; set it in one place only"
+        if let name = settings.headers.keys.lazy.map(\.string).first(where: isIt) {
+            let pointer = JSONPointer("/headers").appending(member: name).text
+            throw Problem(.validationFailed, pointer: pointer, rule: Rule.header, detail)
+        }
+        if settings.allowedHeaders.contains(where: isIt) {
+            throw Problem(.validationFailed, pointer: "/allowed_headers", rule: Rule.header, detail)
+        }
+    }
 }

@@ -13,11 +13,8 @@ extension Administration {
     /// The organization accepts no new lanes from the first step on, and the purge waits for the lanes that pushes in
     /// progress hold. Purged data do not come back; an interrupted purge continues when it is called again.
     package func purge(_ id: UUID) async throws(Problem) -> Bool {
-        let key = Parameters(id)
-        var batch = key
-        batch.add(Self.purgeBatch)
         do {
-            guard try await pool.run([Query(Self.closeStatement, key)])[0].affected > 0 else { return false }
+            guard try await pool.run([Self.closeStatement(organization: id)])[0].affected > 0 else { return false }
             catalog.invalidate(id)
             // a push that began before the status changed may add rows while the first pass runs: pass until nothing
             // is left
@@ -25,11 +22,12 @@ extension Administration {
             while !isClean {
                 isClean = true
                 for statement in Self.purgeStatements(store.tables) {
-                    while try await pool.run([Query(statement, batch)])[0].affected > 0 { isClean = false }
+                    let batch = statement(organization: id, limit: Self.purgeBatch)
+                    while try await pool.run([batch])[0].affected > 0 { isClean = false }
                 }
             }
             _ = try await pool.transaction { connection in
-                try await connection.run(Self.lastStatements(store.tables).map { Query($0, key) })
+                try await connection.run(Self.lastStatements(store.tables).map { $0(organization: id) })
             }
             catalog.invalidate(id)
             identities.invalidate()
@@ -46,11 +44,10 @@ extension Administration {
     /// Returns what a purge of an organization would delete: its tables, largest first, with their rows counted up to
     /// ``extentLimit``. Tables without rows are left out.
     package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
-        let parameters = Parameters(id, Self.extentLimit)
         var extent: [(table: String, rows: Int64)] = []
         do {
             for (table, statement) in Self.extentStatements(store.tables) {
-                let rows = try await pool.run([Query(statement, parameters)])[0]
+                let rows = try await pool.run([statement(organization: id, limit: Self.extentLimit)])[0]
                 let count = try rows.int64(0, 0)
                 if count > 0 { extent.append((table, count)) }
             }
@@ -65,7 +62,8 @@ extension Administration {
         tables.filter(\.isShown).map { table in
             let statement = Statement(
                 "purge_extent_\(table.name)",
-                "SELECT count(*) FROM (SELECT 1 FROM \(table.name) WHERE organization_id = $1 LIMIT $2) x"
+                ["organization", "limit"],
+                "SELECT count(*) FROM (SELECT 1 FROM \(table.name) WHERE organization_id = :organization LIMIT :limit) x"
             )
             return (table.name, statement)
         }
@@ -73,26 +71,38 @@ extension Administration {
 
     static let closeStatement = Statement(
         "purge_close",
-        "UPDATE organizations SET status = 'purging' WHERE id = $1"
+        ["organization"],
+        "UPDATE organizations SET status = 'purging' WHERE id = :organization"
     )
 
-    /// The statements that delete small batches, in the catalogue's order.
+    /// The statements that work in small batches, in the catalogue's order.
     static func purgeStatements(_ tables: [StoredTable]) -> [Statement] {
         tables.compactMap { table in
             switch table.purge {
             case .batches: purge(table.name, key: table.key)
-            case .anonymize: AuditStatements.purge
-            case .last, .none: nil
+            case .keep(let statement): statement
+            case .last, .end, .none: nil
             }
         }
     }
 
-    /// The statements of the last transaction. The organization's row is deleted last, because others refer to it.
+    /// The statements of the last transaction. Rows that others refer to are deleted last.
     static func lastStatements(_ tables: [StoredTable]) -> [Statement] {
-        let last = tables.filter { $0.purge == .last && $0.name != "organizations" }
-        return last.map { table in
-            Statement("purge_\(table.name)", "DELETE FROM \(table.name) WHERE organization_id = $1")
-        } + [Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1")]
+        var (last, end): ([Statement], [Statement]) = ([], [])
+        for table in tables {
+            guard let organization = table.organization else { continue }
+            let statement = Statement(
+                "purge_\(table.name)",
+                ["organization"],
+                "DELETE FROM \(table.name) WHERE \(organization) = :organization"
+            )
+            switch table.purge {
+            case .last: last.append(statement)
+            case .end: end.append(statement)
+            case .batches, .keep, .none: break
+            }
+        }
+        return last + end
     }
 
     /// - Parameter key: the other columns of the primary key, in its order.
@@ -100,12 +110,13 @@ extension Administration {
         let columns = key.joined(separator: ", ")
         return Statement(
             "purge_\(table)",
+            ["organization", "limit"],
             // deletes up to a row that is looked up once: without statistics, PostgreSQL joins a list of rows with the
             // table by scanning the table again for each of the list's rows
             """
-            DELETE FROM \(table) WHERE organization_id = $1 AND (\(columns)) <= (
+            DELETE FROM \(table) WHERE organization_id = :organization AND (\(columns)) <= (
                 SELECT \(columns) FROM (
-                    SELECT \(columns) FROM \(table) WHERE organization_id = $1 ORDER BY \(columns) LIMIT $2
+                    SELECT \(columns) FROM \(table) WHERE organization_id = :organization ORDER BY \(columns) LIMIT :limit
                 ) x
                 ORDER BY \(key.map { "\($0) DESC" }.joined(separator: ", ")) LIMIT 1)
             """

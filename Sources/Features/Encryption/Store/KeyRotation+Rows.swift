@@ -35,6 +35,7 @@ extension KeyRotation {
             }
             try await waitUntilKnown(number, organization, grace, onWait)
             var run = SealingRun(
+                tables: tables,
                 pool: pool,
                 userKeys: catalog.userKeys,
                 organization: organization,
@@ -82,8 +83,7 @@ extension KeyRotation {
         _ grace: Double,
         _ onWait: @Sendable (Double) -> Void
     ) async throws {
-        let parameters = Parameters(of: organization, number)
-        let rows = try await pool.run([Query(Self.ageStatement, parameters)])[0]
+        let rows = try await pool.run([Self.ageStatement(organization: organization, number: number)])[0]
         guard let made = try rows.read({ try $0.moment("created_at") }).first else { return }
         let known = made.adding(seconds: grace)
         let wait = known.microseconds - now().microseconds
@@ -95,11 +95,13 @@ extension KeyRotation {
     /// Drops the older data keys that no value which was left may be under.
     private func drop(before number: Int32, _ organization: UUID, _ rows: inout SealedRows) async throws {
         let results = try await pool.run([
-            Query(
-                Self.dropStatement,
-                Parameters(of: organization, number, rows.mayNeedAnyKey, rows.neededKeys.sorted())
+            Self.dropStatement(
+                organization: organization,
+                number: number,
+                needs_any: rows.mayNeedAnyKey,
+                needed: rows.neededKeys.sorted()
             ),
-            Query(Self.keptStatement, Parameters(of: organization, number)),
+            Self.keptStatement(organization: organization, number: number),
         ])
         rows.droppedKeys = Int(results[0].affected)
         rows.keptKeys = Int(try results[1].read { try $0.int64("count") }.first ?? 0)
@@ -109,21 +111,112 @@ extension KeyRotation {
 
     static let ageStatement = Statement(
         "organization_keys_age",
-        "SELECT created_at FROM organization_keys WHERE organization_id = $1 AND number = $2"
+        ["organization", "number"],
+        "SELECT created_at FROM organization_keys WHERE organization_id = :organization AND number = :number"
     )
 
     static let dropStatement = Statement(
         "organization_keys_drop",
+        ["organization", "number", "needs_any", "needed"],
         """
         DELETE FROM organization_keys
-        WHERE organization_id = $1 AND number < $2 AND NOT $3 AND number <> ALL ($4::int4[])
+        WHERE organization_id = :organization AND number < :number AND NOT :needs_any AND number <> ALL (:needed::int4[])
         """
     )
 
     static let keptStatement = Statement(
         "organization_keys_kept",
-        "SELECT count(*) FROM organization_keys WHERE organization_id = $1 AND number < $2"
+        ["organization", "number"],
+        "SELECT count(*) FROM organization_keys WHERE organization_id = :organization AND number < :number"
     )
 
     static let rowStatements = [ageStatement, dropStatement, keptStatement]
+}
+
+extension LaneKey {
+    /// The first lane behind this one; nil at the end.
+    fileprivate var successor: LaneKey? {
+        if let next = user.successor { return LaneKey(organization: organization, user: next) }
+        return organization.successor.map { LaneKey(organization: $0, user: UUID.least) }
+    }
+}
+
+/// Users' own keys under another master key.
+extension KeyRotation {
+    /// Wraps every user's key by the first master key, a page at a time.
+    ///
+    /// - Parameters:
+    ///   - counts: of data keys so far; continues from these.
+    ///   - progress: called with the number of keys rewrapped so far.
+    func rewrapUserKeys(
+        by master: MasterKey,
+        knowing masters: MasterKeys,
+        _ counts: inout (rewrapped: Int, unknown: Int),
+        _ progress: (Int) -> Void
+    ) async throws(Problem) {
+        var last = LaneKey(organization: UUID.least, user: UUID.least)
+        do {
+            while true {
+                let page = Self.userPageStatement(
+                    first_organization: last.organization,
+                    first_user: last.user,
+                    master_key: master.label,
+                    limit: Self.page
+                )
+                let found = try await pool.runByIndex(page)
+                let keys = try found.read(UserKeyRows.key)
+                guard let end = keys.last else { return }
+                var queries: [Query] = []
+                for key in keys {
+                    guard masters[key.masterKey] != nil else {
+                        counts.unknown += 1
+                        continue
+                    }
+                    let new = try key.rewrapped(by: master, knowing: masters)
+                    queries.append(Self.replace(key, by: new))
+                }
+                if !queries.isEmpty { _ = try await pool.run(queries) }
+                counts.rewrapped += queries.count
+                progress(counts.rewrapped)
+                // clients choose ids: the least UUID is one, too
+                guard let next = end.name.successor else { return }
+                last = next
+            }
+        } catch {
+            throw failure.problem(error, doing: "rewrap users' keys")
+        }
+    }
+
+    private static func replace(_ old: WrappedUserKey, by new: WrappedUserKey) -> Query {
+        userReplaceStatement(
+            organization: old.name.organization,
+            user: old.name.user,
+            master_key: old.masterKey,
+            new_master_key: new.masterKey,
+            wrapped_key: BytesParameter.bytea(new.bytes)
+        )
+    }
+
+    static let userPageStatement = Statement(
+        "user_keys_page",
+        ["first_organization", "first_user", "master_key", "limit"],
+        """
+        SELECT \(UserKeyRows.columns)
+        FROM user_keys k
+        WHERE (k.organization_id, k.made_for) >= (:first_organization, :first_user) AND k.master_key <> :master_key
+        ORDER BY k.organization_id, k.made_for
+        LIMIT :limit
+        """
+    )
+
+    static let userReplaceStatement = Statement(
+        "user_keys_replace",
+        ["organization", "user", "master_key", "new_master_key", "wrapped_key"],
+        """
+        UPDATE user_keys SET master_key = :new_master_key, wrapped_key = :wrapped_key
+        WHERE organization_id = :organization AND made_for = :user AND master_key = :master_key
+        """
+    )
+
+    static let userStatements = [userPageStatement, userReplaceStatement]
 }

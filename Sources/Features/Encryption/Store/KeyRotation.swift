@@ -1,7 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 /// The operators' actions on data keys, while gateways run: listing, rewrapping under another master key, renewal, and
 /// sealing values that are stored in plain text or under an older key.
@@ -9,6 +9,7 @@ package struct KeyRotation: Sendable {
     /// Keys that one statement reads at most.
     static let page: Int64 = 500
 
+    let tables: [StoredTable]
     let pool: Pool
     let catalog: Catalog
     let masterKeys: MasterKeys?
@@ -28,15 +29,15 @@ package struct KeyRotation: Sendable {
     ///
     /// - Returns: at most 500; fewer at the end.
     package func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
-        try await stored(after: organization, number, besides: "").map(\.key)
+        try await stored(after: organization, number, excluding: "").map(\.key)
     }
 
     /// The data keys of an organization, the newest first, up to 100; nil if there is no such organization.
     package func keys(of organization: UUID) async throws(Problem) -> [Key]? {
         do {
             let results = try await pool.run([
-                Query(Administration.getStatement, Parameters(of: organization)),
-                Query(Self.ofOrganizationStatement, Parameters(of: organization)),
+                Administration.getStatement(organization: organization),
+                Self.ofOrganizationStatement(organization: organization),
             ])
             guard !results[0].isEmpty else { return nil }
             return try results[1].read { row in
@@ -67,7 +68,7 @@ package struct KeyRotation: Sendable {
         var (rewrapped, unknown) = (0, 0)
         var last = (organization: UUID.least, number: Int32(0))
         while true {
-            let keys = try await stored(after: last.organization, last.number, besides: master.label)
+            let keys = try await stored(after: last.organization, last.number, excluding: master.label)
             guard let end = keys.last?.key else { break }
             do {
                 var queries: [Query] = []
@@ -145,11 +146,16 @@ package struct KeyRotation: Sendable {
     private func stored(
         after organization: UUID,
         _ number: Int32,
-        besides label: String
+        excluding label: String
     ) async throws(Problem) -> [(key: Key, wrapped: WrappedKey)] {
-        let parameters = Parameters(of: organization, number, label, Self.page)
+        let page = Self.pageStatement(
+            after_organization: organization,
+            after_number: number,
+            master_key: label,
+            limit: Self.page
+        )
         return try await failure.reporting("read data keys") {
-            let rows = try await pool.run([Query(Self.pageStatement, parameters)])[0]
+            let rows = try await pool.run([page])[0]
             return try rows.read { row in
                 let wrapped = try OrganizationKeys.key(&row)
                 let key = Key(
@@ -164,44 +170,60 @@ package struct KeyRotation: Sendable {
     }
 
     private static func replace(_ old: WrappedKey, by new: WrappedKey, of organization: UUID) -> Query {
-        let parameters = Parameters(
-            of: organization,
-            old.number,
-            old.masterKey,
-            new.masterKey,
-            BytesParameter.bytea(new.bytes)
+        replaceStatement(
+            organization: organization,
+            number: old.number,
+            master_key: old.masterKey,
+            new_master_key: new.masterKey,
+            wrapped_key: BytesParameter.bytea(new.bytes)
         )
-        return Query(replaceStatement, parameters)
     }
 
     // MARK: - Statements
 
     static let ofOrganizationStatement = Statement(
         "keys_of_organization",
+        ["organization"],
         """
         SELECT k.number, k.master_key, k.created_at FROM organization_keys k
-        WHERE k.organization_id = $1 ORDER BY k.number DESC LIMIT 100
+        WHERE k.organization_id = :organization ORDER BY k.number DESC LIMIT 100
         """
     )
 
     static let pageStatement = Statement(
         "organization_keys_page",
+        ["after_organization", "after_number", "master_key", "limit"],
         """
         SELECT \(OrganizationKeys.columns), k.organization_id, k.created_at
         FROM organization_keys k
-        WHERE (k.organization_id, k.number) > ($1, $2) AND k.master_key <> $3
+        WHERE (k.organization_id, k.number) > (:after_organization, :after_number) AND k.master_key <> :master_key
         ORDER BY k.organization_id, k.number
-        LIMIT $4
+        LIMIT :limit
         """
     )
 
     static let replaceStatement = Statement(
         "organization_keys_replace",
+        ["organization", "number", "master_key", "new_master_key", "wrapped_key"],
         """
-        UPDATE organization_keys SET master_key = $4, wrapped_key = $5
-        WHERE organization_id = $1 AND number = $2 AND master_key = $3
+        UPDATE organization_keys SET master_key = :new_master_key, wrapped_key = :wrapped_key
+        WHERE organization_id = :organization AND number = :number AND master_key = :master_key
         """
     )
 
     static let statements = [pageStatement, ofOrganizationStatement, replaceStatement] + userStatements
+}
+
+extension Store {
+    /// Data keys, and rows that require sealing again.
+    package var keyRotation: KeyRotation {
+        KeyRotation(
+            tables: tables,
+            pool: pool,
+            catalog: catalog,
+            masterKeys: masterKeys,
+            now: now,
+            failure: failure
+        )
+    }
 }

@@ -13,6 +13,7 @@ package struct SealingRun {
     /// Rows that one transaction writes, or one statement reads.
     package static let batch = 20
 
+    let tables: [StoredTable]
     package let pool: Pool
     package var userKeys: UserKeys
     package let organization: UUID
@@ -23,32 +24,33 @@ package struct SealingRun {
 
     private enum Step {
         /// Opens every row, and seals none.
-        case look
+        case inspect
         /// Seals those that are due.
         case write
     }
 
     package mutating func sealAll() async throws {
-        try await sealUpstream()
-        try await sealWebhooks()
-        try await sealSources()
-        try await walk(.look)
+        for settings in tables.compactMap(SealedSettings.init) { try await seal(settings) }
+        try await walk(.inspect)
         try await walk(.write)
     }
 
     private mutating func walk(_ step: Step) async throws {
+        let ofLanes = tables.compactMap(SealedTable.init)
         // clients choose ids: the least UUID is one, too
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
             let lane = LaneKey(organization: organization, user: user)
-            for table in [SealedTable.mutations, .rejections] {
-                try await pass(SealedLaneRows(table: table, lane: lane), step)
-            }
+            for table in ofLanes { try await pass(SealedLaneRows(table: table, lane: lane), step) }
             if step == .write { try await clearMappings(lane) }
             next = user.successor
         }
-        try await pass(SealedEntities(organization: organization), step)
-        try await pass(SealedParkedEvents(organization: organization), step)
+        for case .documents(let table) in tables.compactMap(\.sealing) {
+            switch table {
+            case .entities: try await pass(SealedEntities(organization: organization), step)
+            case .parkedEvents: try await pass(SealedParkedEvents(organization: organization), step)
+            }
+        }
     }
 
     private mutating func pass<Kind: SealedKind>(_ kind: Kind, _ step: Step) async throws {
@@ -62,10 +64,10 @@ package struct SealingRun {
             guard let last = all.last?.key else { return }
             let due = all.filter(\.isDue).map(\.key)
             switch step {
-            case .look:
-                try await inBatches(due) { try await $0.look(at: $1, of: kind, areDue: true) }
+            case .inspect:
+                try await inBatches(due) { try await $0.inspect(at: $1, of: kind, areDue: true) }
                 try await inBatches(all.filter { !$0.isDue }.map(\.key)) {
-                    try await $0.look(at: $1, of: kind, areDue: false)
+                    try await $0.inspect(at: $1, of: kind, areDue: false)
                 }
                 rows.examined += all.count
             case .write:
@@ -87,10 +89,10 @@ package struct SealingRun {
     }
 
     /// Opens rows. Values of due ones that cannot be opened are noted when they are written.
-    private mutating func look<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
+    private mutating func inspect<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
         let seal = seal
-        let closed = try await userKeys.supplying {
-            let found = try await pool.run([Query(SettleStatements.planShape), kind.look(keys)])[1]
+        let closed = try await userKeys.fetchingMissingKeys {
+            let found = try await pool.runByIndex(kind.find(keys))
             var renewal = Renewal(seal: seal, seals: false)
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
@@ -105,10 +107,10 @@ package struct SealingRun {
     /// Seals rows again under their locks; values that cannot be opened stay unchanged and are recorded.
     private mutating func write<Kind: SealedKind>(_ keys: [Kind.Key], of kind: Kind) async throws {
         let seal = seal
-        let closed = try await userKeys.supplying {
+        let closed = try await userKeys.fetchingMissingKeys {
             try await pool.transaction { connection in
-                let read = [Query(SettleStatements.planShape)] + kind.read(keys)
-                let found = try await connection.run(read)[read.count - 1]
+                let read = kind.read(keys)
+                let found = try await connection.runByIndex(read)[read.count - 1]
                 var renewal = Renewal(seal: seal)
                 let queries = try found.readSealed { try kind.renewed(&$0, &renewal) }.compactMap(\.self)
                 if !queries.isEmpty { _ = try await connection.run(queries) }
@@ -118,68 +120,16 @@ package struct SealingRun {
         rows.leave(closed)
     }
 
-    private mutating func sealUpstream() async throws {
-        let (key, seal) = (Parameters(of: organization), seal)
-        let isThere = try await pool.transaction { [key] connection in
+    /// All rows in one transaction: every writer of settings takes the same lock.
+    private mutating func seal(_ settings: SealedSettings) async throws {
+        let (organization, seal) = (organization, seal)
+        let (count, closed) = try await pool.transaction { connection in
             let found = try await connection.run([
-                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.upstream, key),
-            ])[1]
-            // settings that cannot be opened lock their organization, and then the run does not come here
-            guard var row = found.first else { return false }
-            var parameters = key
-            for (column, place) in [("credential", .credential), ("headers", .headers)]
-                as [(StaticString, SealedPlace.UpstreamColumn)]
-            {
-                let plain = try seal.open(json: row.optionalBytes(column), as: .upstream(place))
-                parameters.add(json: try seal.seal(json: plain, as: .upstream(place)))
-            }
-            _ = try await connection.run(Query(SealStatements.writeUpstream, parameters))
-            return true
-        }
-        if isThere { rows.sealed += 1 }
-    }
-
-    /// All of them in one transaction: an organization has few, and every writer of a webhook takes the same lock.
-    private mutating func sealWebhooks() async throws {
-        let (key, seal) = (Parameters(of: organization), seal)
-        let (count, closed) = try await pool.transaction { [key] connection in
-            let found = try await connection.run([
-                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.webhooks, key),
+                Administration.lockUpstreamStatement(organization: organization),
+                settings.read(organization: organization),
             ])[1]
             var renewal = Renewal(seal: seal)
-            let queries = try found.read { row in
-                let id = try row.uuid("id")
-                var parameters = Parameters(of: organization, id)
-                parameters.add(try renewal.text(row.optionalString("secret"), as: .webhook(.secret, id)))
-                parameters.add(
-                    try renewal.text(row.optionalString("previous_secret"), as: .webhook(.previousSecret, id))
-                )
-                return Query(SealStatements.writeWebhook, parameters)
-            }
-            if !queries.isEmpty { _ = try await connection.run(queries) }
-            return (queries.count, renewal.closed)
-        }
-        rows.sealed += count
-        rows.leave(closed)
-    }
-
-    /// As webhooks' secrets are.
-    private mutating func sealSources() async throws {
-        let (key, seal) = (Parameters(of: organization), seal)
-        let (count, closed) = try await pool.transaction { [key] connection in
-            let found = try await connection.run([
-                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.sources, key),
-            ])[1]
-            var renewal = Renewal(seal: seal)
-            let queries = try found.read { row in
-                let name = try row.string("name")
-                var parameters = Parameters(of: organization, name)
-                parameters.add(try renewal.text(row.optionalString("secret"), as: .source(.secret, name)))
-                parameters.add(
-                    try renewal.text(row.optionalString("previous_secret"), as: .source(.previousSecret, name))
-                )
-                return Query(SealStatements.writeSource, parameters)
-            }
+            let queries = try found.read { try settings.renewed(&$0, of: organization, &renewal) }
             if !queries.isEmpty { _ = try await connection.run(queries) }
             return (queries.count, renewal.closed)
         }
@@ -188,17 +138,87 @@ package struct SealingRun {
     }
 
     private func user(from start: UUID) async throws -> UUID? {
-        let parameters = Parameters(of: organization, start)
-        let found = try await pool.run([Query(SealStatements.nextLane, parameters)])[0]
+        let found = try await pool.run([SealStatements.nextLane(organization: organization, first: start)])[0]
         return try found.read { try $0.uuid("user_id") }.first
     }
 
     private func clearMappings(_ lane: LaneKey) async throws {
-        let parameters = Parameters(of: lane, Self.scan)
-        let queries = [LaneRows.lock([lane]), Query(SealStatements.clearMappings, parameters)]
+        let clear = SealStatements.clearMappings(organization: organization, user: lane.user, limit: Self.scan)
+        let queries = [LaneRows.lock([lane]), clear]
         var cleared = Self.scan
         while cleared == Self.scan {
             cleared = try await pool.transaction { Int64(try await $0.run(queries)[1].affected) }
         }
+    }
+}
+
+/// An organization's entities, each under its own lock.
+struct SealedEntities: SealedDocuments {
+    let organization: UUID
+
+    var page: Statement { SealStatements.entities }
+    var first: EntityKey { EntityKey(type: "", id: "") }
+
+    func place(_ key: EntityKey) -> Parameters {
+        let parameters = Parameters(of: organization, key.type, key.id)
+        return parameters
+    }
+
+    func key(_ row: inout RowReader) throws -> EntityKey { try row.entityKey() }
+    func next(after key: EntityKey) -> EntityKey? { key }
+    func read(_ keys: [EntityKey]) -> [Query] { [EntityRows.lock(keys.map { (organization, $0) })] }
+    func find(_ keys: [EntityKey]) -> Query { EntityRows.find(at: keys.map { (organization, $0) }) }
+
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
+        guard let (key, document, owner) = try EntityRows.document(&row) else { return nil }
+        var parameters = place(key)
+        let place = SealedPlace.document(type: key.type, id: key.id)
+        parameters.add(json: try renewal.json(document, as: place, type: key.type, owner: owner))
+        return Query(SealStatements.writeEntity, parameters)
+    }
+}
+
+// MARK: - SealedParkedEvents
+
+/// An organization's events that wait, each under its own lock.
+struct SealedParkedEvents: SealedDocuments {
+    /// An event's source and id.
+    struct Key: Sendable {
+        let source: String
+        let event: String
+    }
+
+    let organization: UUID
+
+    var page: Statement { SealStatements.parkedEvents }
+    var first: Key { Key(source: "", event: "") }
+
+    func place(_ key: Key) -> Parameters { Parameters(of: organization, key.source, key.event) }
+
+    func key(_ row: inout RowReader) throws -> Key {
+        Key(source: try row.string("source"), event: try row.string("event_id"))
+    }
+
+    func next(after key: Key) -> Key? { key }
+
+    func read(_ keys: [Key]) -> [Query] { [query(SealStatements.lockParkedEvents, keys)] }
+    func find(_ keys: [Key]) -> Query { query(SealStatements.lookAtParkedEvents, keys) }
+
+    private func query(_ statement: Statement, _ keys: [Key]) -> Query {
+        statement(
+            organizations: keys.map { _ in organization },
+            sources: keys.map(\.source),
+            event_ids: keys.map(\.event)
+        )
+    }
+
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
+        let key = try key(&row)
+        guard let document = try row.optionalBytes("document") else { return nil }
+        let place = SealedPlace.parked(source: key.source, event: key.event)
+        let (type, owner) = (try row.string("entity_type"), try row.optionalUUID("owner_id"))
+        var parameters = self.place(key)
+        parameters.add(json: try renewal.json(document, as: place, type: type, owner: owner))
+        return Query(SealStatements.writeParkedEvent, parameters)
     }
 }

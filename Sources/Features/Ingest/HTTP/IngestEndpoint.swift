@@ -1,6 +1,8 @@
+import Foundation
 import HTTPTypes
+package import JSONText
 import SyncHTTP
-import SyncModel
+package import SyncModel
 import SyncStore
 
 /// `POST /v1/ingest`: accepts edits made outside the gateway, and returns the outcome of each.
@@ -9,18 +11,83 @@ struct IngestEndpoint: Sendable {
     let bodies: BodyReader
     let limits: IntakeLimits
     /// Limits the bodies decoded at a time, pushes' included.
-    let gate: FairGate
+    let gate: AdmissionController
 
     func ingest(_ exchange: Exchange, _ bearer: IngestBearer) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let limits = limits
         return try await bodies.withBody(of: exchange) { body in
             try await gate.admit(body.count, for: exchange.user) {
-                let request = try await OffEventLoop.readInBackground(body) { body throws(Problem) in
+                let request = try await BlockingWork.readInBackground(body) { body throws(Problem) in
                     try IngestRequest(body: body, limits: limits)
                 }
                 return Answer(.ok, try await store.ingest.submit(request, from: bearer))
             }
         }
+    }
+}
+
+/// Determines which source brings events, before a body is read.
+struct SourceAuthenticator: Sendable {
+    let tokens: ServiceTokens
+    /// Of users: the organizations that are served, and their quotas.
+    let authenticator: Authenticator
+
+    /// An endpoint for sources only, within their organization's quota of requests.
+    func sources(
+        only endpoint: @escaping @Sendable (Exchange, IngestBearer) async throws -> Answer
+    ) -> Route.Endpoint {
+        { exchange in
+            let bearer = try await bearer(exchange.headers)
+            let organization = try await authenticator.activeOrganization(bearer.organization)
+            let stand = IngestSource.stand(in: bearer.organization, for: bearer.source)
+            var exchange = exchange
+            exchange.user = LaneKey(organization: bearer.organization, user: stand)
+            try exchange.hold.assign(to: exchange.user)
+            guard organization.settings.hasQuota else { return try await endpoint(exchange, bearer) }
+            let caller = Caller(organization: organization, user: stand, expiresAt: .max)
+            return try await authenticator.quotas.answer(exchange, caller) { exchange, _ in
+                try await endpoint(exchange, bearer)
+            }
+        }
+    }
+
+    private func bearer(_ headers: HTTPFields) async throws -> IngestBearer {
+        let text = try BearerToken.of(headers)
+        guard let token = ServiceToken(parsing: text) else {
+            throw BearerToken.refusal("invalid_token", "Events require a service token of the organization.")
+        }
+        guard let bearer = try await tokens.bearer(of: token) else {
+            throw BearerToken.refusal("invalid_token", "The service token is unknown or revoked.")
+        }
+        if let chosen = headers[.sluiceOrganization], UUID(parsing: chosen) != bearer.organization {
+            throw Problem.unknownOrganization
+        }
+        return bearer
+    }
+}
+
+extension IngestAnswer: AnswerBody {
+    package var expectedBytes: Int { 64 + verdicts.count * 128 }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("feed", feed)
+        writer.name("results")
+        writer.beginArray()
+        for verdict in verdicts {
+            writer.beginObject()
+            writer.member("event_id", verdict.eventID)
+            writer.member("result", verdict.result.rawValue)
+            writer.member("version", verdict.version)
+            writer.member("original", verdict.original?.rawValue)
+            if let problem = verdict.problem {
+                writer.name("error")
+                problem.write(to: &writer)
+            } else {
+                writer.member(null: "error")
+            }
+            writer.endObject()
+        }
+        writer.endArray()
     }
 }

@@ -3,6 +3,7 @@ import HTTPTypes
 import JSONText
 import Logging
 import NIOCore
+import StandardWebhooks
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -20,7 +21,7 @@ struct ReceiverEndpoint: Sendable {
     let bodies: BodyReader
     let limits: IntakeLimits
     /// Limits the bodies decoded at a time, pushes' included.
-    let gate: FairGate
+    let gate: AdmissionController
     /// Of users: the organizations that are served, and their quotas.
     let authenticator: Authenticator
     let now: @Sendable () -> Timestamp
@@ -35,7 +36,7 @@ struct ReceiverEndpoint: Sendable {
         store: Store,
         bodies: BodyReader,
         limits: IntakeLimits,
-        gate: FairGate,
+        gate: AdmissionController,
         authenticator: Authenticator,
         now: @escaping @Sendable () -> Timestamp,
         logger: Logger
@@ -60,7 +61,7 @@ struct ReceiverEndpoint: Sendable {
             // from here on it is the organization's
             let user = LaneKey(organization: receiver.key.organization, user: receiver.stand)
             try bodies.budget.take(body.count, for: user)
-            defer { bodies.budget.giveBack(body.count, of: user) }
+            defer { bodies.budget.release(body.count, of: user) }
             arrival.end()
             return try await take(body, head.id, from: receiver, exchange)
         }
@@ -75,11 +76,11 @@ struct ReceiverEndpoint: Sendable {
         _ exchange: Exchange
     ) async throws -> Bool {
         func verify() async throws -> Bool {
-            try await OffEventLoop.read(body) { [verifier, now] body throws(Problem) in
+            try await BlockingWork.read(body) { [verifier, now] body throws(Problem) in
                 verifier.isGood(head, body, of: receiver, now: now())
             }
         }
-        guard body.count > OffEventLoop.quicklyRead else { return try await verify() }
+        guard body.count > BlockingWork.quicklyRead else { return try await verify() }
         let address = exchange.channel.remoteAddress?.ipAddress ?? ""
         let user = LaneKey(organization: source, user: IngestSource.stand(in: source, for: address))
         return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
@@ -130,7 +131,7 @@ struct ReceiverEndpoint: Sendable {
             let stand = receiver.stand
             var exchange = exchange
             exchange.user = LaneKey(organization: organization.id, user: stand)
-            try exchange.hold.belongs(to: exchange.user)
+            try exchange.hold.assign(to: exchange.user)
             guard organization.settings.hasQuota else {
                 return try await submit(body, messageID, from: receiver, exchange)
             }
@@ -153,11 +154,11 @@ struct ReceiverEndpoint: Sendable {
         let (events, answer) = try await gate.admit(body.count, for: exchange.user) {
             let events: MappedEvents
             do throws(Problem) {
-                events = try await OffEventLoop.read(body) { [limits] body throws(Problem) in
+                events = try await BlockingWork.read(body) { [limits] body throws(Problem) in
                     try Self.events(of: body, messageID, by: receiver.settings.mapping, limits)
                 }
             } catch {
-                await note(error, receiver, exchange)
+                await record(error, receiver, exchange)
                 throw error
             }
             let request = IngestRequest(entries: events.entries, bodyBytes: body.count)
@@ -166,7 +167,7 @@ struct ReceiverEndpoint: Sendable {
         }
         metrics.events(.webhook, answer.verdicts, ignored: events.ignored)
         if let problem = Self.problem(of: answer.verdicts, events) {
-            await note(problem, receiver, exchange)
+            await record(problem, receiver, exchange)
             throw problem
         }
         metrics.run(.webhook, .succeeded)
@@ -189,7 +190,7 @@ struct ReceiverEndpoint: Sendable {
         } catch {
             throw Problem(jsonError: error, limit: limits.bodyBytes)
         }
-        return try mapping.map(tree.root, id: .message(ExactText(messageID)), limits: limits)
+        return try mapping.map(tree.root, id: .message(ByteExactString(messageID)), limits: limits)
     }
 
     /// Returns why the sender must send a message again, or nil if all of its events were accepted.
@@ -206,7 +207,7 @@ struct ReceiverEndpoint: Sendable {
         return Problem(.validationFailed, first.detail + more, errors: refused.flatMap(\.errors))
     }
 
-    private func note(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
+    private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
         // that is ours, and passes
         guard problem.code != .overloaded else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
@@ -225,4 +226,74 @@ struct ReceiverEndpoint: Sendable {
 extension SourceReceivers.Receiver {
     /// The placeholder for the source, used in place of a user's id.
     fileprivate var stand: UUID { IngestSource.stand(in: key.organization, for: key.name) }
+}
+
+// MARK: - SourceVerifier
+
+/// Verifies that a message is from its source.
+///
+/// A verification takes the same time for every source, and for a name without a source: random values replace the
+/// missing ones of two secrets and two public keys.
+struct SourceVerifier: Sendable {
+    /// Secrets that are good at a time.
+    private static let width = 2
+    /// The number of signatures that are checked: the time for each of `v1a` grows with the body, and the sender is not
+    /// authenticated yet.
+    private static let maximumSignatures = 6
+
+    /// The headers of a message, before its body is read.
+    struct Head: Sendable {
+        let id: String
+        let timestamp: String
+        let signatures: String
+
+        /// Nil if a header is missing, or if the message would be refused from any sender.
+        init?(_ headers: HTTPFields, now: Timestamp) {
+            guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
+                let signatures = headers[.webhookSignature],
+                !id.isEmpty, id.utf8.count <= WebhookVerifier.maximumIDBytes,
+                // characters that the name of an event cannot have
+                id.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
+                timestamp.utf8.count <= 12, let seconds = Int64(timestamp),
+                abs(now.seconds - seconds) <= WebhookVerifier.usualTolerance,
+                !signatures.isEmpty, signatures.utf8.count <= WebhookVerifier.maximumSignatureBytes,
+                signatures.split(separator: " ").count <= maximumSignatures
+            else { return nil }
+            self.id = id
+            self.timestamp = timestamp
+            self.signatures = signatures
+        }
+    }
+
+    /// Random secrets and keys, which belong to no source.
+    private let secrets = (0..<width).map { _ in WebhookSecret() }
+    private let keys = (0..<width).map { _ in WebhookSigningKey().publicKey }
+
+    /// - Parameter receiver: nil if there is no such source: then no message is good, as of one that is disabled.
+    func isGood(
+        _ head: Head,
+        _ body: [UInt8],
+        of receiver: SourceReceivers.Receiver?,
+        now: Timestamp
+    ) -> Bool {
+        let texts = receiver?.secrets ?? []
+        let secrets = texts.compactMap { $0.hasPrefix(WebhookPublicKey.prefix) ? nil : WebhookSecret($0) }
+        let keys = texts.compactMap { $0.hasPrefix(WebhookPublicKey.prefix) ? WebhookPublicKey($0) : nil }
+        let verifier = WebhookVerifier(
+            secrets: secrets + self.secrets.prefix(Self.width - secrets.count),
+            keys: keys + self.keys.prefix(Self.width - keys.count)
+        )
+        do throws(WebhookVerificationError) {
+            try verifier.verify(
+                id: head.id,
+                timestamp: head.timestamp,
+                signatures: head.signatures,
+                body: body,
+                now: now.seconds
+            )
+            return receiver?.isEnabled == true
+        } catch {
+            return false
+        }
+    }
 }

@@ -1,5 +1,5 @@
 import HTTPTypes
-import JSONText
+package import JSONText
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -62,5 +62,15 @@ struct ServiceTokenEndpoints: Sendable {
             throw Problem(.validationFailed, pointer: "/source", rule: Rule.required, detail)
         }
         return source
+    }
+}
+
+extension ServiceTokenRow: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("id", id)
+        writer.member("source", source)
+        writer.member("created_at", createdAt.rfc3339)
+        writer.member("last_used_at", lastUsedAt?.rfc3339)
+        writer.member("revoked_at", revokedAt?.rfc3339)
     }
 }

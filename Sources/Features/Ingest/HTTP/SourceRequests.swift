@@ -92,7 +92,7 @@ struct SourceSecretRequest {
 
 /// The body of `POST …/sources/{name}/run`.
 struct SourceRunRequest {
-    private(set) var beginning = SourceAdministration.Beginning.goingOn
+    private(set) var beginning = SourceAdministration.Beginning.continuing
 
     init(body: [UInt8], of source: SourceRow) throws(Problem) {
         if body.isEmpty { return }

@@ -20,7 +20,7 @@ package struct MappingRule: Sendable, Hashable {
     package enum OperationChoice: Sendable, Hashable {
         case always(IngestOperation)
         /// Determined by the value at a place, through its name.
-        case at(MappedPointer, [ExactText: IngestOperation], otherwise: IngestOperation?)
+        case at(MappedPointer, [ByteExactString: IngestOperation], otherwise: IngestOperation?)
 
         /// Whether a document may be needed.
         var mayHaveDocument: Bool {
@@ -58,7 +58,7 @@ package struct MappingRule: Sendable, Hashable {
     /// Reads a rule; nil if it has defects, which the report has then.
     init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var (conditions, type, operation): ([Condition], String?, OperationChoice?) = ([], nil, nil)
-        var pointers: [ExactText: MappedPointer] = [:]
+        var pointers: [ByteExactString: MappedPointer] = [:]
         var unit: TimeUnit?
         let before = report.problems.count
         let seen = report.members(of: value, at: pointer, Self.names) { report, member, place, value in
@@ -189,7 +189,7 @@ extension MappingRule.OperationChoice {
             self = .always(operation)
             return
         }
-        var (at, values, otherwise): (MappedPointer?, [ExactText: IngestOperation]?, IngestOperation?)
+        var (at, values, otherwise): (MappedPointer?, [ByteExactString: IngestOperation]?, IngestOperation?)
         let before = report.problems.count
         let seen = report.members(of: value, at: pointer, "an operation: at, values, otherwise; or its name") {
             report,
@@ -200,7 +200,7 @@ extension MappingRule.OperationChoice {
             case "at": at = report.mappedPointer(value, at: place)
             case "otherwise": otherwise = Self.operation(value, place, &report)
             case "values":
-                var found: [ExactText: IngestOperation] = [:]
+                var found: [ByteExactString: IngestOperation] = [:]
                 report.members(of: value, at: place, "values: possible values, with operations") {
                     report,
                     name,

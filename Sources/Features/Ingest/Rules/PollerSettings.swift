@@ -29,7 +29,7 @@ package struct PollerSettings: Sendable, Hashable {
             case text
 
             /// A description of this form, for error messages.
-            var words: String {
+            var userMessage: String {
                 switch self {
                 case .rfc3339: "a time in the form of RFC 3339, such as 2026-11-20T07:00:00Z"
                 case .seconds: "seconds since 1970, or a time in the form of RFC 3339"
@@ -47,9 +47,9 @@ package struct PollerSettings: Sendable, Hashable {
         /// By the header `Link` (RFC 8288), `rel="next"`.
         case link
         /// By a value in the page, which is sent back as a parameter.
-        case cursor(parameter: ExactText, pointer: ExactText)
+        case cursor(parameter: ByteExactString, pointer: ByteExactString)
         /// By numbers.
-        case page(parameter: ExactText, first: Int)
+        case page(parameter: ByteExactString, first: Int)
     }
 
     package struct PageSize: Sendable, Hashable {
@@ -65,7 +65,7 @@ package struct PollerSettings: Sendable, Hashable {
     /// From the end of a run to the next.
     package private(set) var intervalSeconds = 30
     /// By name in lower case; they take precedence over the upstream's.
-    @Exact package private(set) var headers: [ExactText: String] = [:]
+    @Exact package private(set) var headers: [ByteExactString: String] = [:]
     /// Its `events` are the settings' `items`.
     package private(set) var mapping: SourceMapping
 
@@ -79,7 +79,7 @@ package struct PollerSettings: Sendable, Hashable {
         var (since, pageSize): (Since?, PageSize?)
         var paging = Paging.none
         var interval: Int? = 30
-        var headers: [ExactText: String] = [:]
+        var headers: [ByteExactString: String] = [:]
         let before = report.problems.count
         let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
             switch member {
@@ -122,7 +122,7 @@ package struct PollerSettings: Sendable, Hashable {
 
     /// Refuses parameters that are named twice: which of them counts differs between servers.
     private func checkParameters(at pointer: String, _ report: inout SettingsReport) {
-        var seen = Set<ExactText>(PollPath(path).parameters)
+        var seen = Set<ByteExactString>(PollPath(path).parameters)
         var ours: [(String, String)] = []
         if let since { ours.append(("/updated_since/parameter", since.parameter)) }
         switch paging {
@@ -175,7 +175,7 @@ package struct PollerSettings: Sendable, Hashable {
             return nil
         }
         guard let since = SinceValue(value, form) else {
-            let detail = "from must be null (everything) or the start: \(form.words)"
+            let detail = "from must be null (everything) or the start: \(form.userMessage)"
             report.refuse(pointer, Rule.range, detail)
             return nil
         }
@@ -257,7 +257,7 @@ extension PollerSettings.Paging {
                 }
                 if let members { report.require(["parameter", "pointer"], in: members, at: place) }
                 if let parameter, let at {
-                    found.append(.cursor(parameter: ExactText(parameter), pointer: ExactText(at)))
+                    found.append(.cursor(parameter: ByteExactString(parameter), pointer: ByteExactString(at)))
                 }
             case "page":
                 var (parameter, first): (String?, Int?) = (nil, 1)
@@ -274,7 +274,7 @@ extension PollerSettings.Paging {
                     return true
                 }
                 if let members { report.require(["parameter"], in: members, at: place) }
-                if let parameter, let first { found.append(.page(parameter: ExactText(parameter), first: first)) }
+                if let parameter, let first { found.append(.page(parameter: ByteExactString(parameter), first: first)) }
             default: return false
             }
             return true

@@ -52,7 +52,8 @@ package struct SourceMapping: Sendable, Hashable {
         writer.endObject()
     }
 
-    /// Bytes of documents that one body may become, beyond its own length: with `^`, every item may repeat a part of it.
+    /// Bytes of documents that one body may become, beyond its own length: with `^`, every item may repeat a part of
+    /// it.
     package static let repeatedBytes = 4_194_304
 
     /// Makes events of a body.
@@ -68,7 +69,7 @@ package struct SourceMapping: Sendable, Hashable {
         var bytes = 0
         for (index, item) in items.enumerated() {
             let place = events.map { "\($0.pointer)/\(index)" } ?? ""
-            values.look(at: item)
+            values.find(at: item)
             guard let number = rules.firstIndex(where: { $0.matches(&values) }) else {
                 found.ignored += 1
                 continue
@@ -96,5 +97,105 @@ package struct SourceMapping: Sendable, Hashable {
             throw Problem(.payloadTooLarge, "a message may contain at most \(limit) events")
         }
         return items
+    }
+}
+
+/// The place of a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
+package struct MappedPointer: Sendable, Hashable {
+    /// The longest, in bytes.
+    package static let maximumBytes = 500
+
+    /// As it was written.
+    @Exact package private(set) var text: String
+
+    /// Nil for a text of another form.
+    package init?(_ text: String) {
+        guard text.utf8.count <= Self.maximumBytes else { return nil }
+        self.text = text
+        guard JSONPointer.isValid(pointer) else { return nil }
+    }
+
+    var isOfBody: Bool { text.utf8.first == UInt8(ascii: "^") }
+    var pointer: String { isOfBody ? String(text.dropFirst()) : text }
+
+    /// Where that is in the body.
+    ///
+    /// - Parameter place: of the item.
+    func place(in place: String) -> String { isOfBody ? pointer : place + pointer }
+}
+
+/// The values of pointers, each looked up once: the time for a look-up grows with the size of the body.
+struct MappedValues {
+    private let body: JSONValue
+    private var ofBody: [ByteExactString: JSONValue?] = [:]
+    private var item: JSONValue
+    private var ofItem: [ByteExactString: JSONValue?] = [:]
+
+    init(body: JSONValue) {
+        self.body = body
+        item = body
+    }
+
+    mutating func find(at item: JSONValue) {
+        self.item = item
+        ofItem.removeAll(keepingCapacity: true)
+    }
+
+    /// Nil if there is nothing, or null.
+    mutating func value(at pointer: MappedPointer) -> JSONValue? {
+        if pointer.isOfBody {
+            if let known = ofBody[pointer.text] { return known }
+            let found = body.value(at: pointer.pointer).flatMap { $0.isNull ? nil : $0 }
+            ofBody[pointer.text] = .some(found)
+            return found
+        }
+        if let known = ofItem[pointer.text] { return known }
+        let found = item.value(at: pointer.pointer).flatMap { $0.isNull ? nil : $0 }
+        ofItem[pointer.text] = .some(found)
+        return found
+    }
+}
+
+/// A value that a mapping compares with. Nothing and null are one.
+package enum MappedScalar: Sendable, Hashable {
+    case text(ByteExactString)
+    case integer(Int64)
+    case bool(Bool)
+    case null
+
+    /// Nil for arrays, objects and numbers that are not whole.
+    init?(_ value: JSONValue?) {
+        guard let value, !value.isNull else {
+            self = .null
+            return
+        }
+        if let text = value.string {
+            self = .text(ByteExactString(text))
+        } else if let flag = value.bool {
+            self = .bool(flag)
+        } else if let number = value.int64 {
+            self = .integer(number)
+        } else {
+            return nil
+        }
+    }
+
+    /// The name of a member with this value.
+    var name: String {
+        switch self {
+        case .text(let text): text.string
+        case .integer(let number): String(number)
+        case .bool(let flag): flag ? "true" : "false"
+        case .null: "null"
+        }
+    }
+
+    func write(to writer: inout JSONWriter) {
+        switch self {
+        case .text(let text): writer.string(text.string)
+        case .integer(let number): writer.int(number)
+        case .bool(let flag): writer.bool(flag)
+        case .null: writer.null()
+        }
     }
 }

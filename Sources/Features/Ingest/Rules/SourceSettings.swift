@@ -1,3 +1,4 @@
+package import Foundation
 package import JSONText
 package import SyncModel
 
@@ -98,4 +99,68 @@ package enum SourceSettings: Sendable, Hashable {
         case .postgres: ReplicationSettings.problem(ofSecret: secret)
         }
     }
+}
+
+/// How a source brings an organization's edits.
+package enum SourceKind: String, Sendable, Hashable, CaseIterable {
+    /// Its API sends webhooks to the gateway.
+    case webhook
+    /// The gateway asks its API for what changed.
+    case poller
+    /// The gateway reads its database's log.
+    case postgres
+
+    /// Whether a worker of the gateway fetches its data.
+    package var isWorkedOn: Bool { self != .webhook }
+}
+
+/// A configured source of an organization.
+package struct SourceKey: Sendable, Hashable, Comparable {
+    package let organization: UUID
+    /// `[a-z][a-z0-9_-]{0,63}`. Events of service tokens with this name are of the same source.
+    @Exact package private(set) var name: String
+
+    package init(organization: UUID, name: String) {
+        self.organization = organization
+        self.name = name
+    }
+
+    package static func < (left: SourceKey, right: SourceKey) -> Bool {
+        (left.organization, left.name) < (right.organization, right.name)
+    }
+}
+
+/// A source of kind `webhook`: the organization's API sends Standard Webhooks.
+package struct ReceiverSettings: Sendable, Hashable {
+    package var mapping: SourceMapping
+
+    package init(mapping: SourceMapping) {
+        self.mapping = mapping
+    }
+
+    /// Reads settings; nil if they have defects, which the report has then.
+    package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+        var mapping: SourceMapping?
+        let seen = report.members(of: value, at: pointer, "the settings of a webhook source: mapping") {
+            report,
+            member,
+            place,
+            value in
+            guard member == "mapping" else { return false }
+            mapping = SourceMapping(value, at: place, &report)
+            return true
+        }
+        guard let seen else { return nil }
+        report.require(["mapping"], in: seen, at: pointer)
+        guard let mapping else { return nil }
+        self.mapping = mapping
+    }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.name("mapping")
+        mapping.write(to: &writer)
+    }
+
+    /// Why a text can be no secret; nil for a good one, or none: then one is made.
+    static func problem(ofSecret secret: String?) -> String? { nil }
 }

@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 package import SyncStore
 import Synchronization
@@ -37,8 +37,8 @@ package final class ServiceTokens: Sendable {
         lookup = GatheredLookup { keys in
             var found: [Key: Found] = [:]
             for part in cluster.parts(keys, by: \.organization) {
-                let query = Query(Self.findStatement, Parameters(part.map(\.organization), part.map(\.id)))
-                for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
+                let query = Self.findStatement(organizations: part.map(\.organization), ids: part.map(\.id))
+                for var row in try await pool.runByIndex(query) {
                     let key = Key(organization: try row.uuid("organization_id"), id: try row.uuid("id"))
                     found[key] = Found(
                         hash: try row.bytes("secret_hash"),
@@ -64,12 +64,12 @@ package final class ServiceTokens: Sendable {
     package func bearer(of token: ServiceToken) async throws(Problem) -> IngestBearer? {
         let moment = now()
         guard let found = try await known(token, at: moment).found, token.matches(found.hash) else { return nil }
-        let isNews = found.lastUsedAt.map { $0.adding(seconds: 60) <= moment } ?? true
+        let isChange = found.lastUsedAt.map { $0.adding(seconds: 60) <= moment } ?? true
         return IngestBearer(
             organization: token.organization,
             tokenID: token.id,
             source: found.source,
-            isUseNews: isNews
+            isFirstUse: isChange
         )
     }
 
@@ -91,9 +91,10 @@ package final class ServiceTokens: Sendable {
 
     private static let findStatement = Statement(
         "service_tokens_find",
+        ["organizations", "ids"],
         """
         SELECT t.organization_id, t.id, t.secret_hash, t.source, t.last_used_at
-        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, id)
+        FROM unnest(:organizations::uuid[], :ids::uuid[]) AS k (organization_id, id)
         CROSS JOIN LATERAL (
             SELECT * FROM service_tokens x WHERE x.organization_id = k.organization_id AND x.id = k.id OFFSET 0
         ) t
@@ -102,4 +103,139 @@ package final class ServiceTokens: Sendable {
     )
 
     static let statements = [findStatement]
+}
+
+extension Administration {
+    /// Service tokens of an organization that are good at a time.
+    package static let serviceTokenLimit = 100
+    /// Revoked ones that are kept to be shown: the latest.
+    static let revokedTokenLimit: Int64 = 100
+
+    /// The organization's service tokens, the newest first, revoked ones included; nil if there is no such
+    /// organization.
+    package func serviceTokens(of organization: UUID) async throws(Problem) -> [ServiceTokenRow]? {
+        guard try await self.organization(organization) != nil else { return nil }
+        return try await rows(Self.tokensStatement, Parameters(of: organization), "list service tokens") { row in
+            try ServiceTokenRow(&row)
+        }
+    }
+
+    /// Makes a service token for a source of events.
+    ///
+    /// - Returns: the token, whose secret is kept nowhere else, with its row; nil if there is no such organization.
+    /// - Throws: `validation_failed` for a source that is not well-formed, and if there are too many.
+    package func makeServiceToken(
+        for source: String,
+        of organization: UUID
+    ) async throws(Problem) -> (token: ServiceToken, row: ServiceTokenRow)? {
+        guard IngestSource.isValid(source) else {
+            let detail = "source must match [a-z][a-z0-9_-]{0,63}"
+            throw Problem(.validationFailed, pointer: "/source", rule: Rule.range, detail)
+        }
+        guard let known = try await serviceTokens(of: organization) else { return nil }
+        guard known.filter({ $0.revokedAt == nil }).count < Self.serviceTokenLimit else {
+            let detail = "the organization has \(Self.serviceTokenLimit) service tokens; revoke one first"
+            throw Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
+        }
+        let moment = now()
+        let token = ServiceToken(organization: organization, id: UUIDv7Generator().make(at: moment))
+        let parameters = Parameters(
+            of: organization,
+            token.id,
+            source,
+            BytesParameter.bytea(token.secretHash),
+            moment
+        )
+        let rows = try await rows(Self.makeTokenStatement, parameters, "make a service token") { row in
+            try ServiceTokenRow(&row)
+        }
+        _ = try await run(
+            Self.forgetTokensStatement,
+            Parameters(of: organization, Self.revokedTokenLimit),
+            "forget old service tokens"
+        )
+        catalog.invalidate(organization)
+        return rows.first.map { (token, $0) }
+    }
+
+    /// Revokes a service token: this gateway refuses it immediately, other gateways within five seconds.
+    ///
+    /// - Returns: its row; nil if there is no such token.
+    package func revokeServiceToken(_ id: UUID, of organization: UUID) async throws(Problem) -> ServiceTokenRow? {
+        let parameters = Parameters(of: organization, id, now())
+        let rows = try await rows(Self.revokeTokenStatement, parameters, "revoke a service token") { row in
+            try ServiceTokenRow(&row)
+        }
+        store.serviceTokens.invalidate(id, of: organization)
+        catalog.invalidate(organization)
+        return rows.first
+    }
+
+    static let tokensStatement = Statement(
+        "admin_service_tokens",
+        ["organization"],
+        """
+        SELECT \(ServiceTokenRow.list) FROM service_tokens t
+        WHERE t.organization_id = :organization
+        ORDER BY t.id DESC
+        """
+    )
+
+    /// Locks the organization's row: a purged one accepts no new rows.
+    static let makeTokenStatement = Statement(
+        "admin_make_service_token",
+        ["organization", "id", "source", "secret_hash", "now"],
+        """
+        INSERT INTO service_tokens AS t (organization_id, id, source, secret_hash, created_at)
+        SELECT :organization::uuid, :id::uuid, :source::text, :secret_hash::bytea, :now::timestamptz
+        WHERE (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) <> 'purging'
+        RETURNING \(ServiceTokenRow.list)
+        """
+    )
+
+    static let revokeTokenStatement = Statement(
+        "admin_revoke_service_token",
+        ["organization", "id", "now"],
+        """
+        UPDATE service_tokens AS t SET revoked_at = coalesce(t.revoked_at, :now)
+        WHERE t.organization_id = :organization AND t.id = :id
+        RETURNING \(ServiceTokenRow.list)
+        """
+    )
+
+    static let forgetTokensStatement = Statement(
+        "admin_forget_service_tokens",
+        ["organization", "limit"],
+        """
+        DELETE FROM service_tokens WHERE organization_id = :organization AND id IN (
+            SELECT x.id FROM service_tokens x
+            WHERE x.organization_id = :organization AND x.revoked_at IS NOT NULL
+            ORDER BY x.revoked_at DESC
+            OFFSET :limit)
+        """
+    )
+
+    static let tokenStatements = [
+        tokensStatement, makeTokenStatement, revokeTokenStatement, forgetTokensStatement,
+    ]
+}
+
+/// A service token as operators see it: without its secret.
+package struct ServiceTokenRow: Sendable, Hashable {
+    package let id: UUID
+    @Exact package private(set) var source: String
+    package let createdAt: Timestamp
+    /// To the minute; nil while it was never used.
+    package let lastUsedAt: Timestamp?
+    package let revokedAt: Timestamp?
+
+    package static let list = "t.id, t.source, t.created_at, t.last_used_at, t.revoked_at"
+
+    package init(_ row: inout RowReader) throws {
+        id = try row.uuid("id")
+        source = try row.string("source")
+        createdAt = try row.moment("created_at")
+        lastUsedAt = try row.optionalMoment("last_used_at")
+        revokedAt = try row.optionalMoment("revoked_at")
+    }
 }

@@ -1,7 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 /// The operators' actions on sources: what brings an organization's edits.
 package struct SourceAdministration: Sendable {
@@ -17,10 +17,9 @@ package struct SourceAdministration: Sendable {
     /// An organization's sources, by name; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [SourceRow]? {
         do {
-            let key = Parameters(of: organization)
             let results = try await pool.run([
-                Query(Administration.isThereStatement, key),
-                Query(SourceAdminStatements.list, Parameters(of: organization, now())),
+                Administration.isThereStatement(organization: organization),
+                SourceAdminStatements.list(organization: organization, now: now()),
             ])
             return results[0].count == 0 ? nil : try results[1].read(SourceRow.init)
         } catch {
@@ -49,8 +48,8 @@ package struct SourceAdministration: Sendable {
             let result: (row: SourceRow, isNew: Bool)? = try await catalog.opening(key.organization) { seal in
                 try await pool.transaction { connection in
                     let found = try await connection.run([
-                        Query(Administration.lockUpstreamStatement, Parameters(of: key.organization)),
-                        Query(SourceAdminStatements.list, Parameters(of: key.organization, moment)),
+                        Administration.lockUpstreamStatement(organization: key.organization),
+                        SourceAdminStatements.list(organization: key.organization, now: moment),
                     ])
                     guard found[0].count > 0 else { return nil }
                     let known = try found[1].read(SourceRow.init)
@@ -114,22 +113,24 @@ package struct SourceAdministration: Sendable {
             let row: SourceRow? = try await catalog.opening(key.organization) { seal in
                 try await pool.transaction { connection in
                     let locked = try await connection.run([
-                        Query(Administration.lockUpstreamStatement, Parameters(of: key.organization)),
-                        Query(SourceAdminStatements.lockSecret, Parameters(of: key.organization, key.name)),
+                        Administration.lockUpstreamStatement(organization: key.organization),
+                        SourceAdminStatements.lockSecret(organization: key.organization, name: key.name),
                     ])
                     guard locked[0].count > 0, var row = locked[1].first else { return nil }
                     let old = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
                     let overlaps = overlap > 0 && old != nil
-                    let parameters = Parameters(
-                        of: key.organization,
-                        key.name,
-                        moment,
-                        try seal.seal(text: secret, as: .source(.secret, key.name)),
-                        overlaps ? try seal.seal(text: old, as: .source(.previousSecret, key.name)) : nil,
-                        overlaps ? moment.adding(seconds: overlap) : nil
+                    return try await connection.run(
+                        SourceAdminStatements.rotate(
+                            organization: key.organization,
+                            name: key.name,
+                            now: moment,
+                            secret: try seal.seal(text: secret, as: .source(.secret, key.name)),
+                            previous_secret: overlaps
+                                ? try seal.seal(text: old, as: .source(.previousSecret, key.name)) : nil,
+                            previous_until: overlaps ? moment.adding(seconds: overlap) : nil
+                        )
                     )
-                    return try await connection.run(Query(SourceAdminStatements.rotate, parameters))
-                        .read(SourceRow.init).first
+                    .read(SourceRow.init).first
                 }
             }
             forget(key)
@@ -142,7 +143,7 @@ package struct SourceAdministration: Sendable {
     /// The beginning of a run.
     package enum Beginning: Sendable, Hashable {
         /// The end of the previous run.
-        case goingOn
+        case continuing
         /// With all there is.
         case anew
         /// A place, in the form of the kind's settings.
@@ -155,7 +156,7 @@ package struct SourceAdministration: Sendable {
     package func run(_ key: SourceKey, from beginning: Beginning) async throws(Problem) -> SourceRow? {
         var parameters = Self.parameters(key, now())
         switch beginning {
-        case .goingOn:
+        case .continuing:
             parameters.add(false)
             parameters.add(json: nil)
         case .anew:
@@ -178,7 +179,7 @@ package struct SourceAdministration: Sendable {
 
     /// Deletes a source; returns false if there is no such source. Its events' results and ids stay.
     package func delete(_ key: SourceKey) async throws(Problem) -> Bool {
-        let query = Query(SourceAdminStatements.delete, Parameters(of: key.organization, key.name))
+        let query = SourceAdminStatements.delete(organization: key.organization, name: key.name)
         let isFound = try await failure.reporting("delete a source") {
             try await pool.run([query])[0].affected > 0
         }
@@ -200,4 +201,47 @@ package struct SourceAdministration: Sendable {
     private static func parameters(_ key: SourceKey, _ moment: Timestamp) -> Parameters {
         Parameters(of: key.organization, key.name, moment)
     }
+}
+
+/// An operator's complete description of a source.
+package struct SourceUpdate: Sendable, Hashable {
+    package let settings: SourceSettings
+    package let isEnabled: Bool
+    /// Nil: as it was.
+    @Exact package private(set) var secret: String?
+
+    package init(settings: SourceSettings, isEnabled: Bool = true, secret: String? = nil) {
+        self.settings = settings
+        self.isEnabled = isEnabled
+        self.secret = secret
+    }
+}
+
+/// A source that follows a database's log, as a restored database has it.
+package struct RestoredSource: Sendable, Hashable {
+    package let key: SourceKey
+    package let isEnabled: Bool
+    /// The restored position; nil if none was stored when the backup was made.
+    package let confirmed: String?
+}
+
+extension Administration {
+    /// Sources of kind `postgres`. The slot of each is likely ahead of the restored position.
+    package func restoredSources() async throws(Problem) -> [RestoredSource] {
+        try await rows(Self.sourcesStatement, Parameters(), "list restored sources") { row in
+            let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
+            let isEnabled = try row.string("status") == "enabled"
+            let state = try row.optionalBytes("state").flatMap { ReplicationState($0) }
+            return RestoredSource(key: key, isEnabled: isEnabled, confirmed: state?.confirmed)
+        }
+    }
+
+    /// Sources that read a slot: the slot's log no longer contains the changes confirmed after the backup.
+    static let sourcesStatement = Statement(
+        "restore_sources",
+        """
+        SELECT s.organization_id, s.name, s.status, s.state FROM sources s
+        WHERE s.kind = 'postgres' ORDER BY s.organization_id, s.name
+        """
+    )
 }

@@ -52,8 +52,8 @@ package final class SourceReceivers: Sendable {
         lookup = GatheredLookup { keys in
             var found: [SourceKey: RowReader] = [:]
             for part in cluster.parts(keys, by: \.organization) {
-                let query = Query(Self.findStatement, Parameters(part.map(\.organization), part.map(\.name)))
-                for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
+                let query = Self.findStatement(organizations: part.map(\.organization), names: part.map(\.name))
+                for var row in try await pool.runByIndex(query) {
                     let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
                     found[key] = row
                 }
@@ -130,12 +130,14 @@ package final class SourceReceivers: Sendable {
     /// The message stays accepted even if the record cannot be written.
     package func succeeded(_ receiver: Receiver) async {
         let moment = now()
-        let isNews =
+        let isChange =
             receiver.failingSince != nil
             || receiver.lastSuccessAt.map { $0.adding(seconds: Self.noteSeconds) <= moment } ?? true
-        guard isNews else { return }
-        let parameters = Parameters(of: receiver.key.organization, receiver.key.name, moment)
-        await note(receiver.key, Query(Self.succeedStatement, parameters))
+        guard isChange else { return }
+        await record(
+            receiver.key,
+            Self.succeedStatement(organization: receiver.key.organization, name: receiver.key.name, now: moment)
+        )
     }
 
     /// Notes that a message was refused, where that is news: to the minute.
@@ -143,7 +145,7 @@ package final class SourceReceivers: Sendable {
     /// - Parameter error: why, with nothing secret in it.
     package func failed(_ receiver: Receiver, _ error: String) async {
         let moment = now()
-        let isNews = state.withLock { state in
+        let isChange = state.withLock { state in
             if receiver.failingSince != nil, let last = state.failures.find(receiver.key),
                 last.adding(seconds: Self.noteSeconds) > moment
             {
@@ -152,13 +154,20 @@ package final class SourceReceivers: Sendable {
             state.failures.insert(moment, for: receiver.key)
             return true
         }
-        guard isNews else { return }
+        guard isChange else { return }
         let bounded = SourceStore.bounded(error)
-        let parameters = Parameters(of: receiver.key.organization, receiver.key.name, moment, bounded)
-        await note(receiver.key, Query(Self.failStatement, parameters))
+        await record(
+            receiver.key,
+            Self.failStatement(
+                organization: receiver.key.organization,
+                name: receiver.key.name,
+                now: moment,
+                error: bounded
+            )
+        )
     }
 
-    private func note(_ key: SourceKey, _ query: Query) async {
+    private func record(_ key: SourceKey, _ query: Query) async {
         do {
             _ = try await pool.run([query])
             invalidate(key)
@@ -169,10 +178,11 @@ package final class SourceReceivers: Sendable {
 
     private static let findStatement = Statement(
         "source_receivers_find",
+        ["organizations", "names"],
         """
         SELECT s.organization_id, s.name, s.status, s.settings, s.secret, s.previous_secret, s.previous_until,
             s.failing_since, s.last_success_at
-        FROM unnest($1::uuid[], $2::text[]) AS k (organization_id, name)
+        FROM unnest(:organizations::uuid[], :names::text[]) AS k (organization_id, name)
         CROSS JOIN LATERAL (
             SELECT * FROM sources x WHERE x.organization_id = k.organization_id AND x.name = k.name OFFSET 0
         ) s
@@ -182,20 +192,22 @@ package final class SourceReceivers: Sendable {
 
     private static let succeedStatement = Statement(
         "source_receivers_succeed",
+        ["organization", "name", "now"],
         """
         UPDATE sources AS s
-        SET last_success_at = $3, last_event_at = $3, failure_count = 0, failing_since = NULL, last_error = NULL
-        WHERE s.organization_id = $1 AND s.name = $2 AND s.kind = 'webhook'
+        SET last_success_at = :now, last_event_at = :now, failure_count = 0, failing_since = NULL, last_error = NULL
+        WHERE s.organization_id = :organization AND s.name = :name AND s.kind = 'webhook'
         """
     )
 
     private static let failStatement = Statement(
         "source_receivers_fail",
+        ["organization", "name", "now", "error"],
         """
         UPDATE sources AS s
-        SET failure_count = least(s.failure_count, 1000000) + 1, failing_since = coalesce(s.failing_since, $3),
-            last_error = $4
-        WHERE s.organization_id = $1 AND s.name = $2 AND s.kind = 'webhook'
+        SET failure_count = least(s.failure_count, 1000000) + 1, failing_since = coalesce(s.failing_since, :now),
+            last_error = :error
+        WHERE s.organization_id = :organization AND s.name = :name AND s.kind = 'webhook'
         """
     )
 

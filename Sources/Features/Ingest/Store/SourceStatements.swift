@@ -1,4 +1,5 @@
 import Postgres
+import SyncStore
 
 /// The statements of the workers that fetch what sources have.
 enum SourceStatements {
@@ -7,43 +8,47 @@ enum SourceStatements {
     /// Of organizations that are not served none is found.
     static let due = Statement(
         "sources_due",
+        ["kind", "now", "after", "after_organization", "after_name", "limit"],
         """
         SELECT s.organization_id, s.name, s.next_run_at
         FROM sources s
         CROSS JOIN LATERAL (
             SELECT x.status FROM organizations x WHERE x.id = s.organization_id AND x.status = 'active' OFFSET 0
         ) o
-        WHERE s.kind = $1 AND s.status = 'enabled' AND s.next_run_at <= $2
-            AND (s.next_run_at, s.organization_id, s.name) > ($3, $4, $5)
+        WHERE s.kind = :kind AND s.status = 'enabled' AND s.next_run_at <= :now
+            AND (s.next_run_at, s.organization_id, s.name) > (:after, :after_organization, :after_name)
         ORDER BY s.next_run_at, s.organization_id, s.name
-        LIMIT $6
+        LIMIT :limit
         """
     )
 
     static let claim = Statement(
         "sources_claim",
+        ["organization", "name", "kind", "now", "until"],
         """
         UPDATE sources AS s
-        SET lease_token = s.lease_token + 1, leased_until = $5, next_run_at = $5
-        WHERE s.organization_id = $1 AND s.name = $2 AND s.kind = $3 AND s.status = 'enabled' AND s.next_run_at <= $4
-            AND coalesce(s.leased_until <= $4, true)
+        SET lease_token = s.lease_token + 1, leased_until = :until, next_run_at = :until
+        WHERE s.organization_id = :organization AND s.name = :name AND s.kind = :kind AND s.status = 'enabled' AND s.next_run_at <= :now
+            AND coalesce(s.leased_until <= :now, true)
         RETURNING s.settings, s.secret, s.state, s.lease_token, s.failure_count, s.last_success_at
         """
     )
 
     /// A worker's report counts only under its present lease.
     private static let held = """
-        s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL
+        s.organization_id = :organization AND s.name = :name AND s.lease_token = :token AND s.leased_until IS NOT NULL
         """
 
     static let renew = Statement(
         "sources_renew",
-        "UPDATE sources AS s SET leased_until = $4, next_run_at = $4 WHERE \(held)"
+        ["organization", "name", "token", "until"],
+        "UPDATE sources AS s SET leased_until = :until, next_run_at = :until WHERE \(held)"
     )
 
     /// Whether a worker still has its source: no operator has changed or disabled it, and its organization is served.
     static let isHeld = Statement(
         "sources_is_held",
+        ["organization", "name", "token"],
         """
         SELECT 1
         FROM sources s
@@ -57,62 +62,68 @@ enum SourceStatements {
     /// Writes how far a worker is without a success.
     static let note = Statement(
         "sources_note",
-        "UPDATE sources AS s SET leased_until = $4, next_run_at = $4, state = $5 WHERE \(held)"
+        ["organization", "name", "token", "until", "state"],
+        "UPDATE sources AS s SET leased_until = :until, next_run_at = :until, state = :state WHERE \(held)"
     )
 
     static let progress = Statement(
         "sources_progress",
+        ["organization", "name", "token", "until", "state", "last_event_at", "last_success_at"],
         """
         UPDATE sources AS s
-        SET leased_until = $4, next_run_at = $4, state = $5, last_event_at = coalesce($6, s.last_event_at),
-            failure_count = 0, failing_since = NULL, last_error = NULL, last_success_at = $7
+        SET leased_until = :until, next_run_at = :until, state = :state, last_event_at = coalesce(:last_event_at, s.last_event_at),
+            failure_count = 0, failing_since = NULL, last_error = NULL, last_success_at = :last_success_at
         WHERE \(held)
         """
     )
 
     static let succeed = Statement(
         "sources_succeed",
+        ["organization", "name", "token", "next_run_at", "state", "last_event_at", "last_success_at", "error"],
         """
         UPDATE sources AS s
-        SET leased_until = NULL, next_run_at = $4, state = coalesce($5, s.state),
-            last_event_at = coalesce($6, s.last_event_at), failure_count = 0, failing_since = NULL, last_error = $8,
-            last_success_at = $7
+        SET leased_until = NULL, next_run_at = :next_run_at, state = coalesce(:state, s.state),
+            last_event_at = coalesce(:last_event_at, s.last_event_at), failure_count = 0, failing_since = NULL, last_error = :error,
+            last_success_at = :last_success_at
         WHERE \(held)
         """
     )
 
     static let fail = Statement(
         "sources_fail",
+        ["organization", "name", "token", "next_run_at", "error", "now", "state"],
         """
         UPDATE sources AS s
-        SET leased_until = NULL, next_run_at = $4, failure_count = least(s.failure_count, 1000000) + 1,
-            failing_since = coalesce(s.failing_since, $6), last_error = $5, state = coalesce($7, s.state)
+        SET leased_until = NULL, next_run_at = :next_run_at, failure_count = least(s.failure_count, 1000000) + 1,
+            failing_since = coalesce(s.failing_since, :now), last_error = :error, state = coalesce(:state, s.state)
         WHERE \(held)
         """
     )
 
     static let release = Statement(
         "sources_release",
-        "UPDATE sources AS s SET leased_until = NULL, next_run_at = $4 WHERE \(held)"
+        ["organization", "name", "token", "next_run_at"],
+        "UPDATE sources AS s SET leased_until = NULL, next_run_at = :next_run_at WHERE \(held)"
     )
 
     /// Sources that follow databases, for an examination.
     static let followed = Statement(
         "sources_followed",
+        ["limit"],
         """
-        SELECT s.organization_id, s.name, s.settings, s.secret
+        SELECT s.organization_id, s.name, s.settings, s.secret, s.state
         FROM sources s
         CROSS JOIN LATERAL (
             SELECT x.status FROM organizations x WHERE x.id = s.organization_id AND x.status = 'active' OFFSET 0
         ) o
         WHERE s.kind = 'postgres' AND s.status = 'enabled'
         ORDER BY s.organization_id, s.name
-        LIMIT $1
+        LIMIT :limit
         """
     )
 
     /// Counts sources, over all organizations that are served, for metrics.
-    static let census = Statement(
+    static let stats = Statement(
         "sources_census",
         """
         SELECT s.kind, count(*) FILTER (WHERE s.status = 'enabled' AND s.failing_since IS NULL) AS ok,
@@ -127,5 +138,91 @@ enum SourceStatements {
         """
     )
 
-    static let all = [due, claim, renew, isHeld, note, progress, succeed, fail, release, followed, census]
+    static let all = [due, claim, renew, isHeld, note, progress, succeed, fail, release, followed, stats]
+}
+
+// MARK: - SourceAdminStatements
+
+/// The statements of ``SourceAdministration``.
+enum SourceAdminStatements {
+    static let list = Statement(
+        "sources_list",
+        ["organization", "now"],
+        """
+        SELECT \(SourceRow.list(now: ":now")) FROM sources s
+        WHERE s.organization_id = :organization
+        ORDER BY s.name
+        """
+    )
+
+    static let get = Statement(
+        "sources_get",
+        ["organization", "name", "now"],
+        "SELECT \(SourceRow.list(now: ":now")) FROM sources s WHERE s.organization_id = :organization AND s.name = :name"
+    )
+
+    static let add = Statement(
+        "sources_add",
+        ["organization", "name", "now", "kind", "status", "settings", "secret", "next_run_at"],
+        """
+        INSERT INTO sources AS s (
+            organization_id, name, kind, status, settings, secret, next_run_at, created_at, updated_at)
+        VALUES (:organization, :name, :kind, :status, :settings, :secret, :next_run_at, :now, :now)
+        RETURNING \(SourceRow.list(now: ":now"))
+        """
+    )
+
+    /// A worker that has the source loses its lease, which it detects at its next statement.
+    private static let interrupt = "lease_token = s.lease_token + 1, leased_until = NULL"
+
+    /// What failed before still counts: only a success resets it.
+    static let change = Statement(
+        "sources_change",
+        ["organization", "name", "now", "status", "settings", "secret", "next_run_at"],
+        """
+        UPDATE sources AS s
+        SET status = :status, settings = :settings, secret = coalesce(:secret, s.secret),
+            previous_secret = CASE WHEN :secret IS NULL THEN s.previous_secret END,
+            previous_until = CASE WHEN :secret IS NULL THEN s.previous_until END,
+            next_run_at = :next_run_at, \(interrupt), updated_at = :now
+        WHERE s.organization_id = :organization AND s.name = :name
+        RETURNING \(SourceRow.list(now: ":now"))
+        """
+    )
+
+    static let run = Statement(
+        "sources_run",
+        ["organization", "name", "now", "resets", "state"],
+        """
+        UPDATE sources AS s
+        SET next_run_at = :now, \(interrupt), state = CASE WHEN :resets THEN :state ELSE s.state END
+        WHERE s.organization_id = :organization AND s.name = :name AND s.status = 'enabled' AND s.kind <> 'webhook'
+        RETURNING \(SourceRow.list(now: ":now"))
+        """
+    )
+
+    static let lockSecret = Statement(
+        "sources_lock_secret",
+        ["organization", "name"],
+        "SELECT s.secret FROM sources s WHERE s.organization_id = :organization AND s.name = :name FOR NO KEY UPDATE"
+    )
+
+    static let rotate = Statement(
+        "sources_rotate",
+        ["organization", "name", "now", "secret", "previous_secret", "previous_until"],
+        """
+        UPDATE sources AS s
+        SET secret = :secret, previous_secret = :previous_secret, previous_until = :previous_until, updated_at = :now
+        WHERE s.organization_id = :organization AND s.name = :name
+        RETURNING \(SourceRow.list(now: ":now"))
+        """
+    )
+
+    static let delete = Statement(
+        "sources_delete",
+        ["organization", "name"],
+        "DELETE FROM sources WHERE organization_id = :organization AND name = :name"
+    )
+
+    static let all = [list, get, add, change, run, lockSecret, rotate, delete]
 }

@@ -1,6 +1,6 @@
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 /// The database operations of the workers that fetch what sources have.
 ///
@@ -52,12 +52,10 @@ package struct SourceStore: Sendable {
             Int64(Self.searchLimit)
         )
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape), Query(SourceStatements.due, parameters),
-                ])
+            let rows = try await pool.transaction { connection in
+                try await connection.runByIndex(Query(SourceStatements.due, parameters))
             }
-            let found = try results[1].read { row in
+            let found = try rows.read { row in
                 let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
                 return Place(nextRunAt: try row.moment("next_run_at"), key: key)
             }
@@ -78,12 +76,19 @@ package struct SourceStore: Sendable {
         else { return nil }
         let moment = now()
         let until = moment.adding(seconds: Self.leaseSeconds)
-        let parameters = Parameters(of: key.organization, key.name, kind.rawValue, moment, until)
         do {
             return try await catalog.opening(key.organization) { seal in
                 // a source whose secret cannot be opened is not claimed
                 try await pool.transaction { connection in
-                    let rows = try await connection.run(Query(SourceStatements.claim, parameters))
+                    let rows = try await connection.run(
+                        SourceStatements.claim(
+                            organization: key.organization,
+                            name: key.name,
+                            kind: kind.rawValue,
+                            now: moment,
+                            until: until
+                        )
+                    )
                     return try rows.read { row in try Self.claimed(&row, key, kind, until, seal) }.first ?? nil
                 }
             }
@@ -143,7 +148,7 @@ package struct SourceStore: Sendable {
     /// Writes a state and renews the lease, without recording a success: what failed before still counts.
     ///
     /// - Returns: until when the worker has the source now; nil if it has it no more, and nothing was written.
-    package func note(_ claim: ClaimedSource, state: [UInt8]) async throws(Problem) -> Timestamp? {
+    package func record(_ claim: ClaimedSource, state: [UInt8]) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
         var parameters = Self.parameters(claim, until)
         parameters.add(json: state)
@@ -234,21 +239,25 @@ package struct SourceStore: Sendable {
         package let settings: ReplicationSettings
         /// The database's URI, opened; nil if it cannot be opened.
         package let secret: String?
+        /// Why the source stopped because of missing changes, until it is run from null.
+        @Exact package private(set) var gap: String?
     }
 
     /// Returns the enabled sources of kind `postgres`, over all organizations that are served.
     package func followed(limit: Int) async throws(Problem) -> [Followed] {
         do {
             var found: [Followed] = []
-            for var row in try await pool.run([Query(SourceStatements.followed, Parameters(Int64(limit)))])[0] {
+            for var row in try await pool.run([SourceStatements.followed(limit: Int64(limit))])[0] {
                 let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
                 let settings = SourceSettings(.postgres, stored: try row.bytes("settings"))
                 let sealed = try row.optionalString("secret")
+                let state = try row.optionalBytes("state").flatMap { ReplicationState($0) }
                 guard case .postgres(let settings)? = settings else { continue }
                 let secret = try? await catalog.opening(key.organization) { seal in
                     try seal.open(text: sealed, as: .source(.secret, key.name))
                 }
-                found.append(Followed(key: key, settings: settings, secret: secret))
+                let gap = state?.slot == settings.slot ? state?.gap : nil
+                found.append(Followed(key: key, settings: settings, secret: secret, gap: gap))
             }
             return found
         } catch {
@@ -259,7 +268,7 @@ package struct SourceStore: Sendable {
     // MARK: - Metrics
 
     /// Sources of a kind over all organizations that are served.
-    package struct Census: Sendable, Hashable {
+    package struct Stats: Sendable, Hashable {
         package var ok = 0
         /// Enabled, and the last attempt failed.
         package var failing = 0
@@ -270,21 +279,41 @@ package struct SourceStore: Sendable {
         package init() {}
     }
 
-    package func census() async throws(Problem) -> [SourceKind: Census] {
+    package func stats() async throws(Problem) -> [SourceKind: Stats] {
         do {
-            var found: [SourceKind: Census] = [:]
-            for var row in try await pool.run([Query(SourceStatements.census)])[0] {
+            var found: [SourceKind: Stats] = [:]
+            for var row in try await pool.run([Query(SourceStatements.stats)])[0] {
                 let kind: SourceKind = try row.choice("kind")
-                var census = Census()
-                census.ok = Int(try row.int64("ok"))
-                census.failing = Int(try row.int64("failing"))
-                census.disabled = Int(try row.int64("disabled"))
-                census.oldestSuccess = try row.optionalMoment("oldest_success")
-                found[kind] = census
+                var stats = Stats()
+                stats.ok = Int(try row.int64("ok"))
+                stats.failing = Int(try row.int64("failing"))
+                stats.disabled = Int(try row.int64("disabled"))
+                stats.oldestSuccess = try row.optionalMoment("oldest_success")
+                found[kind] = stats
             }
             return found
         } catch {
             throw failure.problem(error, doing: "count sources")
         }
+    }
+}
+
+extension Store {
+    /// Checks service tokens.
+    package var serviceTokens: ServiceTokens {
+        shared { ServiceTokens(pool: pool, cluster: cluster, now: now, failure: failure) }
+    }
+
+    /// Sources that workers fetch from.
+    package var sources: SourceStore { SourceStore(pool: pool, catalog: catalog, now: now, failure: failure) }
+
+    /// Sources that receive webhooks.
+    package var receivers: SourceReceivers {
+        shared { SourceReceivers(pool: pool, cluster: cluster, catalog: catalog, now: now, failure: failure) }
+    }
+
+    /// What brings organizations' edits.
+    package var sourceAdministration: SourceAdministration {
+        SourceAdministration(pool: pool, catalog: catalog, receivers: receivers, now: now, failure: failure)
     }
 }

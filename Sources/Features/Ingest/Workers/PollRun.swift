@@ -107,7 +107,7 @@ struct PollRun: Sendable {
                 }
             }
             failures = 0
-            guard await isNoted(state, planner, hasEvents: tally.hasEvents) else { return nil }
+            guard await isRecorded(state, planner, hasEvents: tally.hasEvents) else { return nil }
         }
         return nil
     }
@@ -122,7 +122,7 @@ struct PollRun: Sendable {
     }
 
     /// Records how far the run has read. If that fails, the pages are read again.
-    private func isNoted(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
+    private func isRecorded(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
         do throws(Problem) {
             return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil
         } catch {
@@ -202,7 +202,7 @@ struct PollRun: Sendable {
         guard let events = page.events else { return taken }
         metrics.events(.poller, [], ignored: events.ignored)
         var limits = SourceIntake.Limits(events: configuration.limits.mutations, bytes: configuration.limits.bodyBytes)
-        limits.attempts = configuration.patience
+        limits.attempts = configuration.timeout
         limits.pause = configuration.retryPause
         // the API lists it again; until then it is reported like any refused item
         limits.skipsImpossible = true
@@ -220,7 +220,7 @@ struct PollRun: Sendable {
             for (index, verdict) in verdicts.enumerated() {
                 let place = range.lowerBound + index
                 let problem = verdict.problem.map { events.placed($0.moved(from: index, to: place), of: place) }
-                tally.note(verdict.result, problem)
+                tally.record(verdict.result, problem)
             }
         }
         taken.tally = tally

@@ -5,59 +5,59 @@ import SyncModel
 struct ReplicationAdvice {
     let settings: ReplicationSettings
 
-    func trouble(_ error: PostgresError) -> SourceTrouble {
+    func failure(_ error: PostgresError) -> SourceFailure {
         switch error.sqlState {
         case "55006":
-            return SourceTrouble(
+            return SourceFailure(
                 "Slot '\(settings.slot)' is read by another process: \(error.message). A slot has one reader at a "
                     + "time. If it is used by another gateway or program, create a separate slot.",
                 isFatal: false
             )
         case "42704":
-            return SourceTrouble("The slot or the publication is missing: \(error.message). \(Self.docs)")
+            return SourceFailure("The slot or the publication is missing: \(error.message). \(Self.docs)")
         case "42501":
-            return SourceTrouble(
+            return SourceFailure(
                 "The role may not do this: \(error.message). Run there: ALTER ROLE … REPLICATION (of managed "
                     + "databases, grant the equivalent role, such as rds_replication)."
             )
-        case "55000": return SourceTrouble("The slot cannot be read: \(error.message). \(Self.docs)")
+        case "55000": return SourceFailure("The slot cannot be read: \(error.message). \(Self.docs)")
         case "42703", "42883":
-            return SourceTrouble("The server lacks a feature of PostgreSQL 13: \(error.message).")
+            return SourceFailure("The server lacks a feature of PostgreSQL 13: \(error.message).")
         default: break
         }
-        if error.kind == .decoding { return SourceTrouble("The server's messages cannot be read: \(error.message).") }
-        let words = SourceStoreWords.sentence(error.words)
+        if error.kind == .decoding { return SourceFailure("The server's messages cannot be read: \(error.message).") }
+        let userMessage = SourceStoreMessages.sentence(error.userMessage)
         let known = Self.connecting.first { error.message.contains($0.sign) }
-        if let known { return SourceTrouble("\(words) \(known.advice)") }
-        return SourceTrouble("The database cannot be reached: \(words)", isFatal: !error.isUnavailable)
+        if let known { return SourceFailure("\(userMessage) \(known.advice)") }
+        return SourceFailure("The database cannot be reached: \(userMessage)", isFatal: !error.isUnavailable)
     }
 
     // MARK: - Events
 
     /// For an event that the feed did not take within the attempts.
-    func postponed(_ event: LoggedEvent, _ reason: String) -> SourceTrouble {
-        SourceTrouble(
-            "Changes cannot be committed, starting with \(Self.name(of: event)): \(SourceStoreWords.sentence(reason)) "
+    func postponed(_ event: LoggedEvent, _ reason: String) -> SourceFailure {
+        SourceFailure(
+            "Changes cannot be committed, starting with \(Self.name(of: event)): \(SourceStoreMessages.sentence(reason)) "
                 + "The slot keeps them; the gateway retries after a pause.",
             isFatal: false
         )
     }
 
     /// For an event that the feed can never take.
-    func impossible(_ event: LoggedEvent, _ reason: String) -> SourceTrouble {
-        SourceTrouble(
-            "\(Self.name(of: event)) cannot be committed: \(SourceStoreWords.sentence(reason)) "
+    func impossible(_ event: LoggedEvent, _ reason: String) -> SourceFailure {
+        SourceFailure(
+            "\(Self.name(of: event)) cannot be committed: \(SourceStoreMessages.sentence(reason)) "
                 + "The slot keeps this change and later ones. Remove the table from the source's settings until "
                 + "state.confirmed_lsn is past this event, make the row smaller, add the table again, and import it."
         )
     }
 
     private static func name(of event: LoggedEvent) -> String {
-        var words = "a change"
-        if case .success(let content) = event.entry.event { words = "the row with id '\(content.entityID.text)'" }
-        if let table = event.table { words += " of table \(table)" }
-        if let id = event.entry.eventID { words += " (event \(id))" }
-        return words
+        var userMessage = "a change"
+        if case .success(let content) = event.entry.event { userMessage = "the row with id '\(content.entityID.text)'" }
+        if let table = event.table { userMessage += " of table \(table)" }
+        if let id = event.entry.eventID { userMessage += " (event \(id))" }
+        return userMessage
     }
 
     // MARK: - Positions
@@ -67,28 +67,28 @@ struct ReplicationAdvice {
         + "(sluice sources run --from-beginning)"
 
     /// Why the log between a stored position and the slot cannot be read; nil if nothing is missing.
-    func trouble(
+    func failure(
         of state: ReplicationState,
         _ known: LogPosition,
         on server: SlotInspection.Server,
         _ confirmed: LogPosition
-    ) -> SourceTrouble? {
+    ) -> SourceFailure? {
         let anew = Self.anew
         if state.system != server.system {
-            return SourceTrouble(
+            return SourceFailure(
                 "The URI points to a different database cluster (system identifier \(server.system), was "
                     + "\(state.system)), whose log does not continue this source's log. Correct the secret, or: "
                     + "\(anew)."
             )
         }
         if server.end < known {
-            return SourceTrouble(
+            return SourceFailure(
                 "The server's log ends at \(server.end), before the source's position \(known): "
                     + "the database was reset by a restore, or by a failover that lost commits. \(anew)."
             )
         }
         if state.timeline != nil, confirmed > known {
-            return SourceTrouble(
+            return SourceFailure(
                 "Slot '\(settings.slot)' is at \(confirmed), ahead of the source's position \(known): "
                     + "Sluice's database was restored from a backup, or another program read the slot. "
                     + "The changes in between are no longer in the log. \(anew)."
@@ -101,13 +101,13 @@ struct ReplicationAdvice {
 
     /// For changes that are missing because the publication was changed.
     ///
-    /// - Parameter trouble: what has to be corrected first.
-    func gap(_ reason: String, after trouble: SourceTrouble? = nil) -> SourceTrouble {
-        let correction = trouble.map { SourceStoreWords.sentence($0.words) + " Then: " } ?? ""
-        return SourceTrouble(
+    /// - Parameter failure: what has to be corrected first.
+    func gap(_ reason: String, after failure: SourceFailure? = nil) -> SourceFailure {
+        let correction = failure.map { SourceStoreMessages.sentence($0.userMessage) + " Then: " } ?? ""
+        return SourceFailure(
             correction
-                + "Publication '\(settings.publication)' was changed while this source followed it: "
-                + "\(SourceStoreWords.sentence(reason)) Changes since then may not be in the log, also if the publication "
+                + "Publication '\(settings.publication)' or a table in it was changed while this source followed it: "
+                + "\(SourceStoreMessages.sentence(reason)) Changes since then may not be in the log, also if the publication "
                 + "was corrected. \(Self.anew)."
         )
     }
@@ -126,7 +126,7 @@ struct ReplicationAdvice {
     ]
 }
 
-enum SourceStoreWords {
+enum SourceStoreMessages {
     /// With a full stop.
     static func sentence(_ text: String) -> String { text.hasSuffix(".") ? text : text + "." }
 }

@@ -12,13 +12,13 @@ final class ReplicationRun: Sendable {
         case released
         /// Another worker has the source, or an operator changed it.
         case lost
-        case failed(SourceTrouble)
+        case failed(SourceFailure)
     }
 
     struct Parts: Sendable {
         let sources: SourceStore
         let ingest: IngestCommit
-        let door: ReplicationDoor
+        let connector: ReplicationConnector
         let configuration: ReplicationWorker.Configuration
         let metrics: SourceMetrics
         let logger: Logger
@@ -37,7 +37,7 @@ final class ReplicationRun: Sendable {
         /// Whether events arrived since the state was written.
         var hasEvents = false
         /// Whether the state has other news, besides the position.
-        var isNews = false
+        var isChange = false
         /// Whether it was written that the source works.
         var isProven = false
         /// Whether a batch is being handed in.
@@ -83,14 +83,14 @@ final class ReplicationRun: Sendable {
             return .released
         } catch let end as End {
             return end
-        } catch let trouble as SourceTrouble {
-            return .failed(trouble)
+        } catch let failure as SourceFailure {
+            return .failed(failure)
         } catch let error as PostgresError {
-            return .failed(advice.trouble(error))
+            return .failed(advice.failure(error))
         } catch let problem as Problem {
-            return .failed(SourceTrouble(SourceStoreWords.sentence(problem.detail), isFatal: false))
+            return .failed(SourceFailure(SourceStoreMessages.sentence(problem.detail), isFatal: false))
         } catch {
-            return .failed(SourceTrouble("The source was stopped: \(error)", isFatal: false))
+            return .failed(SourceFailure("The source was stopped: \(error)", isFatal: false))
         }
     }
 
@@ -139,7 +139,7 @@ final class ReplicationRun: Sendable {
             if isSuccess, let state {
                 until = try await parts.sources.progress(claim, state: state.json, hasEvents: now.hasEvents)
             } else if writing, let state {
-                until = try await parts.sources.note(claim, state: state.json)
+                until = try await parts.sources.record(claim, state: state.json)
             } else {
                 until = try await parts.sources.renew(claim)
             }
@@ -155,7 +155,7 @@ final class ReplicationRun: Sendable {
                 if isSuccess { progress.isProven = true }
                 progress.written = max(progress.written, now.reached)
                 if now.hasEvents, progress.reached == now.reached { progress.hasEvents = false }
-                if progress.state == now.state { progress.isNews = false }
+                if progress.state == now.state { progress.isChange = false }
                 progress.state?.confirmed = state?.confirmed ?? ""
             }
         }
@@ -164,14 +164,14 @@ final class ReplicationRun: Sendable {
     // MARK: - Following
 
     private func follow() async throws {
-        guard let secret = claim.secret else { throw SourceTrouble("The source has no secret: the database's URI.") }
+        guard let secret = claim.secret else { throw SourceFailure("The source has no secret: the database's URI.") }
         let uri: DatabaseURI
         do throws(DatabaseURI.Malformed) {
             uri = try DatabaseURI(secret)
         } catch {
-            throw SourceTrouble(SourceStoreWords.sentence(error.reason))
+            throw SourceFailure(SourceStoreMessages.sentence(error.reason))
         }
-        let database = try await parts.door.configuration(uri)
+        let database = try await parts.connector.configuration(uri)
         let connection = try await Connection.open(database)
         defer { connection.close() }
         let inspection = SlotInspection(connection: connection, settings: settings)
@@ -181,8 +181,9 @@ final class ReplicationRun: Sendable {
         state.report = slot.report
         state.scope = finding.scope
         state.warning = inspection.warning(of: finding.publication)
+        if let userMessage = rewrite(finding) { state.lastRewrite = userMessage }
         // before anything relies on the slot: if it is lost from now on, the source stops
-        guard try await parts.sources.note(claim, state: state.json) != nil else { throw End.lost }
+        guard try await parts.sources.record(claim, state: state.json) != nil else { throw End.lost }
         let begun = state
         progress.withLock { $0.state = begun }
         if let warning = state.warning {
@@ -212,7 +213,7 @@ final class ReplicationRun: Sendable {
     private func prepare(
         _ inspection: SlotInspection,
         _ before: ReplicationState?
-    ) async throws -> (SlotInspection.Server, SlotInspection.Slot, SlotInspection.Finding, SlotInspection.Lack?) {
+    ) async throws -> (SlotInspection.Server, SlotInspection.Slot, SlotInspection.Finding, SlotInspection.Defect?) {
         let gap = before?.slot == settings.slot ? before?.gap : nil
         do {
             let prepared = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
@@ -221,11 +222,11 @@ final class ReplicationRun: Sendable {
         } catch let loss as SlotInspection.Loss {
             if gap == nil, var state = before {
                 state.gap = loss.reason
-                guard try await parts.sources.note(claim, state: state.json) != nil else { throw End.lost }
+                guard try await parts.sources.record(claim, state: state.json) != nil else { throw End.lost }
             }
-            throw advice.gap(loss.reason, after: loss.trouble)
-        } catch let trouble as SourceTrouble where trouble.isFatal {
-            throw gap.map { advice.gap($0, after: trouble) } ?? trouble
+            throw advice.gap(loss.reason, after: loss.failure)
+        } catch let failure as SourceFailure where failure.isFatal {
+            throw gap.map { advice.gap($0, after: failure) } ?? failure
         }
     }
 
@@ -239,11 +240,11 @@ final class ReplicationRun: Sendable {
         _ before: ReplicationState?,
         _ server: SlotInspection.Server,
         _ slot: SlotInspection.Slot
-    ) throws(SourceTrouble) -> ReplicationState {
+    ) throws(SourceFailure) -> ReplicationState {
         let confirmed = slot.confirmed ?? .zero
         if var state = before, state.slot == settings.slot {
             let known = LogPosition(state.confirmed) ?? .zero
-            if let trouble = advice.trouble(of: state, known, on: server, confirmed) { throw trouble }
+            if let failure = advice.failure(of: state, known, on: server, confirmed) { throw failure }
             if state.timeline == nil {
                 // an older gateway confirmed positions without changes before it stored them
                 state.confirmed = max(known, confirmed).description
@@ -282,11 +283,11 @@ final class ReplicationRun: Sendable {
                 case .relation(let relation):
                     do {
                         try await read(relation, &reader, &types, inspection)
-                    } catch let trouble as SourceTrouble {
+                    } catch let failure as SourceFailure {
                         // the preceding changes are read by these settings, and may not fit the corrected ones
                         try await flush(&fold, into: &batch, isFinal: false)
                         try await take(&batch)
-                        throw trouble
+                        throw failure
                     }
                 case .insertion(let table, let new):
                     batch.add(reader.insertion(into: table, new.map(ColumnValue.init), at: position), &fold)
@@ -295,7 +296,7 @@ final class ReplicationRun: Sendable {
                     batch.add(reader.events(of: table, old: old, new: new, at: position), &fold)
                 case .deletion(let table, let old):
                     batch.add(reader.events(of: table, old: old.map(ColumnValue.init), new: nil, at: position), &fold)
-                case .truncation(let tables): note(truncated: tables.compactMap { reader.name(of: $0) })
+                case .truncation(let tables): record(truncated: tables.compactMap { reader.name(of: $0) })
                 case .commit(let end):
                     try await flush(&fold, into: &batch, isFinal: true)
                     batch.end = end
@@ -393,7 +394,8 @@ final class ReplicationRun: Sendable {
                     progress.isRetrying = false
                     if isNew { progress.hasTaken = true }
                 }
-                note(refused: verdicts, events[range])
+                record(refused: verdicts, events[range])
+                record(stale: verdicts, events[range])
             }
             switch outcome {
             case .taken: progress.withLock { $0.isBusy = false }
@@ -431,7 +433,7 @@ final class ReplicationRun: Sendable {
             let isFirst =
                 !now.isProven && begun.duration(to: .now) >= configuration.proof && !now.isRetrying
                 && (now.hasTaken || !now.isBusy)
-            if now.reached > now.written || now.isNews || isFirst {
+            if now.reached > now.written || now.isChange || isFirst {
                 try await hold(writing: true)
             }
             let written = progress.withLock { $0.written }
@@ -445,7 +447,7 @@ final class ReplicationRun: Sendable {
 
     private func confirmLast(_ stream: ReplicationStream) async {
         let now = progress.withLock { $0 }
-        guard now.reached > now.written || now.isNews else { return }
+        guard now.reached > now.written || now.isChange else { return }
         // not to be given up with what ended
         await Task { try? await self.hold(writing: true) }.value
         stream.confirm(progress.withLock { $0.written })
@@ -454,29 +456,29 @@ final class ReplicationRun: Sendable {
     /// Checks the slot at intervals.
     ///
     /// A defect of the tables counts only after all earlier entries of the log have been read.
-    private func watch(_ inspection: SlotInspection, _ first: SlotInspection.Lack?) async throws {
+    private func watch(_ inspection: SlotInspection, _ first: SlotInspection.Defect?) async throws {
         var lack = first
         var notedAt = ContinuousClock.now
         while true {
             try await Task.sleep(for: lack == nil ? configuration.watchInterval : configuration.tick)
             guard let slot = try await inspection.slot(now: configuration.now) else {
-                throw SourceTrouble("Slot '\(settings.slot)' no longer exists.")
+                throw SourceFailure("Slot '\(settings.slot)' no longer exists.")
             }
             if notedAt.duration(to: .now) >= configuration.watchInterval {
-                note(slot.report)
+                record(slot.report)
                 notedAt = .now
                 lack = try await check(inspection, lack)
             }
             try SlotInspection.checkAlive(slot, settings)
-            if let lack, let confirmed = slot.confirmed, confirmed >= lack.end { throw lack.trouble }
+            if let lack, let confirmed = slot.confirmed, confirmed >= lack.end { throw lack.failure }
         }
     }
 
     /// Compares the publication and the tables with the last check.
     private func check(
         _ inspection: SlotInspection,
-        _ lack: SlotInspection.Lack?
-    ) async throws -> SlotInspection.Lack? {
+        _ lack: SlotInspection.Defect?
+    ) async throws -> SlotInspection.Defect? {
         let known = progress.withLock { $0.state?.scope }
         let finding: SlotInspection.Finding
         do {
@@ -484,65 +486,89 @@ final class ReplicationRun: Sendable {
         } catch let loss as SlotInspection.Loss {
             progress.withLock { progress in
                 progress.state?.gap = loss.reason
-                progress.isNews = true
+                progress.isChange = true
             }
             try await hold(writing: true)
-            throw advice.gap(loss.reason, after: loss.trouble)
+            throw advice.gap(loss.reason, after: loss.failure)
         }
-        note(warning: inspection.warning(of: finding.publication))
+        record(warning: inspection.warning(of: finding.publication))
+        let rewrite = rewrite(finding)
         progress.withLock { progress in
             guard progress.state?.scope != finding.scope else { return }
             progress.state?.scope = finding.scope
-            progress.isNews = true
+            if let rewrite { progress.state?.lastRewrite = rewrite }
+            progress.isChange = true
         }
-        guard let trouble = finding.trouble else { return nil }
-        if let lack { return SlotInspection.Lack(trouble: trouble, end: lack.end) }
-        return SlotInspection.Lack(trouble: trouble, end: try await inspection.logEnd())
+        guard let failure = finding.failure else { return nil }
+        if let lack { return SlotInspection.Defect(failure: failure, end: lack.end) }
+        return SlotInspection.Defect(failure: failure, end: try await inspection.logEnd())
     }
 
     // MARK: - Notes
 
-    private func note(_ report: SlotReport) {
+    private func record(_ report: SlotReport) {
         progress.withLock { progress in
             progress.state?.report = report
-            if progress.isProven { progress.isNews = true }
+            if progress.isProven { progress.isChange = true }
         }
         parts.watched(report)
     }
 
-    private func note(warning: String?) {
+    private func record(warning: String?) {
         progress.withLock { progress in
             guard progress.state?.warning != warning else { return }
             progress.state?.warning = warning
-            progress.isNews = true
+            progress.isChange = true
         }
     }
 
-    private func note(truncated tables: [QualifiedName]) {
+    /// Logs what changed rows without an entry in the log, and returns it for the state; nil if nothing did.
+    private func rewrite(_ finding: SlotInspection.Finding) -> String? {
+        guard !finding.rewrites.isEmpty else { return nil }
+        let userMessage = finding.rewrites.joined(separator: "; ")
+        parts.logger.warning(
+            "Rows changed without an entry in the log",
+            metadata: metadata(["reason": "\(userMessage)"])
+        )
+        return SourceStore.bounded("\(userMessage), \(configuration.now().rfc3339)")
+    }
+
+    private func record(truncated tables: [QualifiedName]) {
         guard !tables.isEmpty else { return }
         let names = tables.map(\.description).joined(separator: ", ")
         let moment = configuration.now().rfc3339
         progress.withLock { progress in
             progress.state?.lastTruncation = SourceStore.bounded("\(names), \(moment)")
-            progress.isNews = true
+            progress.isChange = true
         }
         parts.logger.warning("Tables were truncated, not replicated", metadata: metadata(["tables": "\(names)"]))
     }
 
-    private func note(refused verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
+    private func record(refused verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
         let refused = verdicts.indices.filter { verdicts[$0].result == .refused }
         guard let last = refused.last else { return }
         let logged = events[events.startIndex + last]
-        var words = logged.table?.description ?? "a table"
-        if case .success(let event) = logged.entry.event { words += ", id \(event.entityID.text)" }
-        words = SourceStore.bounded("\(words): \(verdicts[last].problem?.detail ?? "refused")")
+        var userMessage = logged.table?.description ?? "a table"
+        if case .success(let event) = logged.entry.event { userMessage += ", id \(event.entityID.text)" }
+        userMessage = SourceStore.bounded("\(userMessage): \(verdicts[last].problem?.detail ?? "refused")")
         progress.withLock { progress in
             progress.state?.refused += Int64(refused.count)
-            progress.state?.lastRefusal = words
-            progress.isNews = true
+            progress.state?.lastRefusal = userMessage
+            progress.isChange = true
         }
-        let more = metadata(["count": "\(refused.count)", "reason": "\(words)"])
+        let more = metadata(["count": "\(refused.count)", "reason": "\(userMessage)"])
         parts.logger.warning("Rows of a database were rejected", metadata: more)
+    }
+
+    /// Counts inserted rows that were stale, if a table was truncated: then the entities of its rows still exist.
+    private func record(stale verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
+        let stale = zip(verdicts, events).count { $0.result == .stale && $1.startsVersions }
+        guard stale > 0 else { return }
+        progress.withLock { progress in
+            guard progress.state?.lastTruncation != nil else { return }
+            progress.state?.staleInsertions += Int64(stale)
+            progress.isChange = true
+        }
     }
 
     private func metadata(_ more: Logger.Metadata = [:]) -> Logger.Metadata {

@@ -29,15 +29,17 @@ struct SlotInspection {
     struct Loss: Error {
         let reason: String
         /// What has to be corrected first, with the remedy.
-        var trouble: SourceTrouble?
+        var failure: SourceFailure?
     }
 
     /// The publication and the tables at one check.
     struct Finding {
         let publication: Publication
         let scope: PublicationScope
+        /// What changed rows without an entry in the log since the last check.
+        let rewrites: [String]
         /// What is wrong with the columns.
-        let trouble: SourceTrouble?
+        let failure: SourceFailure?
     }
 
     struct Slot {
@@ -49,8 +51,8 @@ struct SlotInspection {
     }
 
     /// A defect of the tables in the present catalog: older parts of the log may not have it.
-    struct Lack {
-        let trouble: SourceTrouble
+    struct Defect {
+        let failure: SourceFailure
         /// The end of the log at that time.
         let end: LogPosition
     }
@@ -66,27 +68,28 @@ struct SlotInspection {
         _ state: ReplicationState?,
         now: TimeSource,
         seen: (SlotReport) -> Void
-    ) async throws -> (Server, Slot, Finding, Lack?) {
+    ) async throws -> (Server, Slot, Finding, Defect?) {
+        try await disableJIT()
         var slot = try await slot(now: now)
         // reported despite any other defect, because the slot retains the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
         let known = state?.slot == settings.slot && state?.gap == nil ? state?.scope : nil
         let finding = try await check(since: known, isRunning: false)
-        var lack: Lack?
-        if let trouble = finding.trouble {
-            guard state?.slot == settings.slot else { throw trouble }
-            lack = Lack(trouble: trouble, end: try await self.server().end)
+        var lack: Defect?
+        if let failure = finding.failure {
+            guard state?.slot == settings.slot else { throw failure }
+            lack = Defect(failure: failure, end: try await self.server().end)
         }
         if slot == nil {
             if state?.slot == settings.slot {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "Slot '\(settings.slot)' no longer exists, so changes since then are lost. Create it again (or "
                         + "set create_slot), import the tables, then run the source with from null."
                 )
             }
             guard settings.createsSlot else {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "There is no slot '\(settings.slot)'. Run there: SELECT pg_create_logical_replication_slot("
                         + "'\(settings.slot)', 'pgoutput'), or set create_slot: true."
                 )
@@ -94,15 +97,15 @@ struct SlotInspection {
             _ = try await connection.run(Query(Self.createStatement, Parameters(settings.slot)))
             slot = try await self.slot(now: now)
         }
-        guard let slot else { throw SourceTrouble("Slot '\(settings.slot)' disappeared.", isFatal: false) }
+        guard let slot else { throw SourceFailure("Slot '\(settings.slot)' disappeared.", isFatal: false) }
         guard slot.plugin == "pgoutput" else {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Slot '\(settings.slot)' is not a logical slot of pgoutput. Use a slot created by "
                     + "pg_create_logical_replication_slot(…, 'pgoutput')."
             )
         }
         guard slot.isHere else {
-            throw SourceTrouble("Slot '\(settings.slot)' does not belong to the database of the URI.")
+            throw SourceFailure("Slot '\(settings.slot)' does not belong to the database of the URI.")
         }
         try Self.checkAlive(slot, settings)
         return (server, slot, finding, lack)
@@ -112,13 +115,14 @@ struct SlotInspection {
     ///
     /// - Returns: what an operator should correct although the source works.
     func examine(now: TimeSource) async throws -> String? {
+        try await disableJIT()
         _ = try await server()
         let finding = try await check(since: nil, isRunning: false)
-        if let trouble = finding.trouble { throw trouble }
+        if let failure = finding.failure { throw failure }
         if let slot = try await slot(now: now) {
             try Self.checkAlive(slot, settings)
         } else if !settings.createsSlot {
-            throw SourceTrouble("Slot '\(settings.slot)' does not exist. \(ReplicationAdvice.docs)")
+            throw SourceFailure("Slot '\(settings.slot)' does not exist. \(ReplicationAdvice.docs)")
         }
         return warning(of: finding.publication)
     }
@@ -128,23 +132,33 @@ struct SlotInspection {
     /// - Parameters:
     ///   - known: the scope at the last check; nil at the first one, and after a loss.
     ///   - isRunning: whether the log is being read: then a table may have another name than in the settings.
-    /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise what has to be corrected first.
+    /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise what has to be corrected
+    ///   first.
     func check(since known: PublicationScope?, isRunning: Bool) async throws -> Finding {
         let publication: Publication
         do {
             publication = try await checkPublication()
-        } catch let trouble as SourceTrouble where known?.name.hasSameBytes(as: settings.publication) == true {
-            throw Loss(reason: "it was dropped, or did not publish insert, update and delete", trouble: trouble)
+        } catch let failure as SourceFailure where known?.name.hasSameBytes(as: settings.publication) == true {
+            throw Loss(reason: "it was dropped, or did not publish insert, update and delete", failure: failure)
         }
         let scope = try await scope(of: publication, known)
         if let known, let reason = scope.loss(since: known) { throw Loss(reason: reason) }
-        let trouble = try await checkTables(publication, isRunning: isRunning)
-        return Finding(publication: publication, scope: scope, trouble: trouble)
+        if let name = scope.unlogged {
+            let failure = SourceFailure(
+                "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, run "
+                    + "there: ALTER TABLE \(name) SET LOGGED"
+            )
+            throw known.map { _ in Loss(reason: "table \(name) became unlogged", failure: failure) } ?? failure
+                as any Error
+        }
+        let rewrites = known.map { scope.rewrites(since: $0) } ?? []
+        let failure = try await checkTables(publication, isRunning: isRunning)
+        return Finding(publication: publication, scope: scope, rewrites: rewrites, failure: failure)
     }
 
-    static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
+    static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceFailure) {
         guard slot.walStatus == "lost" else { return }
-        throw SourceTrouble(
+        throw SourceFailure(
             "Slot '\(settings.slot)' was invalidated: the server removed log that had not been read "
                 + "(max_slot_wal_keep_size). Drop the slot, create it again, import the tables, then run the source "
                 + "with from null."
@@ -153,11 +167,14 @@ struct SlotInspection {
 
     // MARK: - The server
 
+    /// PostgreSQL overestimates queries of the catalog, and would spend seconds of each check compiling them.
+    private func disableJIT() async throws { try await connection.execute(script: "SET jit = off") }
+
     private func server() async throws -> Server {
         let rows = try await connection.run(Query(Self.serverStatement))
         let level = try rows.string(0, 0)
         guard level == "logical" else {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "The server's wal_level is '\(level)'. Run there: ALTER SYSTEM SET wal_level = logical, and restart it."
             )
         }
@@ -182,7 +199,7 @@ struct SlotInspection {
             }
             let lost = lacking.filter { $0 != "truncate" }
             guard lost.isEmpty else {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "Publication '\(settings.publication)' does not publish \(lost.joined(separator: ", ")), "
                         + "so such changes would never arrive. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = "
                         + "'insert, update, delete, truncate'); earlier changes are not in the log, so "
@@ -199,7 +216,7 @@ struct SlotInspection {
             return Publication(lacking: lacking, isViaRoot: try rows.string(0, 4) == "true", scope: scope)
         }
         let tables = settings.tables.map(\.name.sql).joined(separator: ", ")
-        throw SourceTrouble(
+        throw SourceFailure(
             "There is no publication '\(settings.publication)'. Run there: CREATE PUBLICATION \"\(name)\" FOR TABLE "
                 + tables
         )
@@ -234,6 +251,8 @@ struct SlotInspection {
             }
             var table = PublicationScope.Table(name: name, oid: oid, members: members, filter: filter, columns: columns)
             table.isPublished = isPublished
+            table.relations = try row.strings("relations").compactMap { PublicationScope.Relation($0) }
+            table.definitions = try row.strings("definitions").compactMap { PublicationScope.Definition($0) }
             return table
         }
         for name in names {
@@ -249,7 +268,7 @@ struct SlotInspection {
     }
 
     /// - Returns: what is wrong with the columns.
-    private func checkTables(_ publication: Publication, isRunning: Bool) async throws -> SourceTrouble? {
+    private func checkTables(_ publication: Publication, isRunning: Bool) async throws -> SourceFailure? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
             Query(Self.tablesStatement, Parameters(names.map(\.schema), names.map(\.name), settings.publication))
@@ -261,6 +280,7 @@ struct SlotInspection {
                 isPublished: try row.bool("is_published"),
                 identity: try row.optionalString("identity"),
                 columns: try row.strings("columns"),
+                generated: try row.strings("generated"),
                 keys: try row.strings("keys"),
                 uniques: TableFinding.Unique.list(try row.strings("uniques")),
                 published: try Self.published(&row),
@@ -278,14 +298,14 @@ struct SlotInspection {
         return isListed ? columns : nil
     }
 
-    private func lack(of found: [TableFinding], _ publication: Publication) throws -> SourceTrouble? {
-        var trouble: SourceTrouble?
+    private func lack(of found: [TableFinding], _ publication: Publication) throws -> SourceFailure? {
+        var failure: SourceFailure?
         for table in settings.tables {
             guard let finding = found.first(where: { $0.name == table.name }) else { continue }
             try finding.check(table, publication: settings.publication, isViaRoot: publication.isViaRoot)
-            do throws(SourceTrouble) { try finding.checkColumns(table) } catch { trouble = trouble ?? error }
+            do throws(SourceFailure) { try finding.checkColumns(table) } catch { failure = failure ?? error }
         }
-        return trouble
+        return failure
     }
 
     // MARK: - The slot
@@ -374,6 +394,11 @@ struct SlotInspection {
                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
             ) AS columns,
             ARRAY(
+                SELECT a.attname::text FROM pg_attribute a
+                WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped
+                    AND current_setting('server_version_num')::int4 < 180000
+            ) AS generated,
+            ARRAY(
                 SELECT a.attname::text
                 FROM pg_index i
                 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
@@ -408,7 +433,10 @@ struct SlotInspection {
         """
     )
 
-    /// By which rows of the catalog a publication contains tables.
+    /// By which rows of the catalog a publication contains tables, and the rows of the tables themselves.
+    ///
+    /// A table that leaves its schema and returns has its dependency on the schema written again, and a partition that
+    /// is attached again its row of `pg_inherits`.
     ///
     /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. So these are read as
     /// JSON and by dependencies, which no server refuses.
@@ -420,26 +448,67 @@ struct SlotInspection {
                 SELECT FROM pg_publication_tables t
                 WHERE t.pubname = p.pubname AND t.schemaname = n.nspname AND t.tablename = c.relname
             ) AS is_published,
-            m.members, m.filter, m.columns
+            m.members, m.filter, m.columns,
+            ARRAY(
+                SELECT concat_ws(
+                    ':', l.oid, CASE WHEN l.oid = c.oid THEN '' ELSE i.xmin::text END, l.relfilenode, l.reltoastrelid,
+                    CASE WHEN l.relpersistence = 'p' AND l.relkind <> 'f' THEN 'l' ELSE '-' END
+                        || CASE WHEN EXISTS (
+                            SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = l.oid
+                        ) THEN 'p' ELSE '' END
+                        || CASE WHEN l.relkind <> 'f' AND pg_relation_size(l.oid) > 0 THEN '' ELSE 'e' END,
+                    format('%I.%I', ln.nspname, l.relname)
+                )
+                FROM (SELECT c.oid AS oid UNION SELECT t.relid FROM pg_partition_tree(c.oid) t) k
+                JOIN pg_class l ON l.oid = k.oid
+                JOIN pg_namespace ln ON ln.oid = l.relnamespace
+                LEFT JOIN pg_inherits i ON i.inhrelid = l.oid AND l.relispartition
+                ORDER BY l.oid
+            ) AS relations,
+            ARRAY(
+                SELECT concat_ws(':', a.attnum, a.xmin, CASE WHEN f.attname IS NOT NULL THEN 'f' END)
+                FROM pg_attribute a
+                LEFT JOIN (
+                    SELECT DISTINCT l.attname
+                    FROM (SELECT c.oid AS oid UNION SELECT t.relid FROM pg_partition_tree(c.oid) t) k
+                    JOIN pg_attribute l ON l.attrelid = k.oid AND l.attnum > 0
+                    WHERE l.atthasmissing
+                ) f ON f.attname = a.attname
+                WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                ORDER BY a.attnum
+            ) AS definitions
         FROM pg_publication p
         CROSS JOIN pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace
         CROSS JOIN LATERAL (
+            WITH up AS (
+                SELECT a.relid, string_agg(i.xmin::text, ' ') OVER (
+                    ORDER BY a.level ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ) AS path
+                FROM pg_partition_ancestors(c.oid) WITH ORDINALITY a (relid, level)
+                LEFT JOIN pg_inherits i ON i.inhrelid = a.relid
+                UNION ALL
+                SELECT c.oid, NULL
+                WHERE NOT c.relispartition AND c.relkind = 'r'
+            )
             SELECT coalesce(array_agg(x.member ORDER BY x.member), '{}') AS members,
                 coalesce(hashtextextended(string_agg(x.filter, ' ' ORDER BY x.member), 0)::text, '') AS filter,
                 CASE WHEN bool_and(x.columns IS NOT NULL) THEN string_agg(x.columns, ' ' ORDER BY x.member) END AS columns
             FROM (
-                SELECT 'table ' || r.oid::text AS member,
+                SELECT concat_ws(' ', 'table', r.oid, up.path) AS member,
                     regexp_replace(to_jsonb(r) ->> 'prqual', ':(stmt_)?(location|len) -?[0-9]+', '', 'g') AS filter,
                     to_jsonb(r) ->> 'prattrs' AS columns
                 FROM pg_publication_rel r
+                JOIN up ON up.relid = r.prrelid
                 WHERE r.prpubid = p.oid
-                    AND (r.prrelid = c.oid OR r.prrelid IN (SELECT a.relid FROM pg_partition_ancestors(c.oid) a (relid)))
                 UNION ALL
-                SELECT 'schema ' || d.objid::text, NULL, NULL
+                SELECT concat_ws(' ', 'schema', d.objid, n.xmin, up.path), NULL, NULL
                 FROM pg_depend d
                 JOIN pg_depend s ON s.classid = d.classid AND s.objid = d.objid
-                    AND s.refclassid = 'pg_namespace'::regclass AND s.refobjid = c.relnamespace
+                    AND s.refclassid = 'pg_namespace'::regclass
+                JOIN pg_depend n ON n.classid = 'pg_class'::regclass AND n.objsubid = 0
+                    AND n.refclassid = s.refclassid AND n.refobjid = s.refobjid
+                JOIN up ON up.relid = n.objid
                 WHERE d.refclassid = 'pg_publication'::regclass AND d.refobjid = p.oid
                     AND d.classid = to_regclass('pg_catalog.pg_publication_namespace')
                 UNION ALL
@@ -504,6 +573,8 @@ private struct TableFinding {
     /// `d`: the primary key; `i`: an index; `f`: all columns; `n`: nothing.
     let identity: String?
     let columns: [String]
+    /// Generated columns that the server cannot publish, as before PostgreSQL 18.
+    let generated: [String]
     let keys: [String]
     /// Unique indexes over all rows.
     let uniques: [Unique]
@@ -531,12 +602,12 @@ private struct TableFinding {
         }
     }
 
-    func check(_ table: FollowedTable, publication: String, isViaRoot: Bool) throws(SourceTrouble) {
-        guard exists else { throw SourceTrouble("Table \(table.name) does not exist.") }
+    func check(_ table: FollowedTable, publication: String, isViaRoot: Bool) throws(SourceFailure) {
+        guard exists else { throw SourceFailure("Table \(table.name) does not exist.") }
         guard isPublished else {
             let quoted = publication.replacing("\"", with: "\"\"")
             if isPartitioned, !isViaRoot {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "Table \(table.name) is partitioned, and publication '\(publication)' publishes changes with the "
                         + "names of partitions, if at all. Run there: ALTER PUBLICATION \"\(quoted)\" ADD TABLE "
                         + "\(table.name.sql), and ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = "
@@ -544,33 +615,40 @@ private struct TableFinding {
                 )
             }
             if isPartition, isViaRoot {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "Table \(table.name) is a partition, and publication '\(publication)' publishes its changes "
                         + "with the partitioned table's name. Use that table in the settings instead, or run there: "
                         + "ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = false)"
                 )
             }
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Publication '\(publication)' does not contain table \(table.name). Run there: "
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
             )
         }
     }
 
-    func checkColumns(_ table: FollowedTable) throws(SourceTrouble) {
+    func checkColumns(_ table: FollowedTable) throws(SourceFailure) {
         let renamings = table.renamings(of: columns)
-        let names = Set<ExactText>(columns.map { renamings[$0] ?? $0 })
+        let names = Set<ByteExactString>(columns.map { renamings[$0] ?? $0 })
         for (role, column) in table.wanted where !names.contains(column) {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Table \(table.name) has no column '\(column)', which the settings use as \(role). Correct the "
                     + "settings. If it was renamed, add the old name to the table's 'renamed', for earlier parts of "
                     + "the log."
             )
         }
+        let generated = Set<ByteExactString>(generated.map { renamings[$0] ?? $0 })
+        for (role, column) in table.wanted where generated.contains(column) {
+            throw SourceFailure(
+                "Column '\(column)' of table \(table.name), which the settings use as \(role), is generated, and generated "
+                    + "columns are not published. Take it out of the settings."
+            )
+        }
         if let published {
             let published = Set(published.map { renamings[$0] ?? $0 })
             for (role, column) in table.wanted where !published.contains(column) {
-                throw SourceTrouble(
+                throw SourceFailure(
                     "The publication omits column '\(column)' of table \(table.name), which the settings use as "
                         + "\(role). Add it to the publication's column list (ALTER PUBLICATION … SET TABLE), or take "
                         + "it out of the settings."
@@ -579,7 +657,7 @@ private struct TableFinding {
         }
         let identifying = Set(keys.map { renamings[$0] ?? $0 })
         if let missing = table.ids.first(where: { !identifying.contains($0) }), identity != "f" {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "The log does not identify deleted rows of table \(table.name): '\(missing)' is not in its primary "
                     + "key or replica identity. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
@@ -590,7 +668,7 @@ private struct TableFinding {
         }
         guard !fitting.isEmpty else {
             let columns = table.ids.map { "'\($0)'" }.joined(separator: ", ")
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Rows of table \(table.name) may have the same id: no unique constraint or index covers \(columns) "
                     + "without further columns or a condition, so different rows would become one entity. Use all "
                     + "columns of the primary key as id, as in \"id\": [\"tenant\", \"number\"], or make the column "
@@ -598,14 +676,14 @@ private struct TableFinding {
             )
         }
         guard identity == "f" || fitting.contains(where: \.isImmediate) else {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "The unique constraint on the id of table \(table.name) is deferrable, so ids may move between rows "
                     + "within a transaction. The log must contain the whole old row to identify the row of an id. "
                     + "Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
         guard identity == "f" || table.causingKey == nil else {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Table \(table.name) has a causing_key. The log must contain the whole old row to show whether a "
                     + "change wrote it or an earlier one did. Run there: ALTER TABLE \(table.name.sql) REPLICA "
                     + "IDENTITY FULL"

@@ -1,8 +1,8 @@
 import Foundation
 import HTTPTypes
-import JSONText
+package import JSONText
 import SyncHTTP
-import SyncModel
+package import SyncModel
 import SyncStore
 
 /// Stuck mutations and stopped lanes over all organizations.
@@ -20,8 +20,8 @@ package struct FailureEndpoints: Sendable {
         let (organization, filter) = try (query.uuid("organization_id"), query.stuckFilter())
         let limit = try query.integer("limit", in: 1...Self.groups.most, default: Self.groups.usual)
         let cursor = try query.text("cursor")
-        try await exchange.hold.enter(AnswerHold.backlog)
-        let json = try await OffEventLoop.run {
+        try await exchange.hold.acquire(ResponseMemoryLease.backlog)
+        let json = try await BlockingWork.run {
             try await store.stuckGroups.page(filter, organization: organization, limit: limit, cursor: cursor).json()
         }
         return Answer(.ok, json: json)
@@ -36,15 +36,16 @@ package struct FailureEndpoints: Sendable {
             throw URLQuery.invalid("user_id", "requires 'organization_id'")
         }
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
-        try await exchange.hold.enter()
-        let json = try await OffEventLoop.run { [filter] in
+        try await exchange.hold.acquire()
+        let json = try await BlockingWork.run { [filter] in
             let page = try await store.stuckList.page(
                 filter,
                 organization: organization,
                 limit: limit,
                 cursor: cursor
             )
-            return StuckAnswer(page: page, users: try await LaneUsers(of: page.mutations.map(\.lane), in: store)).json()
+            return FailureListAnswer(page: page, users: try await LaneUsers(of: page.mutations.map(\.lane), in: store))
+                .json()
         }
         return Answer(.ok, json: json)
     }
@@ -54,8 +55,8 @@ package struct FailureEndpoints: Sendable {
         let state: StoppedLanes.State = try query.choice("state") ?? .halted
         let (organization, limit) = try (query.uuid("organization_id"), query.limit(default: 100))
         let cursor = try query.text("cursor")
-        try await exchange.hold.enter()
-        let json = try await OffEventLoop.run {
+        try await exchange.hold.acquire()
+        let json = try await BlockingWork.run {
             let page = try await store.stoppedLanes.page(
                 state,
                 organization: organization,
@@ -74,8 +75,8 @@ extension URLQuery {
     static let stuckFilter: Set = ["organization_id", "status", "entity_type", "response_status", "error_code"]
 
     /// Without `user_id`, which not all lists have.
-    func stuckFilter() throws(Problem) -> StuckFilter {
-        var filter = StuckFilter()
+    func stuckFilter() throws(Problem) -> FailureFilter {
+        var filter = FailureFilter()
         for word in list("status") {
             guard let status = MutationStatus.forAPerson.first(where: { $0.rawValue == word }) else {
                 throw URLQuery.invalid("status", "must be statuses of: failed, conflict")
@@ -97,5 +98,132 @@ extension URLQuery {
             filter.errorCode = code
         }
         return filter
+    }
+}
+
+extension BoundedCount: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("count", count)
+        writer.member("is_more", isMore)
+    }
+}
+
+extension FailureGroups.Page: AnswerBody {
+    package var expectedBytes: Int { 64 + groups.count * 512 }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("groups", groups)
+        writer.member("next", next)
+        writer.member("is_partial", isPartial)
+    }
+}
+
+extension FailureGroup: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("organization_id", organization)
+        writer.member("organization_name", organizationName)
+        writer.member("status", key.status.rawValue)
+        writer.member("entity_type", key.entityType)
+        writer.member("response_status", key.responseStatus.asStatus)
+        writer.member("error_code", key.errorCode)
+        count.writeMembers(to: &writer)
+        writer.member("first_at", firstAt.rfc3339)
+        writer.member("last_at", lastAt.rfc3339)
+        writer.member("example") { writer in
+            writer.member("user_id", user)
+            writer.member("mutation_id", mutation)
+            writer.member("detail", detail)
+        }
+    }
+}
+
+extension FailedMutation: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("organization_id", lane.organization)
+        writer.member("user_id", lane.user)
+        writer.member("id", id)
+        writer.member("device_id", device)
+        writer.member("status", status.rawValue)
+        writer.member("operation", operation.rawValue)
+        writer.member("entity_type", entity.type)
+        writer.localID(entity.client)
+        writer.member("server_id", entity.serverID)
+        writer.member("response_status", responseStatus.asStatus)
+        writer.member("error_code", errorCode)
+        writer.member("detail", detail)
+        writer.member("attempt_count", Int64(attemptCount))
+        writer.member("accepted_at", acceptedAt.rfc3339)
+        writer.member("changed_at", stuckAt.rfc3339)
+    }
+}
+
+/// A page of stuck mutations, with their users.
+struct FailureListAnswer: AnswerBody {
+    let page: FailureList.Page
+    let users: LaneUsers
+
+    var expectedBytes: Int { 64 + page.mutations.count * 640 }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("mutations", page.mutations)
+        users.writeMember(to: &writer)
+        writer.member("next", page.next)
+    }
+}
+
+extension StoppedLanes.Lane: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("organization_id", key.organization)
+        writer.member("user_id", key.user)
+        writer.member("halted_by", haltedBy)
+        writer.member("ready_at", readyAt?.rfc3339)
+        writer.member("queued_count", Int64(queuedCount))
+        writer.member("queued_since", queuedSince?.rfc3339)
+    }
+}
+
+/// A page of lanes in which nothing runs, and whose they are.
+struct StoppedLanesAnswer: AnswerBody {
+    let page: StoppedLanes.Page
+    let users: LaneUsers
+
+    var expectedBytes: Int { 64 + page.lanes.count * 384 }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("lanes", page.lanes)
+        users.writeMember(to: &writer)
+        writer.member("next", page.next)
+    }
+}
+
+extension Int16 {
+    /// The status; nil for 0, which means no status.
+    var asStatus: Int64? { self == 0 ? nil : Int64(self) }
+}
+
+/// The users of a page over all organizations: their names at issuers, if there are any.
+struct LaneUsers: Sendable {
+    private let lanes: [LaneKey]
+    private let subjects: [LaneKey: [Subject]]
+
+    init(of lanes: some Sequence<LaneKey>, in store: Store) async throws {
+        self.lanes = Set(lanes).sorted()
+        var subjects: [LaneKey: [Subject]] = [:]
+        for (organization, found) in Dictionary(grouping: self.lanes, by: \.organization) {
+            let known = try await store.administration.subjects(of: Set(found.map(\.user)), in: organization)
+            for (user, names) in known { subjects[LaneKey(organization: organization, user: user)] = names }
+        }
+        self.subjects = subjects
+    }
+
+    /// Writes the member `users`.
+    func writeMember(to writer: inout JSONWriter) {
+        writer.member("users", lanes) { writer, lane in
+            writer.object { writer in
+                writer.member("organization_id", lane.organization)
+                writer.member("id", lane.user)
+                writer.member("subjects", subjects[lane] ?? [])
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import JSONText
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -13,14 +14,14 @@ struct OperatorSettleEndpoints: Sendable {
 
     func retry(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["validate"])
-        let isTrial = try query.flag("validate")
+        let isDryRun = try query.flag("validate")
         // by its status and action alone the audit log could not distinguish it from a retry
-        if isTrial {
-            exchange.act?.note("validated", true)
-            exchange.act?.noteTrial()
+        if isDryRun {
+            exchange.act?.record("validated", true)
+            exchange.act?.markDryRun()
         }
         let owner = try await owner(exchange)
-        return isTrial
+        return isDryRun
             ? try await settling.validate(exchange, of: owner, exchange.uuid(at: 2))
             : try await settling.retry(exchange, of: owner, exchange.uuid(at: 2))
     }
@@ -48,5 +49,52 @@ extension Catalog {
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await organization(id) else { throw Refusal.notFound }
         return (organization, try await owner(of: user, in: id))
+    }
+}
+
+extension AuditRecorder {
+    /// Notes the filter of a request to settle mutations, or the first of their ids.
+    ///
+    /// Neither a device nor a text of a user is noted, because an erasure does not search for them in the audit log.
+    func record(_ request: BulkRequest) {
+        record("statuses", texts: request.statuses.map(\.rawValue))
+        if let type = request.entityType { record("entity_type", type) }
+        if request.deviceID != nil { record("of_one_device", true) }
+        if let user = request.userID { record(user: user) }
+        if let ids = request.ids { record(ids: ids) }
+    }
+
+    /// Notes the kind of a bulk operation, and its filter or the first of its ids.
+    func record(_ draft: OperationDraft) {
+        record("kind", draft.kind.rawValue)
+        if !draft.filter.statuses.isEmpty { record("statuses", texts: draft.filter.statuses.map(\.rawValue)) }
+        if let type = draft.filter.entityType { record("entity_type", type) }
+        if let code = draft.filter.errorCode { record("error_code", code) }
+        if let status = draft.filter.responseStatus { record("response_status", Int(status)) }
+        if let user = draft.filter.user { record(user: user) }
+        if let dependants = draft.dependants { record("dependents", dependants.rawValue) }
+        if let strategy = draft.strategy { record("strategy", strategy.rawValue) }
+        if !draft.reason.isEmpty { record(reason: draft.reason) }
+        if let ids = draft.ids { record(ids: ids) }
+    }
+}
+
+/// A page of an organization's mutations, and who its users are.
+struct OperatorMutationPage: AnswerBody {
+    let page: MutationPage
+    /// The issuers' names for the users of the page, if there are any.
+    let subjects: [UUID: [Subject]]
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("mutations", page.mutations)
+        // by user, as the mutations are
+        let users = page.mutations.map(\.user).reduce(into: [UUID]()) { if $0.last != $1 { $0.append($1) } }
+        writer.member("users", users) { writer, user in
+            writer.object { writer in
+                writer.member("id", user)
+                writer.member("subjects", subjects[user] ?? [])
+            }
+        }
+        writer.member("next", page.next)
     }
 }

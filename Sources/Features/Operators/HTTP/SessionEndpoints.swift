@@ -3,18 +3,19 @@ import JSONText
 import Logging
 import NIOCore
 import SyncHTTP
-import SyncModel
+package import SyncModel
 import SyncStore
+import Synchronization
 
 /// `/console/session`: an operator signs in with a token, and out again.
 struct SessionEndpoints: Sendable {
-    let door: OperatorDoor
+    let authenticator: OperatorAuthenticator
     let bodies: BodyReader
     let logger: Logger
     private let limit = SignInLimit()
 
-    init(door: OperatorDoor, bodies: BodyReader, logger: Logger) {
-        self.door = door
+    init(authenticator: OperatorAuthenticator, bodies: BodyReader, logger: Logger) {
+        self.authenticator = authenticator
         self.bodies = bodies
         self.logger = logger
     }
@@ -28,8 +29,8 @@ struct SessionEndpoints: Sendable {
             try Self.token(in: body)
         }
         // after the body: a client with many waiting bodies gets no more attempts by them
-        let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", door.now())
-        switch limit.attempt(address, at: now, { door.tokens.token(text) }) {
+        let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", authenticator.now())
+        switch limit.attempt(address, at: now, { authenticator.tokens.token(text) }) {
         case .right(let token):
             let session = OperatorSession.text(for: token, until: now.seconds + OperatorSession.seconds)
             return Self.answer(session, seconds: OperatorSession.seconds, to: exchange)
@@ -54,10 +55,10 @@ struct SessionEndpoints: Sendable {
         }
         let answer = Self.answer("", seconds: 0, to: exchange)
         guard let cookie = SessionCookie.value(exchange.headers),
-            let session = OperatorSession.token(of: cookie, among: door.tokens, at: door.now())
+            let session = OperatorSession.token(of: cookie, among: authenticator.tokens, at: authenticator.now())
         else { return answer }
         do throws(Problem) {
-            try await door.ended.end(
+            try await authenticator.ended.end(
                 OperatorSession.digest(of: cookie),
                 until: Timestamp(microseconds: session.end * 1_000_000)
             )
@@ -87,5 +88,74 @@ struct SessionEndpoints: Sendable {
             throw Problem(.validationFailed, pointer: "/token", rule: Rule.required, detail)
         }
         return token
+    }
+}
+
+/// Counts wrong tokens at the sign-in for each address, so that guessing slows down only the guesser.
+package final class SignInLimit: Sendable {
+    /// Wrong tokens that an address may try within a window.
+    package static let tries = 10
+    /// The window, in seconds.
+    package static let seconds: Int64 = 60
+    /// Addresses that are remembered; beyond it all are forgotten that are the oldest.
+    package static let addresses = 1_024
+
+    private struct Window {
+        package var began: Int64
+        package var wrong: Int
+    }
+
+    private let windows = Mutex([ByteExactString: Window]())
+
+    /// The result of an attempt.
+    package enum Attempt<Found: Sendable>: Sendable {
+        case right(Found)
+        case wrong
+        /// There were too many before it, and it was not checked; seconds until the address may try again.
+        case tooMany(seconds: Int64)
+    }
+
+    /// Makes an attempt and counts it, in one step, so that concurrent attempts count like sequential ones.
+    ///
+    /// - Parameter find: returns what the token authenticates; nil for a wrong one. It must be quick, since others wait
+    ///   for it.
+    package func attempt<Found: Sendable>(_ address: String, at now: Timestamp, _ find: () -> Found?) -> Attempt<Found>
+    {
+        windows.withLock { windows -> Attempt<Found> in
+            var window = windows[address] ?? Window(began: now.seconds, wrong: 0)
+            if now.seconds >= window.began + Self.seconds { window = Window(began: now.seconds, wrong: 0) }
+            guard window.wrong < Self.tries else {
+                return .tooMany(seconds: window.began + Self.seconds - now.seconds)
+            }
+            if let found = find() { return .right(found) }
+            window.wrong += 1
+            if windows[address] == nil { Self.makeRoom(in: &windows, at: now) }
+            windows[address] = window
+            return .wrong
+        }
+    }
+
+    private static func makeRoom(in windows: inout [ByteExactString: Window], at now: Timestamp) {
+        if windows.count >= addresses { windows = windows.filter { now.seconds < $0.value.began + seconds } }
+        if windows.count >= addresses, let oldest = windows.min(by: { $0.value.began < $1.value.began }) {
+            windows[oldest.key] = nil
+        }
+    }
+}
+
+/// `GET /admin/me`: the identity and scope of the caller, and information about the gateway.
+struct MeEndpoint: Sendable {
+    let store: Store
+    let version: String
+
+    func read(_ exchange: Exchange) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
+        return Answer(.ok) { writer in
+            writer.member("name", exchange.operatorToken?.name)
+            writer.member("scope", exchange.operatorToken?.scope.rawValue)
+            writer.member("version", version)
+            writer.member("gateway_id", store.notifier.gatewayID)
+            writer.member("sealed", store.masterKeys != nil)
+        }
     }
 }

@@ -1,6 +1,6 @@
 import Foundation
 import HTTPTypes
-import JSONText
+package import JSONText
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -15,8 +15,8 @@ struct UserInsightEndpoints: Sendable {
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
         let (organization, user) = try await store.catalog.owner(of: exchange)
         let lane = LaneKey(organization: organization.id, user: user)
-        try await exchange.hold.enter(AnswerHold.backlog)
-        let json = try await OffEventLoop.run {
+        try await exchange.hold.acquire()
+        let json = try await BlockingWork.run {
             let page = try await store.laneListing.page(of: lane, limit: limit, cursor: cursor)
             let backlog = try await store.backlog.backlog(organization: lane.organization, user: lane.user)
             return LaneAnswer(user: user, page: page, backlog: backlog).json()
@@ -29,10 +29,85 @@ struct UserInsightEndpoints: Sendable {
         let (mutation, device) = try (query.uuid("mutation"), query.uuid("device"))
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await store.catalog.organization(id) else { throw Refusal.notFound }
-        try await exchange.hold.enter(AnswerHold.backlog)
-        let json = try await OffEventLoop.run {
+        try await exchange.hold.acquire(ResponseMemoryLease.backlog)
+        let json = try await BlockingWork.run {
             try await store.explainer.explanation(of: user, in: organization, mutation: mutation, device: device).json()
         }
         return Answer(.ok, json: json)
+    }
+}
+
+/// A lane in order, with what holds it and the user's devices.
+struct LaneAnswer: AnswerBody {
+    let user: UUID
+    let page: LaneListing.Page
+    let backlog: Backlog
+
+    var expectedBytes: Int { 1_024 + page.mutations.count * 512 + backlog.devices.count * 448 }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("user_id", user)
+        writer.member("lane") { writer in
+            writer.member("counts", backlog.counts)
+            writer.member("is_truncated", backlog.isTruncated)
+            writer.member("halted_by", page.lane?.haltedBy)
+            writer.member("held_by", backlog.blocker)
+            writer.member("in_flight", page.lane?.inFlight)
+            writer.member("ready_at", page.lane?.readyAt?.rfc3339)
+            writer.member("queued_since", page.lane?.queuedSince?.rfc3339)
+            writer.name("lease")
+            if let owner = page.lane?.leaseOwner {
+                writer.object { writer in
+                    writer.member("gateway_id", owner)
+                    writer.member("until", page.lane?.readyAt?.rfc3339)
+                }
+            } else {
+                writer.null()
+            }
+        }
+        writer.member("mutations", page.mutations)
+        writer.member("next", page.next)
+        writer.member("devices", backlog.devices)
+    }
+}
+
+extension LaneListing.Mutation: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("id", base.id)
+        writer.member("device_id", base.deviceID)
+        writer.member("sequence_number", base.sequenceNumber)
+        writer.member("position", base.position)
+        writer.member("status", base.status.rawValue)
+        writer.member("operation", base.operation.rawValue)
+        writer.member("entity_type", entity.type)
+        writer.localID(entity.client)
+        writer.member("server_id", entity.serverID)
+        writer.member("blocked_by", base.status == .blocked ? base.dependsOn : [])
+        writer.member("attempt_count", Int64(base.attemptCount))
+        writer.member("next_retry_at", base.nextRetryAt?.rfc3339)
+        writer.member("error_code", errorCode)
+        writer.member("response_status", responseStatus.flatMap(\.asStatus))
+        writer.member("created_at", base.createdAt.rfc3339)
+        writer.member("accepted_at", base.acceptedAt.rfc3339)
+        writer.member("changed_at", changedAt.rfc3339)
+    }
+}
+
+extension Explanation: AnswerBody {
+    package var expectedBytes: Int { 64 + findings.count * 384 }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("findings", findings)
+    }
+}
+
+extension Finding: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("severity", severity.rawValue)
+        writer.member("code", code.rawValue)
+        writer.member("sentence", sentence)
+        writer.member("do", action)
+        writer.member("mutation_id", mutation)
+        writer.member("until", until?.rfc3339)
     }
 }

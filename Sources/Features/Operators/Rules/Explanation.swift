@@ -115,8 +115,8 @@ package struct Explanation: Sendable {
                 : []
         }
         var findings: [Finding] = []
-        if let hold = backlog.hold {
-            findings.append(finding(hold, backlog, now))
+        if let blocker = backlog.blocker {
+            findings.append(finding(blocker, backlog, now))
         } else if snapshot.lane?.inFlight != nil || backlog.counts[.inFlight] > 0 {
             let end = snapshot.lane?.readyAt
             findings.append(
@@ -140,7 +140,7 @@ package struct Explanation: Sendable {
                 )
             )
         }
-        if stuck > 0, !(backlog.hold.map { [.conflict, .failure].contains($0.reason) } ?? false) {
+        if stuck > 0, !(backlog.blocker.map { [.conflict, .failure].contains($0.reason) } ?? false) {
             let kinds = [
                 Words.someOrNone(backlog.counts[.failed], "failed mutation"),
                 Words.someOrNone(backlog.counts[.conflict], "mutation").map { $0 + " in conflict" },
@@ -159,11 +159,11 @@ package struct Explanation: Sendable {
         return findings
     }
 
-    private static func finding(_ hold: LaneHold, _ backlog: Backlog, _ now: Timestamp) -> Finding {
-        let first = hold.mutationIDs.first
-        switch hold.reason {
+    private static func finding(_ blocker: LaneBlocker, _ backlog: Backlog, _ now: Timestamp) -> Finding {
+        let first = blocker.mutationIDs.first
+        switch blocker.reason {
         case .conflict, .failure:
-            let what = hold.reason == .conflict ? "met a conflict" : "failed"
+            let what = blocker.reason == .conflict ? "met a conflict" : "failed"
             return Finding(
                 .problem,
                 .laneHalted,
@@ -178,20 +178,20 @@ package struct Explanation: Sendable {
                 .warning,
                 .backOff,
                 "The last attempt at mutation \(backlog.head?.id.lowercased ?? "-") failed (it is at \(tries)), and "
-                    + "the next one is due \(Words.moment(hold.until)).",
+                    + "the next one is due \(Words.moment(blocker.until)).",
                 do: "Check its attempts. It is retried automatically.",
                 mutation: backlog.head?.id,
-                until: hold.until
+                until: blocker.until
             )
         case .circuitOpen:
             return Finding(
                 .warning,
                 .circuitOpen,
-                "No request is sent to the organization's upstream until \(Words.moment(hold.until)): it failed too "
+                "No request is sent to the organization's upstream until \(Words.moment(blocker.until)): it failed too "
                     + "often, or the organization was suspended or had no upstream at the last check.",
                 do: "Check it under Failing upstreams. Sending resumes automatically.",
                 mutation: backlog.head?.id,
-                until: hold.until
+                until: blocker.until
             )
         case .noUpstream:
             return Finding(
@@ -203,10 +203,12 @@ package struct Explanation: Sendable {
                 mutation: backlog.head?.id
             )
         case .blocked:
+            let needed = Words.count(Int64(blocker.mutationIDs.count), "mutation")
+            let isCut = blocker.mutationIDs.count == WorkBounds.heldBy
             return Finding(
                 .problem,
                 .blocked,
-                "The next mutation waits for \(Words.count(Int64(hold.mutationIDs.count), "mutation")) that did not succeed, "
+                "The next mutation waits for \(isCut ? "at least " : "")\(needed) that did not succeed, "
                     + "the first of them \(first?.lowercased ?? "-").",
                 do: "Settle that mutation; mutations that wait for it then continue.",
                 mutation: first

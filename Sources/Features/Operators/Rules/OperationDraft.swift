@@ -15,7 +15,7 @@ package struct OperationDraft: Sendable, Hashable {
     package static let perSecond = (usual: 50, most: 1_000)
 
     package let kind: OperationKind
-    package private(set) var filter = StuckFilter()
+    package private(set) var filter = FailureFilter()
     /// Only these; nil for all.
     package private(set) var ids: [UUID]?
     /// Discard: the treatment of dependants; nil leaves a mutation that has any as it is.
@@ -140,4 +140,23 @@ package struct OperationDraft: Sendable, Hashable {
         }
         return ids
     }
+}
+
+/// What an operation does with each mutation that it is about.
+package enum OperationKind: String, Sendable, Hashable, CaseIterable {
+    case retry
+    case discard
+    case resolve
+}
+
+/// The state of an operation.
+package enum OperationState: String, Sendable, Hashable, CaseIterable {
+    /// Some gateway works on it, or is about to.
+    case running
+    /// An operator ended it; the mutations settled before stay settled.
+    case cancelled
+    /// It has processed all of its mutations.
+    case done
+    /// It was given up: one mutation after another could not be settled.
+    case failed
 }

@@ -10,7 +10,7 @@ package struct OperationTally: Sendable, Hashable {
     /// Failed at: something went wrong here.
     package private(set) var failed: Int64 = 0
     /// Why mutations were skipped or failed at, by the problem's code.
-    package private(set) var reasons: [ExactText: Int64] = [:]
+    package private(set) var reasons: [ByteExactString: Int64] = [:]
 
     package init() {}
 
@@ -35,18 +35,42 @@ package struct OperationTally: Sendable, Hashable {
     // MARK: - Stored reasons
 
     /// `{"code": count}`
-    package static func reasons(stored json: [UInt8]) -> [ExactText: Int64] {
+    package static func reasons(stored json: [UInt8]) -> [ByteExactString: Int64] {
         guard let members = try? JSONTree(parsing: json).root.members else { return [:] }
-        return Dictionary(members.map { (ExactText($0.name.string), $0.value.int64 ?? 0) }) { $1 }
+        return Dictionary(members.map { (ByteExactString($0.name.string), $0.value.int64 ?? 0) }) { $1 }
     }
 
     /// Reasons as they are stored.
-    package static func json(of reasons: [ExactText: Int64]) -> [UInt8] {
+    package static func json(of reasons: [ByteExactString: Int64]) -> [UInt8] {
         JSONWriter.object { writer in
             for (code, count) in reasons.sorted(by: { $0.key < $1.key }) {
                 writer.name(code)
                 writer.int(count)
             }
         }
+    }
+}
+
+/// The pace of an operation: never above its limit over its whole run, and without catching up after delays.
+package struct OperationPace: Sendable {
+    /// The maximum number of mutations that one step reads.
+    package static let batch = 50
+
+    private let perSecond: Double
+
+    package init(perSecond: Int) {
+        self.perSecond = Double(max(1, perSecond))
+    }
+
+    /// Mutations of the next step: what may be settled in a second, or ``batch``.
+    package var limit: Int { max(1, min(Int(perSecond), Self.batch)) }
+
+    /// Seconds to pause after a step.
+    ///
+    /// - Parameters:
+    ///   - count: mutations that it settled.
+    ///   - seconds: the time that it took.
+    package func pause(after count: Int, in seconds: Double) -> Double {
+        max(0, Double(count) / perSecond - seconds)
     }
 }

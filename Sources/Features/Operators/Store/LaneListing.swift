@@ -1,3 +1,4 @@
+package import Foundation
 import JSONText
 import Postgres
 package import SyncModel
@@ -13,6 +14,8 @@ package struct LaneListing: Sendable {
         package let responseStatus: Int16?
         /// Since when it is in its status.
         package let changedAt: Timestamp
+        /// Whether others follow it.
+        let hasMore: Bool
     }
 
     package struct Page: Sendable {
@@ -21,6 +24,11 @@ package struct LaneListing: Sendable {
         package let mutations: [Mutation]
         package let next: String?
     }
+
+    /// Ids of mutations that the others on a page wait for.
+    ///
+    /// A page has one mutation at least.
+    private static let blockers = 1_048_576 / WorkBounds.listedID
 
     let pool: Pool
     let failure: StoreFailure
@@ -31,14 +39,19 @@ package struct LaneListing: Sendable {
     package func page(of lane: LaneKey, limit: Int, cursor: String?) async throws(Problem) -> Page {
         let start = try Self.position(cursor)
         do {
-            let results = try await pool.run([
-                .beginReading, Query(SettleStatements.planShape), Query(Self.laneStatement, Parameters(of: lane)),
-                Query(Self.pageStatement, Parameters(of: lane, start, Int64(limit + 1))), .rollback,
+            let results = try await pool.readByIndex([
+                Self.laneStatement(organization: lane.organization, user: lane.user),
+                Self.pageStatement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    after: start,
+                    limit: Int64(limit + 1)
+                ),
             ])
-            let state = try results[2].read { try LaneRows.read(&$0).state }.first
-            let found = try results[3].read(Mutation.init)
+            let state = try results[0].read { try LaneRows.read(&$0).state }.first
+            let found = try results[1].read(Mutation.init)
             let page = Array(found.prefix(limit))
-            let next = found.count > limit ? page.last.map { "l1." + String($0.base.position, radix: 36) } : nil
+            let next = page.last?.hasMore == true ? page.last.map { "l1." + String($0.base.position, radix: 36) } : nil
             return Page(lane: state, mutations: page, next: next)
         } catch {
             throw failure.problem(error, doing: "read a lane")
@@ -56,19 +69,32 @@ package struct LaneListing: Sendable {
 
     static let laneStatement = Statement(
         "lane_listing_lane",
-        "SELECT \(LaneRows.list) FROM lanes x WHERE x.organization_id = $1 AND x.user_id = $2"
+        ["organization", "user"],
+        "SELECT \(LaneRows.list) FROM lanes x WHERE x.organization_id = :organization AND x.user_id = :user"
     )
 
     static let pageStatement = Statement(
         "lane_listing",
+        ["organization", "user", "after", "limit"],
         """
         SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.attempt_count,
             m.next_retry_at, m.created_at, m.accepted_at, \(Dependencies.open) AS depends_on, \(EntityName.list),
-            m.error_code, m.error_status, m.changed_at
-        FROM mutations m
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.synced_at IS NULL AND m.position > $3
+            m.error_code, m.error_status, m.changed_at, m.has_more
+        FROM (
+            SELECT p.*, row_number() OVER w AS place, sum(p.ids) OVER w AS ids_to,
+                row_number() OVER w < count(*) OVER () AS has_more
+            FROM (
+                SELECT x.*, cardinality(x.depends_on) AS ids
+                FROM mutations x
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.synced_at IS NULL
+                    AND x.position > :after
+                ORDER BY x.position
+                LIMIT :limit
+            ) p
+            WINDOW w AS (ORDER BY p.position)
+        ) m
+        WHERE m.place = 1 OR m.ids_to <= \(Self.blockers)
         ORDER BY m.position
-        LIMIT $4
         """
     )
 
@@ -107,7 +133,134 @@ extension LaneListing.Mutation {
             entity: entity,
             errorCode: try row.optionalString("error_code"),
             responseStatus: try row.optionalInt16("error_status"),
-            changedAt: try row.moment("changed_at")
+            changedAt: try row.moment("changed_at"),
+            hasMore: try row.bool("has_more")
+        )
+    }
+}
+
+// MARK: - StoppedLanes
+
+/// Lists the lanes in which nothing runs, over all organizations or in one.
+///
+/// Halted lanes are ordered by organization and user, waiting lanes by the time at which they continue.
+package struct StoppedLanes: Sendable {
+    /// Until when nothing runs.
+    package enum State: String, Sendable, CaseIterable {
+        /// Until a person settles a mutation.
+        case halted
+        /// Until a moment: the next try of what failed, or the end of an organization's pause.
+        case waiting
+    }
+
+    package struct Lane: Sendable {
+        package let key: LaneKey
+        package let haltedBy: UUID?
+        /// When a gateway may take it; nil if nothing is to run.
+        package let readyAt: Timestamp?
+        /// Mutations that run once they may.
+        package let queuedCount: Int32
+        /// When the first of them was accepted.
+        package let queuedSince: Timestamp?
+    }
+
+    package struct Page: Sendable {
+        package let lanes: [Lane]
+        package let next: String?
+    }
+
+    let pool: Pool
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// - Parameters:
+    ///   - organization: only this one's; nil for all.
+    ///   - limit: 1 to 1,000.
+    ///   - cursor: `next` of the page before.
+    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    package func page(
+        _ state: State,
+        organization: UUID?,
+        limit: Int,
+        cursor: String?
+    ) async throws(Problem) -> Page {
+        let start = try StoppedLaneCursor(cursor, state, organization, now: now())
+        let parameters = Parameters(start.place.organization, start.place.user, start.place.at, Int64(limit + 1))
+        let query = Query(Self.statement(state, isOfOne: organization != nil), parameters)
+        do {
+            let rows = try await pool.readByIndex(query)
+            let found = try rows.read(Lane.init)
+            let page = Array(found.prefix(limit))
+            return Page(lanes: page, next: found.count > limit ? page.last.map(start.next) : nil)
+        } catch {
+            throw failure.problem(error, doing: "list lanes")
+        }
+    }
+
+    // MARK: - Statements
+
+    /// Behind a place: organization, user and, of those that wait, moment.
+    private static func statement(_ name: String, _ rows: String, by order: String) -> Statement {
+        Statement(
+            name,
+            ["organization", "user", "at", "limit"],
+            """
+            SELECT l.organization_id, l.user_id, l.halted_by, l.ready_at, l.queued_count, l.queued_since
+            FROM lanes l
+            WHERE \(rows)
+            ORDER BY \(order)
+            LIMIT :limit
+            """
+        )
+    }
+
+    static let halted = statement(
+        "lanes_halted",
+        "l.organization_id = :organization AND l.halted_by IS NOT NULL AND l.user_id > :user"
+            + " AND :at::timestamptz IS NOT NULL",
+        by: "l.user_id"
+    )
+    static let haltedOfAll = statement(
+        "lanes_halted_of_all",
+        "l.halted_by IS NOT NULL AND (l.organization_id, l.user_id) > (:organization, :user)"
+            + " AND :at::timestamptz IS NOT NULL",
+        by: "l.organization_id, l.user_id"
+    )
+    static let waiting = statement(
+        "lanes_waiting",
+        """
+        l.organization_id = :organization AND l.lease_owner IS NULL AND l.ready_at >= :at AND (l.ready_at, l.user_id) > (:at, :user)
+        """,
+        by: "l.ready_at, l.user_id"
+    )
+    static let waitingOfAll = statement(
+        "lanes_waiting_of_all",
+        """
+        l.lease_owner IS NULL AND l.ready_at >= :at AND (l.ready_at, l.organization_id, l.user_id) > (:at, :organization, :user)
+        """,
+        by: "l.ready_at, l.organization_id, l.user_id"
+    )
+
+    static let statements = [halted, haltedOfAll, waiting, waitingOfAll]
+
+    private static func statement(_ state: State, isOfOne: Bool) -> Statement {
+        switch (state, isOfOne) {
+        case (.halted, true): halted
+        case (.halted, false): haltedOfAll
+        case (.waiting, true): waiting
+        case (.waiting, false): waitingOfAll
+        }
+    }
+}
+
+extension StoppedLanes.Lane {
+    fileprivate init(_ row: inout RowReader) throws {
+        self.init(
+            key: try row.lane(),
+            haltedBy: try row.optionalUUID("halted_by"),
+            readyAt: try row.optionalMoment("ready_at"),
+            queuedCount: try row.int32("queued_count"),
+            queuedSince: try row.optionalMoment("queued_since")
         )
     }
 }

@@ -1,7 +1,7 @@
-import Foundation
+package import Foundation
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 /// Reads the current state once for any number of operators, and caches it for two seconds.
 package actor NowReader {
@@ -51,21 +51,20 @@ package actor NowReader {
         let status = try await store.retentionStatus()
         do {
             let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape),
-                    Query(NowStatements.troubled, Parameters(Self.cap + 1)),
-                    Query(NowStatements.lanes, Parameters(Self.cap + 1, moment)),
-                    Query(NowStatements.oldest, Parameters(Self.cap)),
-                    Query(NowStatements.replicas, Parameters(Self.memory)),
+                try await connection.runByIndex([
+                    NowStatements.failing(limit: Self.cap + 1),
+                    NowStatements.lanes(limit: Self.cap + 1, now: moment),
+                    NowStatements.oldest(limit: Self.cap),
+                    NowStatements.replicas(seconds: Self.memory),
                 ])
             }
-            guard var troubled = results[1].first, var lanes = results[2].first else {
+            guard var failing = results[0].first, var lanes = results[1].first else {
                 throw PostgresError(.decoding, "a count has no row")
             }
-            let (failed, conflict) = (try troubled.int64("failed"), try troubled.int64("conflict"))
+            let (failed, conflict) = (try failing.int64("failed"), try failing.int64("conflict"))
             // types of organizations; beyond the cap there may be more of both
-            let looked = try troubled.int64("looked")
-            let oldest = try await waiting(results[3])
+            let looked = try failing.int64("looked")
+            let oldest = try await waiting(results[2])
             return NowState(
                 at: moment,
                 failed: CappedCount(failed, among: looked, cap: Self.cap),
@@ -73,7 +72,7 @@ package actor NowReader {
                 haltedLanes: CappedCount(looked: try lanes.int64("halted"), cap: Self.cap),
                 waitingLanes: CappedCount(looked: try lanes.int64("waiting"), cap: Self.cap),
                 oldest: oldest,
-                replicas: try results[4].read {
+                replicas: try results[3].read {
                     NowState.Replica(id: try $0.uuid("id"), lastSeenAt: try $0.moment("seen_at"))
                 },
                 retention: status
@@ -88,15 +87,134 @@ package actor NowReader {
         guard var row = found.first else { return nil }
         let lane = LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("user_id"))
         let mutations = try await pool.transaction { connection in
-            try await connection.run([
-                Query(SettleStatements.planShape), Query(NowStatements.firstWaiting, Parameters(of: lane)),
-            ])
+            try await connection.runByIndex(
+                NowStatements.firstWaiting(organization: lane.organization, user: lane.user)
+            )
         }
         return NowState.Waiting(
             organization: lane.organization,
             user: lane.user,
-            mutation: try mutations[1].read { try $0.uuid("id") }.first,
+            mutation: try mutations.read { try $0.uuid("id") }.first,
             acceptedAt: try row.moment("queued_since")
         )
     }
+}
+
+/// The current state of all organizations and gateways, from the database.
+package struct NowState: Sendable {
+    /// A gateway that is there.
+    package struct Replica: Sendable {
+        package let id: UUID
+        package let lastSeenAt: Timestamp
+    }
+
+    /// The mutation that has waited longest.
+    package struct Waiting: Sendable {
+        package let organization: UUID
+        package let user: UUID
+        /// Nil if it has continued since.
+        package let mutation: UUID?
+        package let acceptedAt: Timestamp
+    }
+
+    /// When it was read.
+    package let at: Timestamp
+    package let failed: CappedCount
+    package let conflict: CappedCount
+    package let haltedLanes: CappedCount
+    /// Lanes that wait for a back-off, or for their upstream.
+    package let waitingLanes: CappedCount
+    package let oldest: Waiting?
+    /// Up to 100.
+    package let replicas: [Replica]
+    package let retention: RetentionStatus
+}
+
+// MARK: - NowStatements
+
+/// What operators see at a glance, over all organizations. Each statement ends after a bounded number of rows.
+enum NowStatements {
+    /// Failed and conflicting mutations, both up to `limit`, of as many types of organizations at most.
+    static let failing = Statement(
+        "now_troubled",
+        ["limit"],
+        """
+        WITH RECURSIVE t AS MATERIALIZED (
+            SELECT o.id AS organization_id, z.entity_type
+            FROM organizations o
+            CROSS JOIN LATERAL (
+                WITH RECURSIVE \(FailureCounts.types(of: "o.id"))
+                SELECT * FROM w LIMIT :limit
+            ) z
+            LIMIT :limit
+        )
+        \(FailureCounts.counts(upTo: ":limit"))
+        """,
+        // a cluster reads no list of organizations: it counts among the first stuck mutations
+        variant: """
+            SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
+                count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
+            FROM (SELECT m.status FROM mutations m WHERE \(StuckRows.are("m")) LIMIT :limit) x
+            """
+    )
+
+    /// Lanes that are halted, and that wait for a moment behind `now`; both up to `limit`.
+    static let lanes = Statement(
+        "now_lanes",
+        ["limit", "now"],
+        """
+        SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes l WHERE l.halted_by IS NOT NULL LIMIT :limit) x) AS halted,
+            (SELECT count(*) FROM (
+                SELECT 1 FROM lanes l WHERE l.ready_at > :now AND l.lease_owner IS NULL LIMIT :limit) y) AS waiting
+        """
+    )
+
+    /// The lane whose mutations have waited longest among the `limit` that are next.
+    static let oldest = Statement(
+        "now_oldest",
+        ["limit"],
+        """
+        SELECT x.organization_id, x.user_id, x.queued_since
+        FROM (
+            SELECT l.organization_id, l.user_id, l.queued_since FROM lanes l
+            WHERE l.ready_at IS NOT NULL
+            ORDER BY l.ready_at
+            LIMIT :limit
+        ) x
+        WHERE x.queued_since IS NOT NULL
+        ORDER BY x.queued_since
+        LIMIT 1
+        """
+    )
+
+    /// The first mutation of a lane (`organization`, `user`) that waits.
+    static let firstWaiting = Statement(
+        "now_first_waiting",
+        ["organization", "user"],
+        """
+        SELECT y.id
+        FROM (
+            SELECT z.id, z.status FROM mutations z
+            WHERE z.organization_id = :organization AND z.user_id = :user AND z.synced_at IS NULL
+            ORDER BY z.position
+            LIMIT 1000
+        ) y
+        WHERE y.status IN ('pending', 'in_flight')
+        LIMIT 1
+        """
+    )
+
+    /// Gateways that have been there within `seconds` seconds, the latest first.
+    static let replicas = Statement(
+        "now_replicas",
+        ["seconds"],
+        """
+        SELECT g.id, g.seen_at FROM gateways g
+        WHERE g.seen_at > clock_timestamp() - :seconds::int8 * interval '1 second'
+        ORDER BY g.seen_at DESC, g.id
+        LIMIT 100
+        """
+    )
+
+    static let all = [failing, lanes, oldest, firstWaiting, replicas]
 }

@@ -1,14 +1,14 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 import SyncStore
 
 /// An operation as it is stored, and as operators see it.
-package struct OperationRow: Sendable {
+package struct OperationRow: WorkItem {
     package let organization: UUID
     package let id: UUID
     package let kind: OperationKind
-    package let filter: StuckFilter
+    package let filter: FailureFilter
     /// Nil: all that match the rest of the filter.
     package let ids: [UUID]?
     package let dependants: DependantsChoice?
@@ -24,11 +24,11 @@ package struct OperationRow: Sendable {
     package let total: BoundedCount?
     package let tally: (done: Int64, skipped: Int64, failed: Int64)
     /// Why mutations were skipped or failed at, by the problem's code.
-    package let reasons: [ExactText: Int64]
+    package let reasons: [ByteExactString: Int64]
     /// Why it failed.
     package let error: String?
     /// The last mutation that it read.
-    let place: OperationCandidates.Place?
+    let place: FailureQuery.Place?
     /// The gateway that works on it.
     package let gateway: UUID?
     let token: Int64
@@ -49,7 +49,7 @@ package struct OperationRow: Sendable {
         organization = try row.uuid("organization_id")
         id = try row.uuid("id")
         kind = try row.choice("kind")
-        var filter = StuckFilter()
+        var filter = FailureFilter()
         filter.statuses = try row.strings("statuses").compactMap(MutationStatus.init(rawValue:))
         filter.entityType = try row.optionalString("entity_type")
         filter.errorCode = try row.optionalString("error_code")
@@ -70,7 +70,7 @@ package struct OperationRow: Sendable {
         let at = try row.optionalMoment("place_at")
         let user = try row.optionalUUID("place_user")
         let mutation = try row.optionalUUID("place_id")
-        place = at.map { OperationCandidates.Place(at: $0, user: user ?? UUID.least, id: mutation ?? UUID.least) }
+        place = at.map { FailureQuery.Place(at: $0, user: user ?? UUID.least, id: mutation ?? UUID.least) }
         gateway = try row.optionalUUID("lease_owner")
         token = try row.int64("lease_token")
         createdAt = try row.moment("created_at")
@@ -83,4 +83,45 @@ package struct OperationRow: Sendable {
 
     /// The lease under which its progress is written.
     var lease: Parameters { Parameters(of: organization, id, token) }
+}
+
+/// Selects the mutations that an operation still covers once their lane is locked.
+///
+/// The operation leaves out mutations that were settled, or that failed again, after they were found. If another
+/// gateway has the operation, or if it has ended, it leaves out all of them.
+package struct OperationDisplay: SettlementGuard {
+    let organization: UUID
+    let operation: UUID
+    let lease: Int64
+    let found: [FailureQuery.Place]
+
+    package init(organization: UUID, operation: UUID, lease: Int64, found: [FailureQuery.Place]) {
+        self.organization = organization
+        self.operation = operation
+        self.lease = lease
+        self.found = found
+    }
+
+    /// - Parameter user: whose lane is locked.
+    package func query(of user: UUID) -> Query {
+        var parameters = Parameters(of: organization, user, found.map(\.id))
+        parameters.add(timestamps: found.map(\.at.microseconds))
+        parameters.add(operation)
+        parameters.add(lease)
+        return Query(Self.statement, parameters)
+    }
+
+    static let statement = Statement(
+        "operation_screen",
+        ["organization", "user", "ids", "stuck_at", "id", "token"],
+        """
+        SELECT m.id
+        FROM unnest(:ids::uuid[], :stuck_at::timestamptz[]) AS k (id, stuck_at)
+        \(SettleStatements.byID("k", as: "m"))
+        WHERE m.stuck_at = k.stuck_at
+            AND EXISTS (
+                SELECT 1 FROM operations o
+                WHERE o.organization_id = :organization AND o.id = :id AND o.lease_token = :token AND o.state = 'running')
+        """
+    )
 }

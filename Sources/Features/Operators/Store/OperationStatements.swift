@@ -2,92 +2,115 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements about operations. $1 and $2 are the organization and the operation, where it is about one; progress is
-/// written under the token of a lease ($3).
+/// The statements about operations. Progress is written under the token of a lease.
 enum OperationStatements {
     static let make = Statement(
         "operation_make",
+        [
+            "organization", "id", "kind", "statuses", "entity_type", "error_code", "error_status", "user", "ids",
+            "dependents", "strategy", "reason", "actor", "per_second", "now", "has_ids", "total", "total_is_more",
+        ],
         """
         INSERT INTO operations AS o (
             organization_id, id, kind, statuses, entity_type, error_code, error_status, user_id, ids, dependents, strategy,
             reason, actor, per_second, state, due_at, created_at, changed_at, total, total_is_more)
-        SELECT g.id, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $16::bool THEN $9::uuid[] END, $10, $11, $12, $13, $14,
-            'running', $15, $15, $15, $17, $18
-        FROM organizations g WHERE g.id = $1 AND g.status <> 'purging'
+        SELECT g.id, :id, :kind, :statuses, :entity_type, :error_code, :error_status, :user, CASE WHEN :has_ids::bool THEN :ids::uuid[] END, :dependents, :strategy, :reason, :actor, :per_second,
+            'running', :now, :now, :now, :total, :total_is_more
+        FROM organizations g WHERE g.id = :organization AND g.status <> 'purging'
         RETURNING \(OperationRow.list)
         """
     )
 
     static let lockOrganization = Statement(
         "operation_lock_organization",
-        "SELECT 1 FROM organizations g WHERE g.id = $1 FOR NO KEY UPDATE"
+        ["organization"],
+        "SELECT 1 FROM organizations g WHERE g.id = :organization FOR NO KEY UPDATE"
     )
 
-    /// A row where the user ($2) was erased.
+    /// A row where the user (`user`) was erased.
     static let isErased = Statement(
         "operation_of_erased",
-        "SELECT 1 WHERE \(ErasedUsers.isErased("$1::uuid", "$2::uuid"))"
+        ["organization", "user"],
+        "SELECT 1 WHERE \(ErasedUsers.isErased(":organization::uuid", ":user::uuid"))"
     )
 
-    /// Those of an organization that run, counted up to $2.
+    /// Those of an organization that run, counted up to `limit`.
     static let running = Statement(
         "operation_running",
+        ["organization", "limit"],
         """
         SELECT count(*) AS count
-        FROM (SELECT 1 FROM operations o WHERE o.organization_id = $1 AND o.ended_at IS NULL LIMIT $2) x
+        FROM (SELECT 1 FROM operations o WHERE o.organization_id = :organization AND o.ended_at IS NULL LIMIT :limit) x
         """
     )
 
     static let find = Statement(
         "operation_find",
-        "SELECT \(OperationRow.list) FROM operations o WHERE o.organization_id = $1 AND o.id = $2"
+        ["organization", "id"],
+        "SELECT \(OperationRow.list) FROM operations o WHERE o.organization_id = :organization AND o.id = :id"
     )
 
-    /// Newest first, after a place ($2 to $4); $5: only of this state; $6: maximum number of rows.
+    /// Newest first, after a place.
     ///
-    /// For all organizations, $1 is an id that no organization has.
+    /// A page ends early where its operations name many mutations. For all organizations, `organization` is an id that
+    /// no organization has.
     private static func list(_ name: String, _ rows: String, _ order: String) -> Statement {
         Statement(
             name,
+            ["organization", "after", "after_organization", "after_id", "state", "limit"],
             """
-            SELECT \(OperationRow.list)
-            FROM operations o
-            WHERE \(rows) AND ($5::text IS NULL OR o.state = $5)
+            SELECT \(OperationRow.list), o.has_more
+            FROM (
+                SELECT o.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
+                    sum(1024 + \(WorkBounds.listedID) * coalesce(cardinality(o.ids), 0)) OVER w AS bytes_to
+                FROM (
+                    SELECT o.*
+                    FROM operations o
+                    WHERE \(rows) AND (:state::text IS NULL OR o.state = :state)
+                    ORDER BY \(order)
+                    LIMIT :limit
+                ) o
+                WINDOW w AS (ORDER BY \(order))
+            ) o
+            WHERE o.place = 1 OR o.bytes_to <= \(WorkBounds.answer)
             ORDER BY \(order)
-            LIMIT $6
             """
         )
     }
 
     static let listOfOrganization = list(
         "operation_list",
-        "o.organization_id = $1 AND (o.created_at, o.id) < ($2, $4) AND $3::uuid IS NOT NULL",
+        "o.organization_id = :organization AND (o.created_at, o.id) < (:after, :after_id)"
+            + " AND :after_organization::uuid IS NOT NULL",
         "o.created_at DESC, o.id DESC"
     )
 
     static let listOfAll = list(
         "operation_list_of_all",
-        "(o.created_at, o.organization_id, o.id) < ($2, $3, $4) AND $1::uuid IS NOT NULL",
+        "(o.created_at, o.organization_id, o.id) < (:after, :after_organization, :after_id)"
+            + " AND :organization::uuid IS NOT NULL",
         "o.created_at DESC, o.organization_id DESC, o.id DESC"
     )
 
-    /// Of any organization except some ($3), the longest due first: a plain read.
+    /// Of any organization except some (`except`), the longest due first: a plain read.
     static let due = Statement(
         "operations_due",
+        ["now", "limit", "except"],
         """
         SELECT x.organization_id, x.id, x.due_at FROM operations x
-        WHERE x.due_at <= $1 AND x.organization_id <> ALL ($3::uuid[]) ORDER BY x.due_at LIMIT $2
+        WHERE x.due_at <= :now AND x.organization_id <> ALL (:except::uuid[]) ORDER BY x.due_at LIMIT :limit
         """
     )
 
-    /// Claims an operation that was due at $3 for a gateway ($4) until $5, unless another has claimed it since; $6:
-    /// now.
+    /// Claims an operation that was due at `due_at` for a gateway (`owner`) until `until`, unless another has claimed
+    /// it since; `now`: now.
     static let claim = Statement(
         "operation_claim",
+        ["organization", "id", "due_at", "owner", "until", "now"],
         """
         UPDATE operations AS o
-        SET lease_owner = $4, lease_token = o.lease_token + 1, due_at = $5, started_at = coalesce(o.started_at, $6)
-        WHERE o.organization_id = $1 AND o.id = $2 AND o.due_at = $3
+        SET lease_owner = :owner, lease_token = o.lease_token + 1, due_at = :until, started_at = coalesce(o.started_at, :now)
+        WHERE o.organization_id = :organization AND o.id = :id AND o.due_at = :due_at
         RETURNING \(OperationRow.list)
         """
     )
@@ -95,20 +118,22 @@ enum OperationStatements {
     /// Whether the lease is valid: no other gateway has claimed the operation, and it has not ended.
     static let held = Statement(
         "operation_held",
+        ["organization", "id", "token"],
         """
         SELECT 1 FROM operations o
-        WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running'
+        WHERE o.organization_id = :organization AND o.id = :id AND o.lease_token = :token AND o.state = 'running'
         """
     )
 
-    /// Counts the mutations that a transaction has settled ($3), in the same transaction.
+    /// Counts the mutations that a transaction has settled (`count`), in the same transaction.
     ///
     /// It does so without checking the lease, because a settled mutation is not found again.
     static let count = Statement(
         "operation_count_done",
+        ["organization", "id", "count", "now"],
         """
-        UPDATE operations AS o SET done = o.done + $3, matched = o.matched + $3, changed_at = $4
-        WHERE o.organization_id = $1 AND o.id = $2
+        UPDATE operations AS o SET done = o.done + :count, matched = o.matched + :count, changed_at = :now
+        WHERE o.organization_id = :organization AND o.id = :id
         """
     )
 
@@ -117,52 +142,57 @@ enum OperationStatements {
     /// Returns no row if the lease was lost, or if the operation ended.
     static let advance = Statement(
         "operation_advance",
+        ["organization", "id", "token", "skipped", "failed", "reasons", "at", "user", "mutation", "due_at", "now"],
         """
         UPDATE operations AS o
-        SET matched = o.matched + $4 + $5, skipped = o.skipped + $4, failed = o.failed + $5, reasons = $6,
-            place_at = $7, place_user = $8, place_id = $9, due_at = $10, changed_at = $11
-        WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running'
+        SET matched = o.matched + :skipped + :failed, skipped = o.skipped + :skipped, failed = o.failed + :failed, reasons = :reasons,
+            place_at = :at, place_user = :user, place_id = :mutation, due_at = :due_at, changed_at = :now
+        WHERE o.organization_id = :organization AND o.id = :id AND o.lease_token = :token AND o.state = 'running'
         RETURNING \(OperationRow.list)
         """
     )
 
-    /// $4: how it ended; $5: why.
+    /// `state`: how it ended; `error`: why.
     static let end = Statement(
         "operation_end",
+        ["organization", "id", "token", "state", "error", "now"],
         """
         UPDATE operations AS o
-        SET state = $4, error = $5, due_at = NULL, lease_owner = NULL, ended_at = $6, changed_at = $6
-        WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running'
+        SET state = :state, error = :error, due_at = NULL, lease_owner = NULL, ended_at = :now, changed_at = :now
+        WHERE o.organization_id = :organization AND o.id = :id AND o.lease_token = :token AND o.state = 'running'
         RETURNING \(OperationRow.list)
         """
     )
 
-    /// Releases the lease: another gateway may continue from $4.
+    /// Releases the lease: another gateway may continue from `due_at`.
     static let release = Statement(
         "operation_release",
+        ["organization", "id", "token", "due_at"],
         """
-        UPDATE operations AS o SET due_at = $4, lease_owner = NULL
-        WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running'
+        UPDATE operations AS o SET due_at = :due_at, lease_owner = NULL
+        WHERE o.organization_id = :organization AND o.id = :id AND o.lease_token = :token AND o.state = 'running'
         """
     )
 
     /// The gateway that works on the operation detects it in its next step.
     static let cancel = Statement(
         "operation_cancel",
+        ["organization", "id", "now"],
         """
         UPDATE operations AS o
-        SET state = 'cancelled', due_at = NULL, lease_owner = NULL, ended_at = $3, changed_at = $3
-        WHERE o.organization_id = $1 AND o.id = $2 AND o.state = 'running'
+        SET state = 'cancelled', due_at = NULL, lease_owner = NULL, ended_at = :now, changed_at = :now
+        WHERE o.organization_id = :organization AND o.id = :id AND o.state = 'running'
         """
     )
 
-    /// Of any organization: what ended before $1.
+    /// Of any organization: what ended before `before`.
     static let prune = Statement(
         "operation_prune",
+        ["before", "limit"],
         """
         DELETE FROM operations AS o
         USING (
-            SELECT x.organization_id, x.id FROM operations x WHERE x.ended_at < $1 ORDER BY x.ended_at LIMIT $2
+            SELECT x.organization_id, x.id FROM operations x WHERE x.ended_at < :before ORDER BY x.ended_at LIMIT :limit
         ) k
         WHERE o.organization_id = k.organization_id AND o.id = k.id
         """

@@ -11,7 +11,7 @@ package struct OperationStore: Sendable {
         package let count: BoundedCount
         package let users: BoundedCount
         /// The first of them.
-        package let sample: [StuckMutation]
+        package let sample: [FailedMutation]
     }
 
     package struct Page: Sendable {
@@ -25,12 +25,12 @@ package struct OperationStore: Sendable {
     static let sample = 20
 
     let pool: Pool
-    let stuckList: StuckList
+    let stuckList: FailureList
     let now: TimeSource
     let failure: StoreFailure
     private let ids = UUIDv7Generator()
 
-    init(pool: Pool, stuckList: StuckList, now: @escaping TimeSource, failure: StoreFailure) {
+    init(pool: Pool, stuckList: FailureList, now: @escaping TimeSource, failure: StoreFailure) {
         self.pool = pool
         self.stuckList = stuckList
         self.now = now
@@ -41,32 +41,19 @@ package struct OperationStore: Sendable {
     package func preview(_ draft: OperationDraft, in organization: UUID) async throws(Problem) -> Preview {
         let count: BoundedCount
         let users: BoundedCount
-        let places: [OperationCandidates.Place]
+        let places: [FailureQuery.Place]
         do {
             let moment = now()
-            let matches = OperationCandidates.count(
-                draft.filter,
-                ids: draft.ids,
-                organization: organization,
-                until: moment
-            )
-            let look = OperationCandidates.look(
-                draft.filter,
-                ids: draft.ids,
-                organization: organization,
-                after: nil,
-                until: moment,
-                limit: Self.sample
-            )
-            let results = try await pool.run(
-                [.beginReading, Query(SettleStatements.planShape), matches, look[0], .rollback]
-            )
-            guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
+            let search = FailureQuery(draft.filter, ids: draft.ids, of: organization)
+            let matches = search.count(until: moment)
+            let find = search.oldest(behind: nil, until: moment, limit: Self.sample)
+            let results = try await pool.readByIndex([matches, find[0]])
+            guard var row = results[0].first else { throw PostgresError(.decoding, "a count without a row") }
             let (found, owners, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
             count = Self.bounded(found, isCut)
             let isMany = isCut && draft.filter.user == nil
             users = BoundedCount(found: isMany ? owners + 1 : owners, limit: isMany ? owners : BoundedCount.limit)
-            places = try results[3].read(OperationCandidates.Place.init)
+            places = try results[1].read(FailureQuery.Place.init)
         } catch {
             throw failure.problem(error, doing: "preview an operation")
         }
@@ -82,9 +69,10 @@ package struct OperationStore: Sendable {
     private func total(_ draft: OperationDraft, in organization: UUID, at moment: Timestamp) async throws
         -> BoundedCount
     {
-        let matches = OperationCandidates.count(draft.filter, ids: draft.ids, organization: organization, until: moment)
-        let results = try await pool.run([.beginReading, Query(SettleStatements.planShape), matches, .rollback])
-        guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
+        let rows = try await pool.readByIndex(
+            FailureQuery(draft.filter, ids: draft.ids, of: organization).count(until: moment)
+        )
+        guard var row = rows.first else { throw PostgresError(.decoding, "a count without a row") }
         let (found, _, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
         return Self.bounded(found, isCut)
     }
@@ -115,9 +103,7 @@ package struct OperationStore: Sendable {
         parameters.add(Int32(draft.perSecond))
         parameters.add(timestamp: moment.microseconds)
         parameters.add(draft.ids != nil)
-        var user = Parameters(of: organization)
-        user.add(filter.user)
-        let isErased = Query(OperationStatements.isErased, user)
+        let isErased = OperationStatements.isErased(organization: organization, user: filter.user)
         do {
             let total = try await total(draft, in: organization, at: moment)
             parameters.add(total.count)
@@ -125,8 +111,8 @@ package struct OperationStore: Sendable {
             return try await pool.transaction { [parameters] connection in
                 // one at a time: each has to see those that were made before
                 let facts = try await connection.run([
-                    Query(OperationStatements.lockOrganization, Parameters(of: organization)),
-                    Query(OperationStatements.running, Parameters(of: organization, Self.atOnce)),
+                    OperationStatements.lockOrganization(organization: organization),
+                    OperationStatements.running(organization: organization, limit: Self.atOnce),
                     isErased,
                 ])
                 guard try facts[1].int64(0, 0) < Self.atOnce else { throw Self.tooMany }
@@ -156,7 +142,7 @@ package struct OperationStore: Sendable {
     /// Nil if there is no such operation.
     package func operation(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
         try await failure.reporting("read an operation") {
-            try await pool.run([Query(OperationStatements.find, Parameters(of: organization, id))])[0]
+            try await pool.run([OperationStatements.find(organization: organization, id: id)])[0]
                 .read(OperationRow.init).first
         }
     }
@@ -185,11 +171,14 @@ package struct OperationStore: Sendable {
         let statement =
             organization == nil ? OperationStatements.listOfAll : OperationStatements.listOfOrganization
         return try await failure.reporting("list operations") {
-            let found = try await pool.run([Query(statement, parameters)])[0].read(OperationRow.init)
-            let page = Array(found.prefix(limit))
+            let found = try await pool.run([Query(statement, parameters)])[0].read { row in
+                (operation: try OperationRow(&row), hasMore: try row.bool("has_more"))
+            }
+            let page = found.prefix(limit).map(\.operation)
+            let isCut = found.count > limit || found.last?.hasMore == true
             return Page(
                 operations: page,
-                next: found.count > limit ? page.last.map { OperationPlace($0).text } : nil
+                next: isCut ? page.last.map { OperationPlace($0).text } : nil
             )
         }
     }
@@ -203,8 +192,8 @@ package struct OperationStore: Sendable {
         let moment = now()
         return try await failure.reporting("cancel an operation") {
             let results = try await pool.run([
-                Query(OperationStatements.cancel, Parameters(of: organization, id, moment)),
-                Query(OperationStatements.find, Parameters(of: organization, id)),
+                OperationStatements.cancel(organization: organization, id: id, now: moment),
+                OperationStatements.find(organization: organization, id: id),
             ])
             return try results[1].read(OperationRow.init).first
         }

@@ -12,7 +12,7 @@ extension Settlement {
     /// - Throws: what keeps all of them from being settled just now.
     package func operate(
         _ kind: OperationKind,
-        on screen: OperationScreen,
+        on screen: OperationDisplay,
         of lane: LaneKey,
         in organization: Organization,
         dependants: DependantsChoice?,
@@ -83,7 +83,7 @@ extension Settlement {
     ) async throws(Problem) -> DependencyGraph {
         if let known { return known }
         do {
-            return try await reader.graph(lane, besides: 1)
+            return try await reader.graph(lane, excluding: 1)
         } catch {
             throw failure.problem(error, doing: "read a lane's dependencies")
         }

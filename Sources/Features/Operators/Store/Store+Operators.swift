@@ -3,15 +3,17 @@ package import SyncStore
 
 extension Store {
     /// Groups failed and conflicting mutations.
-    package var stuckGroups: StuckGroups {
-        StuckGroups(pool: pool, cluster: cluster, catalog: catalog, failure: failure)
+    package var stuckGroups: FailureGroups {
+        FailureGroups(pool: pool, cluster: cluster, catalog: catalog, failure: failure)
     }
 
     /// Lists failed and conflicting mutations.
-    package var stuckList: StuckList { StuckList(pool: pool, catalog: catalog, failure: failure) }
+    package var stuckList: FailureList { FailureList(pool: pool, catalog: catalog, failure: failure) }
 
     /// Reads the history of one mutation.
-    package var stories: StoryReader { StoryReader(pool: pool, catalog: catalog, now: now, failure: failure) }
+    package var stories: MutationHistoryReader {
+        MutationHistoryReader(pool: pool, catalog: catalog, now: now, failure: failure)
+    }
 
     /// Pages through a user's lane.
     package var laneListing: LaneListing { LaneListing(pool: pool, failure: failure) }

@@ -35,13 +35,13 @@ package struct UserExplainer: Sendable {
         snapshot.backlog = try await backlog.backlog(organization: lane.organization, user: user)
         do {
             let key = Parameters(of: lane)
-            let results = try await pool.run([
-                .beginReading, Query(SettleStatements.planShape), Query(LaneListing.laneStatement, key),
-                Query(Self.isKnownStatement, key), .rollback,
+            let results = try await pool.readByIndex([
+                Query(LaneListing.laneStatement, key),
+                Query(Self.isKnownStatement, key),
             ])
-            snapshot.lane = try results[2].read { try LaneRows.read(&$0).state }.first
-            snapshot.isKnown = try results[3].bool(0, 0)
-            snapshot.isLetIn = try organization.settings.provisioning != .explicit || results[3].bool(0, 1)
+            snapshot.lane = try results[0].read { try LaneRows.read(&$0).state }.first
+            snapshot.isKnown = try results[1].bool(0, 0)
+            snapshot.isLetIn = try organization.settings.provisioning != .explicit || results[1].bool(0, 1)
             if let mutation { snapshot.mutation = try await question(about: mutation, lane) }
         } catch {
             throw failure.problem(error, doing: "explain a user")
@@ -60,17 +60,22 @@ package struct UserExplainer: Sendable {
     private func question(about id: UUID, _ lane: LaneKey) async throws -> UserSnapshot.Question {
         try await catalog.opening(lane.organization) { seal in
             let bytes = Int64(WorkBounds.answer)
-            let results = try await pool.run([
-                .beginReading, Query(SettleStatements.planShape),
-                Query(MutationReader.recordsStatement, Parameters(of: lane, [id], bytes, bytes)),
-                Query(StoryStatements.ahead, Parameters(of: lane, id)), .rollback,
+            let results = try await pool.readByIndex([
+                MutationReader.recordsStatement(
+                    organization: lane.organization,
+                    user: lane.user,
+                    ids: [id],
+                    bytes: bytes,
+                    all_bytes: bytes
+                ),
+                MutationHistoryStatements.ahead(organization: lane.organization, user: lane.user, id: id),
             ])
-            let laneSeal = LaneSeal(seal: seal.lastWord, user: lane.user)
-            let record = try results[2].read { try RecordColumns.boundedRecord(&$0, laneSeal) }.first
+            let laneSeal = LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user)
+            let record = try results[0].read { try RecordColumns.boundedRecord(&$0, laneSeal) }.first
             return UserSnapshot.Question(
                 id: id,
                 record: record,
-                ahead: BoundedCount(found: try results[3].int64(0, 0))
+                ahead: BoundedCount(found: try results[1].int64(0, 0))
             )
         }
     }
@@ -78,8 +83,9 @@ package struct UserExplainer: Sendable {
     /// Whether any data of the user exist, and whether an operator or a first push provisioned the user.
     static let isKnownStatement = Statement(
         "explain_is_known",
+        ["organization", "user"],
         """
-        SELECT \(KnownUsers.stand("$2")) AS is_known, \(KnownUsers.stand("$2", in: ["users"])) AS is_let_in
+        SELECT \(KnownUsers.stand(":user")) AS is_known, \(KnownUsers.stand(":user", in: ["users"])) AS is_let_in
         """
     )
 }

@@ -18,7 +18,7 @@ package struct OperationRun: Sendable {
     /// Operations that are tried to be claimed in one look: others claim, too.
     static let candidates: Int64 = 16
     /// Mutations in a row that go wrong here before an operation is given up.
-    static let patience: Int64 = 100
+    static let timeout: Int64 = 100
 
     let pool: Pool
     let catalog: Catalog
@@ -56,18 +56,19 @@ package struct OperationRun: Sendable {
     /// - Parameter organizations: organizations whose operations are left out.
     package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {
         let moment = now()
-        let look = Query(OperationStatements.due, Parameters(moment, Self.candidates, organizations))
+        let find = OperationStatements.due(now: moment, limit: Self.candidates, except: organizations)
         return try await failure.reporting("claim an operation") {
-            for var found in try await pool.run([look])[0] {
-                let parameters = Parameters(
-                    of: try found.uuid("organization_id"),
-                    try found.uuid("id"),
-                    try found.moment("due_at"),
-                    gateway,
-                    moment.adding(seconds: Self.leaseSeconds),
-                    moment
-                )
-                let taken = try await pool.run([Query(OperationStatements.claim, parameters)])[0]
+            for var found in try await pool.run([find])[0] {
+                let taken = try await pool.run([
+                    OperationStatements.claim(
+                        organization: try found.uuid("organization_id"),
+                        id: try found.uuid("id"),
+                        due_at: try found.moment("due_at"),
+                        owner: gateway,
+                        until: moment.adding(seconds: Self.leaseSeconds),
+                        now: moment
+                    )
+                ])[0]
                 guard let claimed = try taken.read(OperationRow.init).first else { continue }
                 logger.notice(
                     claimed.matched > 0 ? "Operation resumed" : "Operation started",
@@ -81,8 +82,8 @@ package struct OperationRun: Sendable {
 
     /// Whether an operation is due, other than those of some organizations.
     func isAnyDue(excluding organizations: [UUID]) async -> Bool {
-        let look = Query(OperationStatements.due, Parameters(now(), 1, organizations))
-        return (try? await pool.run([look])[0].count) ?? 0 > 0
+        let find = OperationStatements.due(now: now(), limit: 1, except: organizations)
+        return (try? await pool.run([find])[0].count) ?? 0 > 0
     }
 
     /// Works on a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true.
@@ -108,9 +109,9 @@ package struct OperationRun: Sendable {
                 metrics.count(operation.kind, step.tally)
                 failures = step.tally.done + step.tally.skipped > 0 ? 0 : failures + step.tally.failed
                 operation = step.operation
-                notifier.operatorNews.operationMoved(operation.id, of: operation.organization)
+                notifier.operatorChanges.operationMoved(operation.id, of: operation.organization)
                 if step.isLast { return try await end(operation, as: .done) }
-                if failures >= Self.patience {
+                if failures >= Self.timeout {
                     let reason = "stopped: \(failures) consecutive mutations could not be settled"
                     return try await end(operation, as: .failed, because: reason)
                 }
@@ -138,24 +139,16 @@ package struct OperationRun: Sendable {
     /// Nil if another gateway has the operation, or if it has ended.
     private func step(_ operation: OperationRow, limit: Int) async throws(Problem) -> Step? {
         guard let organization = try await catalog.organization(operation.organization) else { return nil }
-        let found: [OperationCandidates.Place]
-        let edge: OperationCandidates.Place?
+        let found: [FailureQuery.Place]
+        let edge: FailureQuery.Place?
         do {
-            let looks = OperationCandidates.look(
-                operation.filter,
-                ids: operation.ids,
-                organization: operation.organization,
-                after: operation.place,
-                until: operation.createdAt,
-                limit: limit
-            )
+            let looks = FailureQuery(operation.filter, ids: operation.ids, of: operation.organization)
+                .oldest(behind: operation.place, until: operation.createdAt, limit: limit)
             let held = Query(OperationStatements.held, operation.lease)
-            let results = try await pool.run(
-                [.beginReading, Query(SettleStatements.planShape), held] + looks + [.rollback]
-            )
-            guard results[2].count > 0 else { return nil }
-            found = try results[3].read(OperationCandidates.Place.init)
-            edge = try results[4].read(OperationCandidates.Place.init).first
+            let results = try await pool.readByIndex([held] + looks)
+            guard results[0].count > 0 else { return nil }
+            found = try results[1].read(FailureQuery.Place.init)
+            edge = try results[2].read(FailureQuery.Place.init).first
         } catch {
             throw failure.problem(error, doing: "look for an operation's mutations")
         }
@@ -173,7 +166,7 @@ package struct OperationRun: Sendable {
 
     /// A failure of one lane does not stop the others; a failure of the database does.
     private func settle(
-        _ places: [OperationCandidates.Place],
+        _ places: [FailureQuery.Place],
         of user: UUID,
         in organization: Organization,
         _ operation: OperationRow
@@ -183,7 +176,7 @@ package struct OperationRun: Sendable {
         do throws(Problem) {
             return try await settling.operate(
                 operation.kind,
-                on: OperationScreen(
+                on: OperationDisplay(
                     organization: organization.id,
                     operation: operation.id,
                     lease: operation.token,
@@ -194,9 +187,11 @@ package struct OperationRun: Sendable {
                 dependants: operation.dependants,
                 strategy: operation.strategy
             ) { count in
-                Query(
-                    OperationStatements.count,
-                    Parameters(of: operation.organization, operation.id, Int64(count), moment)
+                OperationStatements.count(
+                    organization: operation.organization,
+                    id: operation.id,
+                    count: Int64(count),
+                    now: moment
                 )
             }
         } catch {
@@ -214,7 +209,7 @@ package struct OperationRun: Sendable {
     private func advance(
         _ operation: OperationRow,
         _ tally: OperationTally,
-        to place: OperationCandidates.Place?
+        to place: FailureQuery.Place?
     ) async throws(Problem) -> OperationRow? {
         let moment = now()
         var parameters = operation.lease
@@ -245,7 +240,7 @@ package struct OperationRun: Sendable {
         }
         guard let ended else { return }
         metrics.ended(ended.kind, state)
-        notifier.operatorNews.operationMoved(ended.id, of: ended.organization)
+        notifier.operatorChanges.operationMoved(ended.id, of: ended.organization)
         logger.log(
             level: state == .done ? .notice : .error,
             state == .done ? "Operation completed" : "Operation failed",

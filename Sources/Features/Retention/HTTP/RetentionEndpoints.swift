@@ -8,7 +8,7 @@ import SyncStore
 /// `/admin/retention`: a forecast, retention's state, and an immediate run.
 struct RetentionEndpoints: Sendable {
     /// The time limit for counting due rows; after it, the response has the counts reached.
-    private static let patience: Duration = .seconds(2)
+    private static let timeout: Duration = .seconds(2)
 
     let store: Store
     let policy: RetentionPolicy
@@ -18,7 +18,7 @@ struct RetentionEndpoints: Sendable {
     /// Responds with retention's state, and a preview of its next run.
     func forecast(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        let deadline = ContinuousClock.now + Self.patience
+        let deadline = ContinuousClock.now + Self.timeout
         let run = RetentionRun(
             store: store.retention,
             cutoffs: policy.cutoffs(at: now()),
@@ -26,7 +26,7 @@ struct RetentionEndpoints: Sendable {
             logger: logger,
             shouldStop: { Task.isCancelled || .now >= deadline }
         )
-        let due = try await OffEventLoop.run { await run.run { 5_000 } }
+        let due = try await BlockingWork.run { await run.run { 5_000 } }
         if case .failed(let problem) = due.ending { throw problem }
         let status = try await store.retentionStatus()
         return Answer(

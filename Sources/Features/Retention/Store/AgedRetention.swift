@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes by age alone: payloads, records and refused entries.
+/// Deletes by age alone: payloads, records and the rows of an ``AgedTable``.
 struct AgedRetention: Retention {
     let organization: UUID
     let cutoff: Timestamp
@@ -12,7 +12,7 @@ struct AgedRetention: Retention {
     let drop: @Sendable ([UserIDRow]) -> Query
     var noteStatement: Statement?
 
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
         rows.page(organization, after: place, before: cutoff, limit: limit)
     }
 
@@ -27,11 +27,10 @@ struct AgedRetention: Retention {
         return try await connection.run(drop(keys)).affected
     }
 
-    func note(_ place: RetentionPlace?) -> Query? {
+    func record(_ place: RetentionPosition?) -> Query? {
         guard let noteStatement else { return nil }
-        var parameters = Parameters(of: organization)
-        parameters.add(aged: place ?? .aged(cutoff, user: .least, id: .least))
-        return Query(noteStatement, parameters)
+        let last = place == nil ? (age: cutoff, user: .least, id: .least) : place.aged
+        return noteStatement(organization: organization, until: last.age, user: last.user, id: last.id)
     }
 }
 
@@ -71,6 +70,7 @@ extension AgedRetention {
 
     static let shrinkStatement = Statement(
         "retention_shrink",
+        mutations.inputs,
         """
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL
@@ -81,9 +81,10 @@ extension AgedRetention {
 
     static let noteShrunkStatement = Statement(
         "retention_note_shrunk",
+        ["organization", "until", "user", "id"],
         """
         INSERT INTO retention_places AS p (organization_id, shrunk_until, shrunk_user, shrunk_id)
-        SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
+        SELECT o.id, :until, :user, :id FROM organizations o WHERE o.id = :organization
         ON CONFLICT (organization_id) DO UPDATE
         SET shrunk_until = excluded.shrunk_until, shrunk_user = excluded.shrunk_user, shrunk_id = excluded.shrunk_id
         """
@@ -93,6 +94,7 @@ extension AgedRetention {
     /// it. The history of their attempts goes.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
+        mutations.inputs,
         """
         WITH past AS (
             DELETE FROM attempts AS a
@@ -110,39 +112,75 @@ extension AgedRetention {
 
     static let statements = [
         finalMutations.statement, shrinkStatement, noteShrunkStatement, deleteMutationsStatement,
-        rejectionRows.statement, deleteRejectionsStatement,
     ]
 }
 
-// MARK: - Refused entries
+/// A row of a user, with its age.
+struct AgedRow: RetentionRow {
+    let user: UUID
+    let id: UUID
+    let age: Timestamp
+    var isDue: Bool
 
-extension AgedRetention {
-    /// Deletes the records of refused entries, like those of accepted ones.
-    static func rejections(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
-        Self(organization: organization, cutoff: cutoffs.everything, rows: rejectionRows) {
-            rejectionKeys.query(deleteRejectionsStatement, $0, at: cutoffs.everything)
-        }
+    /// Reads one from ``AgedRows/statement``.
+    init(_ row: inout RowReader) throws {
+        user = try row.uuid("user_id")
+        id = try row.uuid("id")
+        age = try row.moment("age")
+        isDue = try row.bool("is_due")
     }
 
-    private static let rejectionKeys = UserIDRow.columns("idempotency_key")
+    var place: RetentionPosition { .aged(age, user: user, id: id) }
+}
 
-    static let rejectionRows = AgedRows(
-        "retention_rejections",
-        of: "rejections",
-        id: "idempotency_key",
-        by: "rejected_at"
-    )
+/// Rows of a table by their age, a page at a time; rows of the same moment by their keys.
+struct AgedRows: Sendable {
+    let statement: Statement
 
-    /// An entry that arrived and was refused again since then stays.
-    ///
-    /// A CASE compares its age so that the plan finds the row by its key and not by its age.
-    static let deleteRejectionsStatement = Statement(
-        "retention_delete_rejections",
-        """
-        DELETE FROM rejections AS r
-        USING \(rejectionKeys.unnested(as: "k"))
-        WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idempotency_key = k.idempotency_key
-            AND CASE WHEN r.rejected_at < \(rejectionKeys.parameter(1)) THEN true END
-        """
-    )
+    /// - Parameters:
+    ///   - owner: the column with the user.
+    ///   - id: the column that distinguishes a user's rows.
+    ///   - condition: a further condition on a row `t`; ends in `AND`.
+    ///   - isDue: whether a row `t` is to be processed; the cutoff is `:cutoff`.
+    init(
+        _ name: String,
+        of table: String,
+        owner: String = "user_id",
+        id: String = "id",
+        by age: String,
+        where condition: String = "",
+        isDue: String = "true"
+    ) {
+        statement = Statement(
+            name,
+            ["organization", "after_age", "after_user", "after_id", "cutoff", "limit"],
+            """
+            SELECT t.\(owner) AS user_id, t.\(id) AS id, t.\(age) AS age, \(isDue) AS is_due
+            FROM \(table) t
+            WHERE t.organization_id = :organization AND \(condition) t.\(age) >= :after_age
+                AND (t.\(age), t.\(owner), t.\(id)) > (:after_age, :after_user, :after_id) AND t.\(age) < :cutoff
+            ORDER BY t.\(age), t.\(owner), t.\(id)
+            LIMIT :limit
+            """
+        )
+    }
+
+    func page(_ organization: UUID, after place: RetentionPosition?, before cutoff: Timestamp, limit: Int) -> Query {
+        let last = place.aged
+        return statement(
+            organization: organization,
+            after_age: last.age,
+            after_user: last.user,
+            after_id: last.id,
+            cutoff: cutoff,
+            limit: Int64(limit)
+        )
+    }
+}
+
+extension RetentionPosition? {
+    /// The age, user and id behind which a page begins.
+    var aged: (age: Timestamp, user: UUID, id: UUID) {
+        if case .aged(let age, let user, let id) = self { (age, user, id) } else { (.longAgo, .least, .least) }
+    }
 }

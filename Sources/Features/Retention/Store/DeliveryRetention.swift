@@ -9,13 +9,17 @@ struct DeliveryRetention: Sendable {
     let cutoffs: RetentionCutoffs
 
     /// Reads a page of old rows, the oldest first.
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
-        var parameters = Parameters(of: organization)
-        parameters.add(aged: place)
-        parameters.add(timestamp: cutoffs.payloads.microseconds)
-        parameters.add(timestamp: cutoffs.everything.microseconds)
-        parameters.add(Int64(limit))
-        return Query(Self.pageStatement, parameters)
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
+        let last = place.aged
+        return Self.pageStatement(
+            organization: organization,
+            after_age: last.age,
+            after_endpoint: last.user,
+            after_id: last.id,
+            delivered_cutoff: cutoffs.payloads,
+            cutoff: cutoffs.everything,
+            limit: Int64(limit)
+        )
     }
 
     struct Row: Sendable {
@@ -29,7 +33,7 @@ struct DeliveryRetention: Sendable {
             age = try row.moment("occurred_at")
         }
 
-        var place: RetentionPlace { .aged(age, user: endpoint, id: id) }
+        var place: RetentionPosition { .aged(age, user: endpoint, id: id) }
     }
 
     /// A delivery that an operator has retried since then stays.
@@ -51,37 +55,73 @@ struct DeliveryRetention: Sendable {
         (
                 SELECT x.endpoint_id, x.id, x.occurred_at
                 FROM webhook_deliveries x
-                WHERE x.organization_id = $1 AND x.status \(status) 'delivered' AND x.occurred_at >= $2
-                    AND (x.occurred_at, x.endpoint_id, x.id) > ($2, $3, $4) AND x.occurred_at < \(cutoff)
+                WHERE x.organization_id = :organization AND x.status \(status) 'delivered' AND x.occurred_at >= :after_age
+                    AND (x.occurred_at, x.endpoint_id, x.id) > (:after_age, :after_endpoint, :after_id) AND x.occurred_at < \(cutoff)
                 ORDER BY x.occurred_at, x.endpoint_id, x.id
-                LIMIT $7
+                LIMIT :limit
             )
         """
     }
 
     static let pageStatement = Statement(
         "retention_deliveries",
+        ["organization", "after_age", "after_endpoint", "after_id", "delivered_cutoff", "cutoff", "limit"],
         """
         SELECT t.endpoint_id, t.id, t.occurred_at
         FROM (
-            \(old("=", before: "$5"))
+            \(old("=", before: ":delivered_cutoff"))
             UNION ALL
-            \(old("<>", before: "$6"))
+            \(old("<>", before: ":cutoff"))
         ) t
         ORDER BY t.occurred_at, t.endpoint_id, t.id
-        LIMIT $7
+        LIMIT :limit
         """
     )
 
     static let dropStatement = Statement(
         "retention_delete_deliveries",
+        keys.inputs + ["cutoff"],
         """
         DELETE FROM webhook_deliveries AS d
         USING \(keys.unnested(as: "k"))
         WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id
-            AND CASE WHEN d.status = 'delivered' OR d.occurred_at < \(keys.parameter(1)) THEN true END
+            AND CASE WHEN d.status = 'delivered' OR d.occurred_at < :cutoff THEN true END
         """
     )
 
     static let statements = [pageStatement, dropStatement]
+}
+
+/// Deletes old rows of the audit log, of all organizations together: the log outlives them.
+struct AuditRetention: Sendable {
+    let cutoffs: RetentionCutoffs
+
+    struct Row: Sendable {
+        let organization: UUID
+        let id: UUID
+        let at: Timestamp
+
+        init(_ row: inout RowReader) throws {
+            organization = try row.uuid("organization_id")
+            id = try row.uuid("id")
+            at = try row.moment("at")
+        }
+
+        var place: RetentionPosition { .aged(at, user: organization, id: id) }
+    }
+
+    /// Reads a page of old rows, the oldest first.
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
+        var last = UUID.least
+        if case .aged(_, _, let id) = place { last = id }
+        return AuditStatements.old(
+            before: UUIDv7Generator.least(at: cutoffs.audit),
+            after: last,
+            limit: Int64(limit)
+        )
+    }
+
+    func drop(_ rows: [Row]) -> Query {
+        AuditStatements.drop(organizations: rows.map(\.organization), ids: rows.map(\.id))
+    }
 }

@@ -12,20 +12,20 @@ struct ExpiredFailures {
     struct Page {
         /// The old mutations by lane, in lane order.
         var lanes: [(user: UUID, ids: [UUID])] = []
-        var looked = 0
-        var next: RetentionPlace?
+        var scanned = 0
+        var next: RetentionPosition?
     }
 
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    func page(after place: RetentionPlace?, limit: Int, pool: Pool) async throws -> Page {
+    func page(after place: RetentionPosition?, limit: Int, pool: Pool) async throws -> Page {
         let query = Self.rows.page(organization, after: place, before: cutoffs.everything, limit: limit)
         let rows = try await pool.transaction { connection in
             try await connection.run([RetentionStore.opening, query])[1].read(AgedRow.init)
         }
         // a full page ends at its last row
-        var page = Page(looked: rows.count, next: rows.count == limit ? rows.last?.place : nil)
+        var page = Page(scanned: rows.count, next: rows.count == limit ? rows.last?.place : nil)
         let ids = Dictionary(grouping: rows.filter(\.isDue), by: \.user).mapValues { $0.map(\.id) }
         page.lanes = ids.sorted { $0.key < $1.key }.map { (user: $0.key, ids: $0.value) }
         return page
@@ -36,21 +36,22 @@ struct ExpiredFailures {
         of: "mutations",
         by: "accepted_at",
         where: "t.error IS NOT NULL AND t.synced_at IS NULL AND",
-        isDue: "t.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND t.changed_at < $5"
+        isDue: "t.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND t.changed_at < :cutoff"
     )
 
     /// Those of some mutations of a lane that are still as old.
     static let stillOldStatement = Statement(
         "retention_still_old",
+        ["organization", "user", "ids", "cutoff"],
         """
         SELECT m.id
-        FROM unnest($3::uuid[]) AS k (id)
+        FROM unnest(:ids::uuid[]) AS k (id)
         CROSS JOIN LATERAL (
             SELECT x.id, x.changed_at FROM mutations x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = k.id
             OFFSET 0
         ) m
-        WHERE m.changed_at < $4
+        WHERE m.changed_at < :cutoff
         """
     )
 
@@ -58,6 +59,7 @@ struct ExpiredFailures {
     /// earlier failure.
     static let forgetStatement = Statement(
         "retention_forget",
+        AgedRetention.mutations.inputs,
         """
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL,
@@ -89,8 +91,13 @@ extension Settlement {
 extension SettleReader {
     /// Those of some mutations that were last changed before a moment.
     fileprivate func idsOlder(than cutoff: Timestamp, among ids: [UUID]) async throws -> Set<UUID> {
-        let parameters = Parameters(of: lane, ids, cutoff)
-        let rows = try await connection.run(Query(ExpiredFailures.stillOldStatement, parameters))
+        let old = ExpiredFailures.stillOldStatement(
+            organization: lane.organization,
+            user: lane.user,
+            ids: ids,
+            cutoff: cutoff
+        )
+        let rows = try await connection.run(old)
         return Set(try rows.read { try $0.uuid("id") })
     }
 }

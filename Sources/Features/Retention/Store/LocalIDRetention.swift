@@ -34,8 +34,13 @@ struct LocalIDRetention {
         guard !own.isEmpty else { return }
         var last: (user: UUID, device: UUID)? = (UUID.least, UUID.least)
         while let (user, device) = last {
-            let page = Parameters(of: organization, user, device, Int64(Self.portion))
-            let devices = try await connection.run(Query(Self.devicesStatement, page))
+            let page = Self.devicesStatement(
+                organization: organization,
+                after_user: user,
+                after_device: device,
+                limit: Int64(Self.portion)
+            )
+            let devices = try await connection.run(page)
             let asked = try devices.read { (user: try $0.uuid("user_id"), device: try $0.uuid("device_id")) }
             var parameters = parameters(own)
             parameters.add(asked.map(\.user))
@@ -61,6 +66,7 @@ struct LocalIDRetention {
 
     static let ofDeviceTypesStatement = Statement(
         "retention_of_device_types",
+        EntityRows.keys.inputs,
         """
         SELECT k.entity_type, k.id
         FROM \(EntityRows.keys.unnested(as: "k"))
@@ -72,12 +78,13 @@ struct LocalIDRetention {
     /// A device with numbers is in the table: a push creates it, and so does a pull that assigns the first.
     static let devicesStatement = Statement(
         "retention_devices",
+        ["organization", "after_user", "after_device", "limit"],
         """
         SELECT d.user_id, d.device_id
         FROM devices d
-        WHERE d.organization_id = $1 AND (d.user_id, d.device_id) > ($2, $3)
+        WHERE d.organization_id = :organization AND (d.user_id, d.device_id) > (:after_user, :after_device)
         ORDER BY d.user_id, d.device_id
-        LIMIT $4
+        LIMIT :limit
         """
     )
 
@@ -86,25 +93,27 @@ struct LocalIDRetention {
     /// If a mutation pushed in the meantime names an entity that was deleted so long ago, it fails when its turn comes.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
+        EntityRows.keys.inputs + ["organization"],
         """
         WITH d AS MATERIALIZED (
             SELECT z.user_id, v.device_id
             FROM lanes z
             CROSS JOIN LATERAL (
                 SELECT x.device_id FROM devices x
-                WHERE x.organization_id = $4 AND x.user_id = z.user_id
+                WHERE x.organization_id = :organization AND x.user_id = z.user_id
                 OFFSET 0
             ) v
-            WHERE z.organization_id = $4 AND z.open_count > 0
+            WHERE z.organization_id = :organization AND z.open_count > 0
         )
         SELECT l.user_id, l.client_id, k.entity_type, k.id
         FROM \(EntityRows.keys.unnested(as: "k"))
         \(ofDeviceTypes)
         CROSS JOIN d
         CROSS JOIN LATERAL (
-            SELECT x.user_id, x.client_id FROM local_ids x
-            WHERE x.organization_id = k.organization_id AND x.user_id = d.user_id AND x.device_id = d.device_id
-                AND x.entity_type = k.entity_type AND x.server_id = k.id AND x.client_id IS NOT NULL
+            SELECT x.user_id, x.client_id FROM (\(LocalIDStatements.ofServer(
+                "k.id", type: "k.entity_type", device: "d.device_id", user: "d.user_id",
+                organization: "k.organization_id"))) x
+            WHERE x.client_id IS NOT NULL
             UNION ALL
             SELECT y.user_id, y.client_id FROM local_ids y
             WHERE y.organization_id = k.organization_id AND y.user_id = d.user_id AND y.device_id = d.device_id
@@ -116,18 +125,16 @@ struct LocalIDRetention {
 
     static let deleteLocalIDsStatement = Statement(
         "retention_delete_local_ids",
+        EntityRows.keys.inputs + ["users", "devices"],
         """
         DELETE FROM local_ids AS d
         USING (
             SELECT l.organization_id, l.user_id, l.device_id, l.entity_type, l.local_id
-            FROM unnest($4::uuid[], $5::uuid[]) AS v (user_id, device_id)
+            FROM unnest(:users::uuid[], :devices::uuid[]) AS v (user_id, device_id)
             CROSS JOIN \(EntityRows.keys.unnested(as: "k"))
-            CROSS JOIN LATERAL (
-                SELECT * FROM local_ids z
-                WHERE z.organization_id = k.organization_id AND z.user_id = v.user_id AND z.device_id = v.device_id
-                    AND z.entity_type = k.entity_type AND z.server_id = k.id
-                OFFSET 0
-            ) l
+            CROSS JOIN LATERAL (\(LocalIDStatements.ofServer(
+                "k.id", type: "k.entity_type", device: "v.device_id", user: "v.user_id",
+                organization: "k.organization_id"))) l
         ) g
         WHERE d.organization_id = g.organization_id AND d.user_id = g.user_id AND d.device_id = g.device_id
             AND d.entity_type = g.entity_type AND d.local_id = g.local_id
@@ -137,6 +144,7 @@ struct LocalIDRetention {
     /// Local ids that a device assigned to an entity in addition to its first one.
     static let deleteSecondIDsStatement = Statement(
         "retention_delete_second_local_ids",
+        EntityRows.keys.inputs,
         """
         DELETE FROM local_ids AS d
         USING \(EntityRows.keys.unnested(as: "k"))

@@ -15,7 +15,7 @@ struct MappingRetention: Retention {
         let type: String
         let isDue: Bool
 
-        var place: RetentionPlace { .mapping(user: user, client: clientID) }
+        var place: RetentionPosition { .mapping(user: user, client: clientID) }
     }
 
     let organization: UUID
@@ -24,14 +24,15 @@ struct MappingRetention: Retention {
     /// A use is noted to the day, so the last one may be a day younger.
     private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
 
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
-        var parameters = Parameters(of: organization)
-        let last = Self.keys(of: place)
-        parameters.add(last?.user ?? .least)
-        parameters.add(last?.client ?? .least)
-        parameters.add(timestamp: cutoff.microseconds)
-        parameters.add(Int64(limit))
-        return Query(Self.pageStatement, parameters)
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
+        let last = Self.keys(of: place) ?? (user: .least, client: .least)
+        return Self.pageStatement(
+            organization: organization,
+            after_user: last.user,
+            after_client: last.client,
+            cutoff: cutoff,
+            limit: Int64(limit)
+        )
     }
 
     func row(_ row: inout RowReader) throws -> Row {
@@ -58,16 +59,17 @@ struct MappingRetention: Retention {
         return try await connection.run(MappingName.columns.query(Self.deleteStatement, names, at: cutoff)).affected
     }
 
-    func note(_ place: RetentionPlace?) -> Query? {
-        var parameters = Parameters(of: organization)
+    func record(_ place: RetentionPosition?) -> Query? {
         let last = Self.keys(of: place)
-        parameters.add(last?.user)
-        parameters.add(last?.client)
-        parameters.add(timestamp: last == nil ? cutoffs.now.microseconds : nil)
-        return Query(Self.noteStatement, parameters)
+        return Self.noteStatement(
+            organization: organization,
+            user: last?.user,
+            client: last?.client,
+            seen_at: last == nil ? cutoffs.now : nil
+        )
     }
 
-    private static func keys(of place: RetentionPlace?) -> (user: UUID, client: UUID)? {
+    private static func keys(of place: RetentionPosition?) -> (user: UUID, client: UUID)? {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
@@ -86,32 +88,35 @@ struct MappingRetention: Retention {
     /// Whole client ids: a page ends behind all types of its last one.
     static let pageStatement = Statement(
         "retention_mappings",
+        ["organization", "after_user", "after_client", "cutoff", "limit"],
         """
-        SELECT i.user_id, i.client_id, i.entity_type, coalesce(\(isUnused("$4")), false) AS is_due
+        SELECT i.user_id, i.client_id, i.entity_type, coalesce(\(isUnused(":cutoff")), false) AS is_due
         FROM (
             SELECT * FROM id_mappings x
-            WHERE x.organization_id = $1 AND (x.user_id, x.client_id) > ($2, $3)
+            WHERE x.organization_id = :organization AND (x.user_id, x.client_id) > (:after_user, :after_client)
             ORDER BY x.user_id, x.client_id
-            FETCH FIRST $5 ROWS WITH TIES
+            FETCH FIRST :limit ROWS WITH TIES
         ) i
         """
     )
 
     static let deleteStatement = Statement(
         "retention_delete_mappings",
+        MappingName.columns.inputs + ["cutoff"],
         """
         DELETE FROM id_mappings AS i
         USING \(MappingName.columns.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
-            AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused(MappingName.columns.parameter(1))) THEN true END
+            AND i.entity_type = k.entity_type AND CASE WHEN \(isUnused(":cutoff")) THEN true END
         """
     )
 
     static let noteStatement = Statement(
         "retention_note_mappings",
+        ["organization", "user", "client", "seen_at"],
         """
         INSERT INTO retention_places AS p (organization_id, mapping_user, mapping_client, mappings_seen_at)
-        SELECT o.id, $2, $3, $4 FROM organizations o WHERE o.id = $1
+        SELECT o.id, :user, :client, :seen_at FROM organizations o WHERE o.id = :organization
         ON CONFLICT (organization_id) DO UPDATE
         SET mapping_user = excluded.mapping_user, mapping_client = excluded.mapping_client,
             mappings_seen_at = coalesce(excluded.mappings_seen_at, p.mappings_seen_at)
@@ -119,4 +124,56 @@ struct MappingRetention: Retention {
     )
 
     static let statements = [pageStatement, deleteStatement, noteStatement]
+}
+
+/// Client ids that open mutations of some lanes name: their mappings stay, however old they are.
+///
+/// The lanes are locked, so none is added.
+struct NeededIDs {
+    /// Open mutations that are scanned. In lanes beyond that all ids count as needed, and a later run checks again.
+    static let limit = 5_000
+
+    private var ids: [UUID: Set<UUID>] = [:]
+    private var crowded: Set<UUID> = []
+    private let known: Set<UUID>
+
+    init(of lanes: [LaneKey: LaneState], on connection: Connection) async throws {
+        known = Set(lanes.keys.map(\.user))
+        var (scanned, room): ([LaneKey], Int) = ([], Self.limit)
+        // the smaller ones first, so that one large lane does not keep the others' mappings
+        for (lane, state) in lanes.filter({ $0.value.openCount > 0 }).sorted(by: {
+            $0.value.openCount < $1.value.openCount
+        }) {
+            room -= Int(state.openCount)
+            if room >= 0 { scanned.append(lane) } else { crowded.insert(lane.user) }
+        }
+        scanned.sort()
+        guard !scanned.isEmpty else { return }
+        let rows = try await connection.run(Query(Self.statement, LaneRows.keys(scanned)))
+        for var row in rows {
+            let user = try row.uuid("user_id")
+            ids[user, default: []].insert(try row.uuid("id"))
+        }
+    }
+
+    /// Whether a mapping must stay. All mappings of a user without a lane stay, because nothing is known of that user.
+    func contains(_ client: UUID, of user: UUID) -> Bool {
+        !known.contains(user) || crowded.contains(user) || ids[user]?.contains(client) == true
+    }
+
+    static let statement = Statement(
+        "retention_needed_ids",
+        Columns.lanes.inputs,
+        """
+        SELECT DISTINCT k.user_id, n.id
+        FROM \(Columns.lanes.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT unnest(m.reference_ids || m.local_id) AS id
+            FROM mutations m
+            WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.synced_at IS NULL
+            ORDER BY m.position
+        ) n
+        WHERE n.id IS NOT NULL
+        """
+    )
 }

@@ -6,48 +6,53 @@ import Postgres
 enum RetentionStatements {
     static let claim = Statement(
         "retention_claim",
+        ["owner", "now", "expires_at", "is_due", "latest_expiry", "latest_due"],
         """
         UPDATE retention_runs AS r
-        SET owner = $1, token = r.token + 1, expires_at = $3, started_at = $2
+        SET owner = :owner, token = r.token + 1, expires_at = :expires_at, started_at = :now
         -- a moment that is too far ahead was written by a clock that was wrong, or when runs were to be rarer
-        WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= $2 OR r.expires_at > $5)
-            AND ($4 OR r.due_at IS NULL OR r.due_at <= $2 OR r.due_at > $6)
+        WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= :now OR r.expires_at > :latest_expiry)
+            AND (:is_due OR r.due_at IS NULL OR r.due_at <= :now OR r.due_at > :latest_due)
         RETURNING r.token
         """
     )
 
     static let renew = Statement(
         "retention_renew",
+        ["owner", "token", "expires_at"],
         """
-        UPDATE retention_runs AS r SET expires_at = $3
-        WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2
+        UPDATE retention_runs AS r SET expires_at = :expires_at
+        WHERE r.name = 'retention' AND r.owner = :owner AND r.token = :token
         """
     )
 
     /// A run that was requested since then stays requested.
     static let release = Statement(
         "retention_release",
+        ["owner", "token", "finished_at", "report", "due_at"],
         """
         UPDATE retention_runs AS r
-        SET owner = NULL, expires_at = NULL, finished_at = coalesce($3, r.finished_at),
-            last_report = coalesce($4, r.last_report),
-            due_at = CASE WHEN r.due_at > r.started_at THEN least(r.due_at, $5) ELSE $5 END
-        WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2
+        SET owner = NULL, expires_at = NULL, finished_at = coalesce(:finished_at, r.finished_at),
+            last_report = coalesce(:report, r.last_report),
+            due_at = CASE WHEN r.due_at > r.started_at THEN least(r.due_at, :due_at) ELSE :due_at END
+        WHERE r.name = 'retention' AND r.owner = :owner AND r.token = :token
         """
     )
 
     static let ask = Statement(
         "retention_ask",
-        "UPDATE retention_runs AS r SET due_at = $1 WHERE r.name = 'retention'"
+        ["now"],
+        "UPDATE retention_runs AS r SET due_at = :now WHERE r.name = 'retention'"
     )
 
-    /// For one transaction: how long to wait for a lane, and the shape of plans, as ``SettleStatements/planShape`` has
-    /// it. With the organization as a plain parameter, the planner has one more way to read all of its rows, by
-    /// materializing them; that is disabled too.
+    /// For one transaction: how long to wait for a lane, and plans by index as of `Query.planByIndex`. With the
+    /// organization as a plain parameter, the planner has one more way to read all of its rows, by materializing them;
+    /// that is disabled too.
     static let opening = Statement(
         "retention_opening",
+        ["lock_timeout"],
         """
-        SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true),
+        SELECT set_config('lock_timeout', :lock_timeout, true), set_config('plan_cache_mode', 'force_generic_plan', true),
             set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
             set_config('enable_seqscan', 'off', true), set_config('enable_material', 'off', true),
             set_config('enable_bitmapscan', 'off', true)
@@ -56,67 +61,82 @@ enum RetentionStatements {
 
     /// By organization: retention's places, and the age of the oldest row of each kind, each by one index look-up in
     /// one partition.
-    static let debts = Statement(
-        "retention_debts",
-        """
-        SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
-            payload.at AS payload, record.at AS record, trouble.at AS trouble, rejection.at AS rejection,
-            tombstone.at AS tombstone, delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping
-        FROM (
-            SELECT x.id FROM organizations x
-            WHERE $1::uuid IS NULL OR x.id > $1
-            ORDER BY x.id
-            LIMIT $2
-        ) o
-        LEFT JOIN LATERAL (
-            SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
-                -- what lies ahead was written by a clock that was wrong
-                CASE WHEN x.shrunk_until <= $3 THEN x.shrunk_until END AS shrunk_until,
-                CASE WHEN x.mappings_seen_at <= $3 THEN x.mappings_seen_at END AS mappings_seen_at
-            FROM retention_places x
-            WHERE x.organization_id = o.id
-            OFFSET 0
-        ) p ON true
-        \(oldest("payload", "synced_at", of: "mutations", where: behindShrunk))
-        \(oldest("record", "synced_at", of: "mutations", where: "x.synced_at IS NOT NULL"))
-        \(oldest("trouble", "accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL"))
-        \(oldest("rejection", "rejected_at", of: "rejections", where: "x.rejected_at IS NOT NULL"))
-        \(oldest("tombstone", "updated_at", of: "entities", where: "x.is_deleted"))
-        \(oldest("delivered", "occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'"))
-        \(oldest("undelivered", "occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'"))
-        LEFT JOIN LATERAL (
-            SELECT coalesce(p.mappings_seen_at, x.resolved_at, x.created_at) AS at FROM id_mappings x
-            WHERE x.organization_id = o.id
-            ORDER BY x.user_id, x.client_id LIMIT 1
-        ) mapping ON true
-        ORDER BY o.id
-        """,
-        variant: clusteredDebts
-    )
+    ///
+    /// `aged` has an age for each of the tables, as microseconds.
+    static func debts(_ tables: [AgedTable]) -> Statement {
+        let aged = tables.map { oldest("aged_\($0.name)", $0.age, of: $0.name, where: "x.\($0.age) IS NOT NULL") }
+        return Statement(
+            "retention_debts",
+            ["after", "limit", "now"],
+            """
+            SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
+                payload.at AS payload, record.at AS record, trouble.at AS trouble, tombstone.at AS tombstone,
+                delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping,
+                \(ages(tables.map { "aged_\($0.name).at" })) AS aged
+            FROM (
+                SELECT x.id FROM organizations x
+                WHERE :after::uuid IS NULL OR x.id > :after
+                ORDER BY x.id
+                LIMIT :limit
+            ) o
+            LEFT JOIN LATERAL (
+                SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
+                    -- what lies ahead was written by a clock that was wrong
+                    CASE WHEN x.shrunk_until <= :now THEN x.shrunk_until END AS shrunk_until,
+                    CASE WHEN x.mappings_seen_at <= :now THEN x.mappings_seen_at END AS mappings_seen_at
+                FROM retention_places x
+                WHERE x.organization_id = o.id
+                OFFSET 0
+            ) p ON true
+            \(oldest("payload", "synced_at", of: "mutations", where: behindShrunk))
+            \(oldest("record", "synced_at", of: "mutations", where: "x.synced_at IS NOT NULL"))
+            \(oldest("trouble", "accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL"))
+            \(oldest("tombstone", "updated_at", of: "entities", where: "x.is_deleted"))
+            \(oldest("delivered", "occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'"))
+            \(oldest("undelivered", "occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'"))
+            \(aged.joined(separator: "\n"))
+            LEFT JOIN LATERAL (
+                SELECT coalesce(p.mappings_seen_at, x.resolved_at, x.created_at) AS at FROM id_mappings x
+                WHERE x.organization_id = o.id
+                ORDER BY x.user_id, x.client_id LIMIT 1
+            ) mapping ON true
+            ORDER BY o.id
+            """,
+            variant: clusteredDebts(tables)
+        )
+    }
 
     /// The same as sub-selects, which a cluster sends to all servers at once.
-    private static let clusteredDebts = """
-        SELECT o.id, \(shrunkUntil) AS shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
-            \(oldestRow("synced_at", of: "mutations", where: """
-                x.synced_at >= coalesce(\(shrunkUntil), '-infinity') AND (\(shrunkUntil) IS NULL
-                        OR (x.synced_at, x.user_id, x.id) > (\(shrunkUntil), p.shrunk_user, p.shrunk_id))
-                """)) AS payload,
-            \(oldestRow("synced_at", of: "mutations", where: "x.synced_at IS NOT NULL")) AS record,
-            \(oldestRow("accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL")) AS trouble,
-            \(oldestRow("rejected_at", of: "rejections", where: "x.rejected_at IS NOT NULL")) AS rejection,
-            \(oldestRow("updated_at", of: "entities", where: "x.is_deleted")) AS tombstone,
-            \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'")) AS delivered,
-            \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'")) AS undelivered,
-            (SELECT coalesce(CASE WHEN p.mappings_seen_at <= $3 THEN p.mappings_seen_at END, x.resolved_at, x.created_at)
-                FROM id_mappings x WHERE x.organization_id = o.id ORDER BY x.user_id, x.client_id LIMIT 1) AS mapping
-        FROM organizations o
-        LEFT JOIN retention_places p ON p.organization_id = o.id
-        WHERE $1::uuid IS NULL OR o.id > $1
-        ORDER BY o.id
-        LIMIT $2
-        """
+    private static func clusteredDebts(_ tables: [AgedTable]) -> String {
+        let aged = tables.map { oldestRow($0.age, of: $0.name, where: "x.\($0.age) IS NOT NULL") }
+        return """
+            SELECT o.id, \(shrunkUntil) AS shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
+                \(oldestRow("synced_at", of: "mutations", where: """
+                    x.synced_at >= coalesce(\(shrunkUntil), '-infinity') AND (\(shrunkUntil) IS NULL
+                            OR (x.synced_at, x.user_id, x.id) > (\(shrunkUntil), p.shrunk_user, p.shrunk_id))
+                    """)) AS payload,
+                \(oldestRow("synced_at", of: "mutations", where: "x.synced_at IS NOT NULL")) AS record,
+                \(oldestRow("accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL")) AS trouble,
+                \(oldestRow("updated_at", of: "entities", where: "x.is_deleted")) AS tombstone,
+                \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'")) AS delivered,
+                \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'")) AS undelivered,
+                (SELECT coalesce(CASE WHEN p.mappings_seen_at <= :now THEN p.mappings_seen_at END, x.resolved_at, x.created_at)
+                    FROM id_mappings x WHERE x.organization_id = o.id ORDER BY x.user_id, x.client_id LIMIT 1) AS mapping,
+                \(ages(aged)) AS aged
+            FROM organizations o
+            LEFT JOIN retention_places p ON p.organization_id = o.id
+            WHERE :after::uuid IS NULL OR o.id > :after
+            ORDER BY o.id
+            LIMIT :limit
+            """
+    }
 
-    private static let shrunkUntil = "CASE WHEN p.shrunk_until <= $3 THEN p.shrunk_until END"
+    private static func ages(_ values: [String]) -> String {
+        let ages = values.map { "coalesce((extract(epoch FROM \($0)) * 1000000)::int8, \(Int64.max))" }
+        return "ARRAY[\(ages.joined(separator: ", "))]::int8[]"
+    }
+
+    private static let shrunkUntil = "CASE WHEN p.shrunk_until <= :now THEN p.shrunk_until END"
 
     private static func oldestRow(_ age: String, of table: String, where condition: String) -> String {
         """
@@ -142,5 +162,5 @@ enum RetentionStatements {
         """
     }
 
-    static let all = [claim, renew, release, ask, opening, debts]
+    static let all = [claim, renew, release, ask, opening]
 }

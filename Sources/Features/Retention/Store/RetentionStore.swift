@@ -16,11 +16,20 @@ package struct RetentionStore: Sendable {
     /// How long a step waits for a lane, in milliseconds: all who wait for its other lanes wait with it.
     static let lockTimeout = 300
 
+    /// The tables that are deleted by age alone.
+    let aged: [AgedTable]
     let pool: Pool
     let settling: Settlement
     let now: TimeSource
     let failure: StoreFailure
-    let requested: Doorbell
+    let requested: CoalescedSignal
+
+    /// What is done in each organization, in this order.
+    var tasks: [RetentionTask] {
+        RetentionKind.allCases.flatMap { kind in
+            [RetentionTask(kind)] + aged.filter { $0.kind == kind }.map { RetentionTask(kind, of: $0.name) }
+        }
+    }
 
     // MARK: - The lease
 
@@ -28,17 +37,16 @@ package struct RetentionStore: Sendable {
     ///
     /// - Parameter interval: from the end of a run to the next, in seconds; nil if a run is due in any case.
     package func claim(owner: UUID, interval: Double?) async throws(Problem) -> RetentionLease? {
-        let parameters = Parameters(
-            owner,
-            now(),
-            now().adding(seconds: Self.leaseSeconds),
-            interval == nil,
-            RetentionStatus.latestExpiry(at: now()),
-            RetentionStatus.latestDue(at: now(), interval: interval ?? 0)
+        let query = RetentionStatements.claim(
+            owner: owner,
+            now: now(),
+            expires_at: now().adding(seconds: Self.leaseSeconds),
+            is_due: interval == nil,
+            latest_expiry: RetentionStatus.latestExpiry(at: now()),
+            latest_due: RetentionStatus.latestDue(at: now(), interval: interval ?? 0)
         )
         return try await failure.reporting("claim retention's turn") {
-            try await run(RetentionStatements.claim, parameters)
-                .read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
+            try await pool.run([query])[0].read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
         }
     }
 
@@ -55,46 +63,49 @@ package struct RetentionStore: Sendable {
         due: Timestamp
     ) async throws(Problem) -> Timestamp {
         let moment = now()
-        let parameters = Parameters(
-            lease.owner,
-            lease.token,
-            report == nil ? nil : moment,
-            BytesParameter.json(report?.json),
-            due
+        let query = RetentionStatements.release(
+            owner: lease.owner,
+            token: lease.token,
+            finished_at: report == nil ? nil : moment,
+            report: BytesParameter.json(report?.json),
+            due_at: due
         )
         return try await failure.reporting("give retention's turn back") {
-            _ = try await run(RetentionStatements.release, parameters)
+            _ = try await pool.run([query])
             return moment
         }
     }
 
     /// Requests an immediate run, on any replica.
     package func ask() async throws(Problem) {
-        let parameters = Parameters(now())
+        let query = RetentionStatements.ask(now: now())
         try await failure.reporting("ask for retention") {
-            _ = try await run(RetentionStatements.ask, parameters)
+            _ = try await pool.run([query])
         }
-        requested.ring()
+        requested.send()
     }
 
     /// A value for each run requested in this process. For one reader.
-    package var requests: AsyncStream<Void> { requested.rings }
+    package var requests: AsyncStream<Void> { requested.signals }
 
     // MARK: - Steps
 
     /// A page of organizations by id, with the work due in each. The page is empty at the end.
-    package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [RetentionDebt]
-    {
-        let parameters = Parameters(organization, Int64(Self.organizationsAtATime), cutoffs.now)
+    package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [OverdueRows] {
+        let query = RetentionStatements.debts(aged)(
+            after: organization,
+            limit: Int64(Self.organizationsAtATime),
+            now: cutoffs.now
+        )
         return try await failure.reporting("look for what retention has to do") {
             let rows = try await pool.transaction { connection in
-                try await connection.run([Self.opening, Query(RetentionStatements.debts, parameters)])[1]
+                try await connection.run([Self.opening, query])[1]
             }
-            return try rows.read { try RetentionDebt(&$0, cutoffs) }
+            return try rows.read { try OverdueRows(&$0, aged, cutoffs) }
         }
     }
 
-    /// Reads a page of one kind of an organization's rows, and deletes the old ones.
+    /// Reads a page of an organization's rows, and deletes the old ones.
     ///
     /// - Parameters:
     ///   - place: where the previous step ended; nil for the oldest.
@@ -103,16 +114,19 @@ package struct RetentionStore: Sendable {
     /// - Returns: the step's result; nil if the lease was lost.
     /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
     package func step(
-        _ kind: RetentionKind,
+        _ task: RetentionTask,
         of organization: UUID,
-        after place: RetentionPlace?,
+        after place: RetentionPosition?,
         limit: Int,
         _ cutoffs: RetentionCutoffs,
         lease: RetentionLease?
     ) async throws(Problem) -> RetentionStep? {
         do {
             let retention: any Retention
-            switch kind {
+            switch task.kind {
+            case _ where task.table != nil:
+                guard let table = aged.first(where: { $0.name == task.table }) else { return RetentionStep() }
+                retention = table.retention(of: organization, cutoffs)
             case .unsettled: return try await expire(organization, place, limit, cutoffs, lease)
             case .deliveries:
                 let deliveries = DeliveryRetention(organization: organization, cutoffs: cutoffs)
@@ -120,24 +134,25 @@ package struct RetentionStore: Sendable {
             case .audit: return try await step(AuditRetention(cutoffs: cutoffs), place, limit, lease)
             case .records: retention = AgedRetention.records(of: organization, cutoffs)
             case .payloads: retention = AgedRetention.payloads(of: organization, cutoffs)
-            case .rejections: retention = AgedRetention.rejections(of: organization, cutoffs)
+            // only of tables
+            case .rejections: return RetentionStep()
             case .tombstones: retention = TombstoneRetention(organization: organization, cutoffs: cutoffs)
             case .mappings: retention = MappingRetention(organization: organization, cutoffs: cutoffs)
             }
             return try await step(retention, organization, place, limit, lease)
-        } catch is LostTurn {
+        } catch is LeaseLost {
             return nil
         } catch {
             throw failure.problem(error, doing: "run retention")
         }
     }
 
-    private struct LostTurn: Error {}
+    private struct LeaseLost: Error {}
 
     private func step<Kind: Retention>(
         _ retention: Kind,
         _ organization: UUID,
-        _ place: RetentionPlace?,
+        _ place: RetentionPosition?,
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
@@ -145,82 +160,82 @@ package struct RetentionStore: Sendable {
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
             let found = results[results.count - 1]
             let rows = try found.read(retention.row)
             let due = rows.filter(\.isDue)
             // a page with ties may have more rows than asked for, one at the end has fewer
             let next = rows.count < limit ? nil : rows.last?.place
-            guard lease != nil else { return RetentionStep(looked: rows.count, changed: due.count, next: next) }
+            guard lease != nil else { return RetentionStep(scanned: rows.count, changed: due.count, next: next) }
             var changed = 0
             if !due.isEmpty {
-                let users = try await retention.others(besides: due, on: connection).union(due.map(\.user))
+                let users = try await retention.others(excluding: due, on: connection).union(due.map(\.user))
                 let keys = users.map { LaneKey(organization: organization, user: $0) }
                 let lanes = try await connection.run(LaneRows.lock(keys))
                 changed = try await retention.drop(due, lanes: try LaneRows.lanes(lanes), on: connection)
             }
-            if let note = retention.note(next) { _ = try await connection.run(note) }
-            return RetentionStep(looked: rows.count, changed: changed, next: next)
+            if let note = retention.record(next) { _ = try await connection.run(note) }
+            return RetentionStep(scanned: rows.count, changed: changed, next: next)
         }
     }
 
     private func step(
         _ deliveries: DeliveryRetention,
-        _ place: RetentionPlace?,
+        _ place: RetentionPosition?,
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [deliveries.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
             let rows = try results[results.count - 1].read(DeliveryRetention.Row.init)
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil, !rows.isEmpty else {
-                return RetentionStep(looked: rows.count, changed: rows.count, next: next)
+                return RetentionStep(scanned: rows.count, changed: rows.count, next: next)
             }
             let changed = try await connection.run(deliveries.drop(rows)).affected
-            return RetentionStep(looked: rows.count, changed: changed, next: next)
+            return RetentionStep(scanned: rows.count, changed: changed, next: next)
         }
     }
 
     private func step(
         _ audit: AuditRetention,
-        _ place: RetentionPlace?,
+        _ place: RetentionPosition?,
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [audit.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
             let rows = try results[results.count - 1].read(AuditRetention.Row.init)
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil, !rows.isEmpty else {
-                return RetentionStep(looked: rows.count, changed: rows.count, next: next)
+                return RetentionStep(scanned: rows.count, changed: rows.count, next: next)
             }
             let changed = try await connection.run(audit.drop(rows)).affected
-            return RetentionStep(looked: rows.count, changed: changed, next: next)
+            return RetentionStep(scanned: rows.count, changed: changed, next: next)
         }
     }
 
     /// Each lane is a separate transaction: discarding has rules, and there are few such lanes.
     private func expire(
         _ organization: UUID,
-        _ place: RetentionPlace?,
+        _ place: RetentionPosition?,
         _ limit: Int,
         _ cutoffs: RetentionCutoffs,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
-        let troubled = ExpiredFailures(organization: organization, cutoffs: cutoffs)
-        let page = try await troubled.page(after: place, limit: limit, pool: pool)
-        var step = RetentionStep(looked: page.looked, next: page.next)
+        let failing = ExpiredFailures(organization: organization, cutoffs: cutoffs)
+        let page = try await failing.page(after: place, limit: limit, pool: pool)
+        var step = RetentionStep(scanned: page.scanned, next: page.next)
         for (user, ids) in page.lanes {
             guard let lease else {
                 step.changed += ids.count
                 continue
             }
-            if try await pool.run([renewal(lease)])[0].affected == 0 { throw LostTurn() }
+            if try await pool.run([renewal(lease)])[0].affected == 0 { throw LeaseLost() }
             let lane = LaneKey(organization: organization, user: user)
             do throws(Problem) {
                 step.changed += try await settling.expire(ids, before: cutoffs.everything, lane)
@@ -233,16 +248,12 @@ package struct RetentionStore: Sendable {
     }
 
     private func renewal(_ lease: RetentionLease) -> Query {
-        let parameters = Parameters(lease.owner, lease.token, now().adding(seconds: Self.leaseSeconds))
-        return Query(RetentionStatements.renew, parameters)
+        RetentionStatements.renew(
+            owner: lease.owner,
+            token: lease.token,
+            expires_at: now().adding(seconds: Self.leaseSeconds)
+        )
     }
 
-    static var opening: Query {
-        let parameters = Parameters("\(lockTimeout)ms")
-        return Query(RetentionStatements.opening, parameters)
-    }
-
-    private func run(_ statement: Statement, _ parameters: Parameters) async throws -> Rows {
-        try await pool.run([Query(statement, parameters)])[0]
-    }
+    static var opening: Query { RetentionStatements.opening(lock_timeout: "\(lockTimeout)ms") }
 }

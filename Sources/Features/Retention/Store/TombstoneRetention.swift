@@ -18,7 +18,7 @@ struct TombstoneRetention: Retention {
         let deletedAt: Timestamp
 
         var key: EntityKey { EntityKey(type: type, id: id) }
-        var place: RetentionPlace { .tombstone(deletedAt, key) }
+        var place: RetentionPosition { .tombstone(deletedAt, key) }
         var isDue: Bool { true }
 
         /// The columns that find an unchanged tombstone.
@@ -44,16 +44,17 @@ struct TombstoneRetention: Retention {
 
     private var localIDs: LocalIDRetention { LocalIDRetention(organization: organization) }
 
-    func page(after place: RetentionPlace?, limit: Int) -> Query {
-        var parameters = Parameters(of: organization)
+    func page(after place: RetentionPosition?, limit: Int) -> Query {
         var last = (age: Timestamp.longAgo, type: "", id: "")
         if case .tombstone(let age, let key) = place { last = (age, key.type, key.id) }
-        parameters.add(timestamp: last.age.microseconds)
-        parameters.add(last.type)
-        parameters.add(last.id)
-        parameters.add(timestamp: cutoffs.everything.microseconds)
-        parameters.add(Int64(limit))
-        return Query(Self.pageStatement, parameters)
+        return Self.pageStatement(
+            organization: organization,
+            after_age: last.age,
+            after_type: last.type,
+            after_id: last.id,
+            cutoff: cutoffs.everything,
+            limit: Int64(limit)
+        )
     }
 
     func row(_ row: inout RowReader) throws -> Row {
@@ -68,7 +69,7 @@ struct TombstoneRetention: Retention {
         )
     }
 
-    func others(besides rows: [Row], on connection: Connection) async throws -> Set<UUID> {
+    func others(excluding rows: [Row], on connection: Connection) async throws -> Set<UUID> {
         Set(try await localIDs.named(rows.map(\.key), on: connection).map(\.user))
     }
 
@@ -97,27 +98,28 @@ struct TombstoneRetention: Retention {
             _ = try await connection.run(Row.mapping.query(Self.deleteMappingsStatement, mapped))
         }
         try await localIDs.drop(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
-        let horizon = Parameters(of: organization, last)
-        _ = try await connection.run([Query(Self.horizonStatement, horizon)])
+        _ = try await connection.run(Self.horizonStatement(organization: organization, position: last))
         return gone.count
     }
 
     static let pageStatement = Statement(
         "retention_tombstones",
+        ["organization", "after_age", "after_type", "after_id", "cutoff", "limit"],
         """
         SELECT e.entity_type, e.id, e.owner_id, e.client_id, e.feed_position, e.updated_at
         FROM entities e
-        WHERE e.organization_id = $1 AND e.is_deleted AND e.updated_at >= $2
-            AND (e.updated_at, e.entity_type, e.id::text COLLATE "C") > ($2, $3::text COLLATE "C", $4::text COLLATE "C")
-            AND e.updated_at < $5
+        WHERE e.organization_id = :organization AND e.is_deleted AND e.updated_at >= :after_age
+            AND (e.updated_at, e.entity_type, e.id::text COLLATE "C") > (:after_age, :after_type::text COLLATE "C", :after_id::text COLLATE "C")
+            AND e.updated_at < :cutoff
         ORDER BY e.updated_at, e.entity_type, e.id::text COLLATE "C"
-        LIMIT $6
+        LIMIT :limit
         """
     )
 
     /// An entity that was written since it was read has another position, and stays.
     static let deleteStatement = Statement(
         "retention_delete_tombstones",
+        Row.tombstone.inputs,
         """
         DELETE FROM entities AS e
         USING \(Row.tombstone.unnested(as: "k"))
@@ -129,6 +131,7 @@ struct TombstoneRetention: Retention {
 
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
+        Row.mapping.inputs,
         """
         DELETE FROM id_mappings AS i
         USING \(Row.mapping.unnested(as: "k"))
@@ -142,7 +145,8 @@ struct TombstoneRetention: Retention {
     /// The last lock of the transaction, as always.
     static let horizonStatement = Statement(
         "retention_raise_horizon",
-        "UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1"
+        ["organization", "position"],
+        "UPDATE feeds AS f SET horizon = greatest(f.horizon, :position) WHERE f.organization_id = :organization"
     )
 
     static let statements = [pageStatement, deleteStatement, deleteMappingsStatement, horizonStatement]

@@ -12,9 +12,9 @@ package struct RetentionRun: Sendable {
     /// Steps of one kind before the next organization has its turn.
     static let turn = 64
     /// Failures of one kind in a row before the kind is left to the next run.
-    static let patience = 5
+    static let maxFailuresPerTask = 5
     /// Consecutive failures of all kinds after which the run ends, because the database is unavailable.
-    static let despair = 20
+    static let maxConsecutiveFailures = 20
 
     package enum Ending: Sendable {
         /// Nothing is left to do.
@@ -41,18 +41,18 @@ package struct RetentionRun: Sendable {
         }
     }
 
-    /// One kind of rows in one organization.
-    private struct Part: Hashable {
+    /// A task in one organization.
+    private struct Job: Hashable {
         let organization: UUID
-        let kind: RetentionKind
+        let task: RetentionTask
     }
 
     /// The run's state of its parts.
     private struct Memory {
-        var places: [Part: RetentionPlace] = [:]
-        var done: Set<Part> = []
+        var places: [Job: RetentionPosition] = [:]
+        var done: Set<Job> = []
         /// Failures in a row.
-        var failures: [Part: Int] = [:]
+        var failures: [Job: Int] = [:]
         var failuresInAll = 0
     }
 
@@ -98,13 +98,14 @@ package struct RetentionRun: Sendable {
     private func run(_ result: inout Result, _ pace: @Sendable () -> Int) async throws(Problem) {
         var memory = Memory()
         // of all organizations together, and of those that are gone
-        let audit = Part(organization: AuditAct.noOrganization, kind: .audit)
+        let audit = Job(organization: AuditAct.noOrganization, task: RetentionTask(.audit))
         while !memory.done.contains(audit) {
             if let ending = try await work(on: audit, from: memory.places[audit], &memory, &result, pace: pace) {
                 result.ending = ending
                 return
             }
         }
+        let tasks = store.tasks
         var isFirst = true
         while true {
             var isAnythingLeft = false
@@ -115,18 +116,18 @@ package struct RetentionRun: Sendable {
                 organization = last.organization
                 for debt in debts {
                     // mappings are known only after a scan
-                    let rows = debt.overdue.filter { $0.key != .mappings }
+                    let rows = debt.overdue.filter { $0.key.kind != .mappings }
                     if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
-                    for kind in RetentionKind.allCases where debt.overdue[kind] != nil {
-                        let part = Part(organization: debt.organization, kind: kind)
+                    for task in tasks where debt.overdue[task] != nil {
+                        let part = Job(organization: debt.organization, task: task)
                         if memory.done.contains(part) { continue }
                         // records first: a mutation that is deleted as a whole need not lose its payload before
-                        let records = Part(organization: debt.organization, kind: .records)
-                        if kind == .payloads, debt.overdue[.records] != nil, !memory.done.contains(records) {
+                        let records = Job(organization: debt.organization, task: RetentionTask(.records))
+                        if task.kind == .payloads, debt.overdue[records.task] != nil, !memory.done.contains(records) {
                             isAnythingLeft = true
                             continue
                         }
-                        let place = memory.places[part] ?? debt.places[kind]
+                        let place = memory.places[part] ?? debt.places[task]
                         if let ending = try await work(on: part, from: place, &memory, &result, pace: pace) {
                             result.ending = ending
                             return
@@ -142,8 +143,8 @@ package struct RetentionRun: Sendable {
 
     /// One turn of one part; returns an ending if the run is over.
     private func work(
-        on part: Part,
-        from start: RetentionPlace?,
+        on part: Job,
+        from start: RetentionPosition?,
         _ memory: inout Memory,
         _ result: inout Result,
         pace: @Sendable () -> Int
@@ -155,7 +156,7 @@ package struct RetentionRun: Sendable {
             let failures = memory.failures[part] ?? 0
             do throws(Problem) {
                 let step = try await store.step(
-                    part.kind,
+                    part.task,
                     of: part.organization,
                     after: place,
                     // smaller after each failure: it holds fewer lanes, and takes less time
@@ -166,17 +167,17 @@ package struct RetentionRun: Sendable {
                 guard let step else { return .lost }
                 memory.failures[part] = nil
                 memory.failuresInAll = 0
-                result.report[part.kind] += step.changed
+                result.report[part.task.kind] += step.changed
                 if step.left > 0 { result.isComplete = false }
                 place = step.next
-                try await tell(part.kind, step, .now - began)
+                try await report(part.task.kind, step, .now - began)
             } catch {
                 memory.places[part] = place
                 memory.failures[part] = failures + 1
                 memory.failuresInAll += 1
-                if memory.failuresInAll >= Self.despair { throw error }
+                if memory.failuresInAll >= Self.maxConsecutiveFailures { throw error }
                 // after the other parts
-                if failures + 1 >= Self.patience { leave(part, error, &memory, &result) }
+                if failures + 1 >= Self.maxFailuresPerTask { leave(part, error, &memory, &result) }
                 if lease != nil { try? await Task.sleep(for: .milliseconds(50 * (failures + 1))) }
                 return nil
             }
@@ -191,11 +192,12 @@ package struct RetentionRun: Sendable {
     }
 
     /// Leaves a part that fails again and again to the next run: one organization's trouble does not stop the others.
-    private func leave(_ part: Part, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
+    private func leave(_ part: Job, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
         logger.warning(
             "Retention leaves rows to its next run",
             metadata: [
-                "organization": "\(part.organization.lowercased)", "what": "\(part.kind.rawValue)",
+                "organization": "\(part.organization.lowercased)",
+                "what": "\(part.task.table ?? part.task.kind.rawValue)",
                 "code": "\(error.code.rawValue)",
             ]
         )
@@ -203,7 +205,7 @@ package struct RetentionRun: Sendable {
         result.isComplete = false
     }
 
-    private func tell(_ kind: RetentionKind, _ step: RetentionStep, _ elapsed: Duration) async throws(Problem) {
+    private func report(_ kind: RetentionKind, _ step: RetentionStep, _ elapsed: Duration) async throws(Problem) {
         do {
             try await onStep(kind, step, elapsed)
         } catch is CancellationError {

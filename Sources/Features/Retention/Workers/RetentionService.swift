@@ -1,5 +1,6 @@
 import Foundation
 package import Logging
+import Metrics
 import ServiceLifecycle
 package import SyncModel
 package import SyncStore
@@ -7,7 +8,7 @@ import Synchronization
 
 /// Runs retention when it is due or requested: on one replica at a time, in small steps, with pauses that grow under
 /// load.
-package final class RetentionService: Service {
+package final class RetentionService: LeasedWorker {
     /// How often a run logs its progress, in seconds.
     static let reportInterval: Double = 10
     /// When a run that was cut off is tried again, in seconds.
@@ -26,84 +27,66 @@ package final class RetentionService: Service {
     private let store: Store
     private let policy: RetentionPolicy
     private let interval: Double
-    private let lookInterval: Double
     private let now: TimeSource
     private let logger: Logger
     private let metrics = RetentionMetrics()
     private let shared = Mutex(State())
     private let owner = UUID()
+    package let loop: WorkerLoop<ClaimedPlaces<RetentionLease>>
 
     /// Opens nothing yet.
     ///
     /// - Parameters:
     ///   - interval: from the end of a run to the next, in seconds.
-    ///   - lookInterval: the interval at which a replica checks whether a run is due, in seconds.
+    ///   - pollInterval: the interval at which a replica checks whether a run is due, in seconds.
     package init(
         store: Store,
         policy: RetentionPolicy,
         interval: Double,
-        lookInterval: Double = 15,
+        pollInterval: Double = 15,
         now: @escaping TimeSource,
         logger: Logger
     ) {
         self.store = store
         self.policy = policy
         self.interval = interval
-        self.lookInterval = lookInterval
         self.now = now
         self.logger = logger
+        let pace = WorkerPace(interval: pollInterval, unfinished: "Retention was interrupted")
+        loop = WorkerLoop(ClaimedPlaces(1), pace: pace, logger: logger)
     }
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Polls at intervals, and works when a run is due, until graceful shutdown.
+    /// Works when a run is due or requested, until graceful shutdown.
     package func run() async throws {
-        let bell = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        bell.continuation.yield()
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                while !Task.isCancelled {
-                    // replicas that were started together look at different moments
-                    try? await Task.sleep(for: .seconds(self.lookInterval * Double.random(in: 0.8...1.2)))
-                    bell.continuation.yield()
-                }
+                for await _ in self.store.retention.requests { self.loop.wake() }
             }
-            group.addTask {
-                for await _ in self.store.retention.requests { bell.continuation.yield() }
-            }
-            group.addTask {
-                try? await gracefulShutdown()
-                bell.continuation.finish()
-            }
-            for await _ in bell.stream {
-                if Task.isCancelled || Task.isShuttingDownGracefully { break }
-                await look()
-            }
+            group.addTask { await self.runUntilShutdown() }
+            await group.next()
             group.cancelAll()
         }
     }
 
-    /// Makes a run if one is due.
-    package func look() async {
-        do {
-            let status = try await store.retentionStatus()
-            shared.withLock { state in
-                // another replica has finished what this one had left
-                if status.finishedAt != state.finishedAt { state.overdue = 0 }
-                state.finishedAt = status.finishedAt
-            }
-            guard status.runningSince == nil, status.isDue(at: now(), interval: interval) else { return }
-            guard let lease = try await store.retention.claim(owner: owner, interval: interval) else { return }
-            shared.withLock { $0.isRunning = true }
-            defer { shared.withLock { $0.isRunning = false } }
-            try await work(lease)
-        } catch {
-            // the store has logged the cause; the next look tries again
-            logger.debug("Retention was interrupted", metadata: ["error": "\(error)"])
+    /// Claims the run if it is due: one lease covers all organizations.
+    package func due(from cursor: inout Void?) async throws(Problem) -> [RetentionLease] {
+        let status = try await store.retentionStatus()
+        shared.withLock { state in
+            // another replica has finished what this one had left
+            if status.finishedAt != state.finishedAt { state.overdue = 0 }
+            state.finishedAt = status.finishedAt
         }
+        guard loop.places.hasRoom, status.runningSince == nil, status.isDue(at: now(), interval: interval),
+            let lease = try await store.retention.claim(owner: owner, interval: interval)
+        else { return [] }
+        return [lease]
     }
 
-    private func work(_ lease: RetentionLease) async throws {
+    package func work(on lease: RetentionLease) async throws(Problem) -> Bool {
+        shared.withLock { $0.isRunning = true }
+        defer { shared.withLock { $0.isRunning = false } }
         let cutoffs = policy.cutoffs(at: now())
         let pace = Mutex(RetentionPace())
         let progress = Mutex(Progress())
@@ -120,7 +103,7 @@ package final class RetentionService: Service {
             }
             let seconds = Double(elapsed.nanoseconds) / 1e9
             let waiting = store.pushes.waiting
-            let pause = pace.withLock { $0.pause(after: seconds, rows: step.looked, waiting: waiting) }
+            let pause = pace.withLock { $0.pause(after: seconds, rows: step.scanned, waiting: waiting) }
             try await Task.sleep(for: .seconds(pause))
         }
         let result = await run.run { pace.withLock { $0.limit } }
@@ -148,20 +131,22 @@ package final class RetentionService: Service {
             logger.warning("Retention was interrupted and will be retried in a minute", metadata: line)
             try await store.retention.release(lease, report: nil, due: now().adding(seconds: Self.secondTry))
         }
+        // another run may have been requested in the meantime
+        return true
     }
 
     /// Counts processed rows, and determines when the next progress line is logged.
     private struct Progress {
         private let began = ContinuousClock.now
-        private var saidAt = ContinuousClock.now
+        private var reportedAt = ContinuousClock.now
         private var report = RetentionReport()
 
         var elapsed: Int64 { (ContinuousClock.now - began).nanoseconds / 1_000_000 }
 
         mutating func add(_ kind: RetentionKind, _ count: Int) -> Logger.Metadata? {
             report[kind] += count
-            guard ContinuousClock.now - saidAt >= .seconds(RetentionService.reportInterval) else { return nil }
-            saidAt = .now
+            guard ContinuousClock.now - reportedAt >= .seconds(RetentionService.reportInterval) else { return nil }
+            reportedAt = .now
             return Self.metadata(of: report)
         }
 
@@ -172,5 +157,28 @@ package final class RetentionService: Service {
             }
             return metadata
         }
+    }
+}
+
+/// Retention's metrics, described where they are wired.
+package struct RetentionMetrics: Sendable {
+    /// Rows changed or deleted, by `what`.
+    package static let rows = "sluice_retention_rows_total"
+    /// Duration of steps.
+    package static let stepDuration = "sluice_retention_step_duration_seconds"
+
+    private let rowCounters: [RetentionKind: Counter]
+    private let duration = Timer(label: Self.stepDuration)
+
+    init() {
+        let counters = RetentionKind.allCases.map { kind in
+            (kind, Counter(label: Self.rows, dimensions: [("what", kind.rawValue)]))
+        }
+        rowCounters = Dictionary(uniqueKeysWithValues: counters)
+    }
+
+    func step(_ kind: RetentionKind, _ step: RetentionStep, took elapsed: Duration) {
+        rowCounters[kind]?.increment(by: step.changed)
+        duration.recordNanoseconds(elapsed.nanoseconds)
     }
 }

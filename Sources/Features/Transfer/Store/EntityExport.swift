@@ -132,9 +132,7 @@ package struct EntityExport: Sendable {
 
     private func page(after cursor: FeedCursor?, limit: Int) async throws(Problem) -> Page {
         do {
-            let rows = try await pool.run([
-                Query(SettleStatements.planShape), Query(Self.statement, parameters(after: cursor, limit: limit)),
-            ])[1]
+            let rows = try await pool.runByIndex(Query(Self.statement, parameters(after: cursor, limit: limit)))
             return try await catalog.opening(organization) { try Page(rows, after: cursor, limit, filterHash, $0) }
         } catch {
             throw failure.problem(error, doing: "export entities")
@@ -150,13 +148,14 @@ package struct EntityExport: Sendable {
         return parameters
     }
 
-    /// A page after a position ($2), read from $3 entities.
+    /// A page after a position (`after`), read from `limit` entities.
     ///
-    /// It contains the entities that are of the types in $4 (empty: all), were written since $5, and are living or were
-    /// deleted after $6 (null: the feed's end), up to $7 bytes of documents. The first columns describe the feed and
-    /// the position reached. A row without an entity means that the page has no entity.
+    /// It contains the entities that are of the types in `types` (empty: all), were written since `since`, and are
+    /// living or were deleted after `end` (null: the feed's end), up to `bytes` of documents. The first columns
+    /// describe the feed and the position reached. A row without an entity means that the page has no entity.
     static let statement = Statement(
         "export_page",
+        ["organization", "after", "limit", "types", "since", "end", "bytes"],
         """
         SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.is_cut, e.entity_type,
             e.id, e.id_is_integer, e.document, e.owner_id, e.updated_at, e.is_private
@@ -165,30 +164,30 @@ package struct EntityExport: Sendable {
             SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
             FROM (
                 SELECT y.feed_position FROM entities y
-                WHERE y.organization_id = $1 AND y.feed_position > $2
-                ORDER BY y.feed_position LIMIT $3
+                WHERE y.organization_id = :organization AND y.feed_position > :after
+                ORDER BY y.feed_position LIMIT :limit
             ) x
         ) s
         LEFT JOIN LATERAL (
-            SELECT q.*, q.bytes_to > $7 AS is_cut,
+            SELECT q.*, q.bytes_to > :bytes AS is_cut,
                 (SELECT t.visibility = 'user' FROM entity_types t
-                 WHERE t.organization_id = $1 AND t.name = q.entity_type) IS TRUE AS is_private
+                 WHERE t.organization_id = :organization AND t.name = q.entity_type) IS TRUE AS is_private
             FROM (
                 SELECT p.*, sum(p.bytes) OVER (ORDER BY p.feed_position) AS bytes_to
                 FROM (
                     SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
                     FROM entities z
-                    WHERE z.organization_id = $1 AND z.feed_position > $2 AND z.feed_position <= s.scanned_to
-                        AND (cardinality($4::text[]) = 0 OR z.entity_type = ANY ($4))
-                        AND ($5::timestamptz IS NULL OR z.updated_at >= $5)
-                        AND (NOT z.is_deleted OR z.feed_position > coalesce($6::int8, f.last_position))
+                    WHERE z.organization_id = :organization AND z.feed_position > :after AND z.feed_position <= s.scanned_to
+                        AND (cardinality(:types::text[]) = 0 OR z.entity_type = ANY (:types))
+                        AND (:since::timestamptz IS NULL OR z.updated_at >= :since)
+                        AND (NOT z.is_deleted OR z.feed_position > coalesce(:end::int8, f.last_position))
                     ORDER BY z.feed_position
-                    LIMIT $3
+                    LIMIT :limit
                 ) p
             ) q
-            WHERE q.bytes_to - q.bytes <= $7
+            WHERE q.bytes_to - q.bytes <= :bytes
         ) e ON true
-        WHERE f.organization_id = $1
+        WHERE f.organization_id = :organization
         ORDER BY e.feed_position
         """
     )
@@ -232,5 +231,59 @@ extension EntityExport.Page {
         let position = cut ?? (scanned >= limit ? scannedTo ?? end : end)
         next = FeedCursor(epoch: epoch, position: position, head: max(head, position), filter: filter)
         isLast = position >= end
+    }
+}
+
+// MARK: - ExportedEntity
+
+/// An entity that becomes a line of an export.
+struct ExportedEntity {
+    let position: Int64
+    let key: EntityKey
+    private let id: ServerID
+    /// Nil for a tombstone, and if it cannot be opened.
+    let document: [UInt8]?
+    let isUnreadable: Bool
+    /// Nil for an entity without an owner.
+    private let owner: UUID?
+    private let updatedAt: Timestamp
+    /// Whether only the owner sees it.
+    private let isPrivate: Bool
+
+    /// Reads the columns of ``EntityExport/statement`` behind `is_cut`.
+    init(_ row: inout RowReader, at position: Int64, _ seal: Seal) throws {
+        self.position = position
+        key = try row.entityKey()
+        id = ServerID(text: key.id, isInteger: try row.bool("id_is_integer"))
+        var unreadable: [String] = []
+        document = try seal.read(
+            json: row.optionalBytes("document"),
+            as: .document(type: key.type, id: key.id),
+            &unreadable
+        )
+        isUnreadable = !unreadable.isEmpty
+        let owner = try row.uuid("owner_id")
+        self.owner = owner == Writer.elsewhere.user || owner == .least ? nil : owner
+        updatedAt = try row.moment("updated_at")
+        isPrivate = try row.bool("is_private")
+    }
+
+    /// Appends the line, as ``EntityLine`` reads it.
+    ///
+    /// The line gives the age of the entity as a time: an import would take the feed's versions for the source's.
+    func appendLine(to lines: inout [UInt8], cursor: FeedCursor) {
+        var writer = JSONWriter(capacity: 256 + (document?.count ?? 0))
+        writer.beginObject()
+        writer.member("entity_type", key.type)
+        writer.member("id", id)
+        if document == nil { writer.member("deleted", true) }
+        if isPrivate { writer.member("private", true) }
+        if let owner { writer.member("owner", owner) }
+        writer.member("occurred_at", updatedAt.rfc3339)
+        if let document { writer.member("document", raw: document.inOneLine) }
+        writer.member("cursor", cursor.text)
+        writer.endObject()
+        lines += writer.bytes
+        lines.append(0x0a)
     }
 }

@@ -14,7 +14,7 @@ package struct EntityImport {
         /// Whose ids the events' are.
         package let source: String
         /// Empty for all.
-        package var types: Set<ExactText> = []
+        package var types: Set<ByteExactString> = []
         /// Lines with an older time of change are left out.
         package var updatedSince: Timestamp?
         /// Whether lines are only examined.
@@ -52,11 +52,11 @@ package struct EntityImport {
     }
 
     /// Lines that one look-up asks for.
-    static let lookLimit = 2_000
+    static let scanLimit = 2_000
     /// Documents that are held, in bytes.
     static let batchBytes = 1_048_576
     /// How long the database, or room for events that have to wait, is waited for, in seconds.
-    static let patience = Double(IngestPlanner.patienceSeconds) + 30
+    static let timeout = Double(IngestPlanner.timeoutSeconds) + 30
 
     private struct Line {
         let number: Int
@@ -158,17 +158,17 @@ package struct EntityImport {
     // MARK: - Batches
 
     private var isFull: Bool {
-        held.count >= (mayBeKnown ? Self.lookLimit : limit()) || heldBytes >= Self.batchBytes
+        held.count >= (mayBeKnown ? Self.scanLimit : limit()) || heldBytes >= Self.batchBytes
     }
 
     private mutating func takeHeld() async throws {
-        if mayBeKnown { try await look() }
+        if mayBeKnown { try await inspect() }
         while !held.isEmpty { try await takeBatch(limit()) }
         heldBytes = 0
     }
 
     /// Drops the lines that were imported before.
-    private mutating func look() async throws {
+    private mutating func inspect() async throws {
         let began = ContinuousClock.now
         let (ids, options) = (held.map(\.event.id), options)
         let known = try await patiently { [ingest] () async throws(Problem) in
@@ -190,7 +190,7 @@ package struct EntityImport {
         var waited = 0.0
         while !batch.isEmpty {
             // retries the events for which there was no room among the parked ones
-            batch = try await take(batch, isLast: waited >= Self.patience)
+            batch = try await take(batch, isLast: waited >= Self.timeout)
             guard !batch.isEmpty else { break }
             try await pause(1)
             waited += 1
@@ -233,7 +233,7 @@ package struct EntityImport {
                 // no token's use is noted
                 tokenID: UUID(),
                 source: options.source,
-                isUseNews: false
+                isFirstUse: false
             )
             return try await ingest.submitHalving(request, from: bearer).verdicts
         }
@@ -248,7 +248,7 @@ package struct EntityImport {
                 return try await body()
             } catch {
                 let isPassing = [.storeUnavailable, .overloaded].contains(error.code) && !error.isLocked
-                guard isPassing, waited < Self.patience else { throw error }
+                guard isPassing, waited < Self.timeout else { throw error }
             }
             try await pause(2)
             waited += 2
@@ -268,5 +268,56 @@ package struct EntityImport {
             )
         }
         return problem
+    }
+}
+
+// MARK: - TransferPace
+
+/// The pace of a transfer: the operator's rate, or, without one, a pace that leaves the database to others, as
+/// retention does.
+package struct TransferPace: Sendable {
+    /// Lines that a batch may have.
+    package static let limits = 1...500
+
+    /// Lines a second, if an operator specified a rate.
+    private let rate: Int?
+    /// The shortest time from one batch to the next, in seconds.
+    private let interval: Double
+    private var pace = RetentionPace()
+    /// How far a transfer is behind its rate: seconds that it may go without a pause.
+    private var credit = 0.0
+
+    /// - Parameters:
+    ///   - rate: lines a second; nil: depends on the database's load.
+    ///   - quota: of the organization's requests. A transfer uses none of it, because it is none of the phones, but
+    ///     makes at most half as many batches as it allows.
+    package init(rate: Int? = nil, quota: Quota? = nil) {
+        self.rate = rate
+        interval = quota.map { 2 / Double($0.limit) } ?? 0
+    }
+
+    /// Lines that the next batch may have: a tenth of a second's at a given rate.
+    package var limit: Int {
+        let most = rate.map { max(1, $0 / 10) } ?? pace.limit
+        return min(max(most, Self.limits.lowerBound), Self.limits.upperBound)
+    }
+
+    /// Returns the seconds to pause after a batch; after one without lines, the time that it took.
+    package mutating func pause(after seconds: Double, lines: Int) -> Double {
+        guard lines > 0 else { return rate == nil ? min(seconds, 1) : 0 }
+        let own = pace.pause(after: seconds, rows: lines, waiting: 0)
+        guard let rate else { return max(own, interval - seconds) }
+        // the delay of a batch is made up for within a second
+        credit = min(credit + seconds - Double(lines) / Double(rate), 1)
+        let pause = max(0, -credit, interval - seconds)
+        credit += pause
+        return pause
+    }
+}
+
+extension Store {
+    /// Writes down all entities of an organization.
+    package func export(of organization: UUID, _ filter: EntityExport.Filter) -> EntityExport {
+        EntityExport(pool: pool, catalog: catalog, failure: failure, organization: organization, filter: filter)
     }
 }

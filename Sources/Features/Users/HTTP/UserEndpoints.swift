@@ -1,6 +1,6 @@
-import Foundation
+package import Foundation
 import HTTPTypes
-import JSONText
+package import JSONText
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -12,9 +12,9 @@ struct UserEndpoints: Sendable {
     let bodies: BodyReader
     let erasing: UserErasing
     /// Returns the user that a token with this issuer and subject authenticates.
-    let userCalled: @Sendable (Subject) throws(TokenConfiguration.NobodysText) -> TokenClaims.User
+    let userCalled: @Sendable (Subject) throws(TokenConfiguration.UnusableSubject) -> TokenClaims.User
     /// How long a request waits for an erased user's lane to come to rest.
-    let patience: Duration
+    let timeout: Duration
 
     /// Responds with a page of users, or with the user of an issuer and subject.
     func list(_ exchange: Exchange) async throws -> Answer {
@@ -57,10 +57,10 @@ struct UserEndpoints: Sendable {
         switch called {
         case .subject:
             let written = try await store.administration.putUser(subject, in: organization)
-            exchange.act?.note(user: written?.value.id)
+            exchange.act?.record(user: written?.value.id)
             return try .written(written)
         case .id(let user):
-            exchange.act?.note(user: user)
+            exchange.act?.record(user: user)
             // provisions the user whose own id is the token's subject
             guard let isNew = try await store.administration.putUser(user, in: organization),
                 let row = try await store.administration.user(user, in: organization)
@@ -86,8 +86,8 @@ struct UserEndpoints: Sendable {
     }
 
     /// Whether a user is erased, or only blocked, which the path does not show.
-    func removed(_ exchange: Exchange) throws(Problem) -> ActTarget {
-        var target = ActTarget()
+    func removed(_ exchange: Exchange) throws(Problem) -> AuditTarget {
+        var target = AuditTarget()
         if try Self.erases(exchange) { target.names = [("erase", "true")] }
         return target
     }
@@ -127,7 +127,7 @@ struct UserEndpoints: Sendable {
             let bounds = "up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
             throw URLQuery.invalid("issuer", "must be a text of \(bounds)")
         }
-        return Subject(issuer: ExactText(issuer ?? ""), text: ExactText(subject))
+        return Subject(issuer: ByteExactString(issuer ?? ""), text: ByteExactString(subject))
     }
 
     private static func subject(in body: [UInt8]) throws(Problem) -> Subject {
@@ -139,10 +139,69 @@ struct UserEndpoints: Sendable {
     ///
     /// Repeating the request continues the erasure, and gateways also continue it.
     private func erase(_ user: UUID, in organization: UUID) async throws -> Answer {
-        let erasure = try await OffEventLoop.run {
-            try await erasing.erase(user, in: organization, patience: patience)
+        let erasure = try await BlockingWork.run {
+            try await erasing.erase(user, in: organization, timeout: timeout)
         }
         guard let erasure else { throw Refusal.notFound }
         return Answer(erasure.state == .done ? .ok : .accepted, UserErasureAnswer(user: user, erasure: erasure))
+    }
+}
+
+extension UserRow: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("id", id)
+        writer.member("registered", registeredAt != nil)
+        writer.member("first_seen_at", firstSeenAt?.rfc3339)
+        writer.member("last_seen_at", lastSeenAt?.rfc3339)
+        writer.member("subjects", names)
+        writer.member("into", into)
+    }
+}
+
+extension UserRow.Name: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        subject.writeMembers(to: &writer)
+        writer.member("first_seen_at", createdAt.rfc3339)
+    }
+}
+
+/// The response to a request to erase the user with an id.
+package struct UserErasureAnswer: AnswerBody {
+    let user: UUID
+    let erasure: UserErasureRow
+
+    package init(user: UUID, erasure: UserErasureRow) {
+        self.user = user
+        self.erasure = erasure
+    }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("user", user)
+        writer.member("state", erasure.state.rawValue)
+        writer.member("started_at", erasure.startedAt.rfc3339)
+        writer.member("finished_at", erasure.finishedAt?.rfc3339)
+        writer.member("attempts", Int64(erasure.attempts))
+        writer.member("last_error", erasure.lastError)
+    }
+}
+
+/// `GET /admin/organizations/{id}/users/{user}/export`.
+struct UserExportEndpoint: Sendable {
+    static let mediaType = "application/x-ndjson"
+
+    let exports: UserExport
+
+    /// Responds with 200 and a line for each row of the user's, written while they are read.
+    func export(_ exchange: Exchange) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
+        let user = LaneKey(organization: try exchange.uuid(at: 0), user: try exchange.uuid(at: 1))
+        guard try await exports.isKnown(user) else { throw Refusal.notFound }
+        try exchange.hold.assign(to: user)
+        let room = exchange.hold.room()
+        var answer = Answer(.ok)
+        answer.contentType = Self.mediaType
+        answer.headers[.cacheControl] = "no-store"
+        answer.stream = { [exports] write in try await exports.run(user, room: room, write) }
+        return answer
     }
 }

@@ -1,6 +1,6 @@
 import Foundation
 import HTTPTypes
-import JSONText
+package import JSONText
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -11,20 +11,20 @@ struct UserJoinEndpoint: Sendable {
     let administration: Administration
     let bodies: BodyReader
     /// How long a request waits for the users' lanes to come to rest.
-    let patience: Duration
+    let timeout: Duration
 
     /// Responds with 200 once the users are joined, and with 202 while the join waits; the same request continues it.
     func join(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         let target = try await bodies.withBody(of: exchange) { try Self.target(in: $0) }
-        exchange.act?.note(into: target)
-        let join = try await OffEventLoop.run {
-            try await joining.join(user, into: target, in: organization, patience: patience)
+        exchange.act?.record(into: target)
+        let join = try await BlockingWork.run {
+            try await joining.join(user, into: target, in: organization, timeout: timeout)
         }
         guard let join else { throw Refusal.notFound }
         let subjects = try await administration.subjects(of: [user, target], in: organization)
-        return Answer(join.state == .closing ? .accepted : .ok, ShownJoin(join: join, subjects: subjects))
+        return Answer(join.state == .closing ? .accepted : .ok, MergeBody(join: join, subjects: subjects))
     }
 
     private static func target(in body: [UInt8]) throws(Problem) -> UUID {
@@ -44,7 +44,7 @@ struct UserJoinEndpoint: Sendable {
 }
 
 /// A join, and what issuers call its users.
-private struct ShownJoin: AnswerBody {
+private struct MergeBody: AnswerBody {
     let join: UserJoinRow
     let subjects: [UUID: [Subject]]
 
@@ -52,5 +52,15 @@ private struct ShownJoin: AnswerBody {
         join.writeMembers(to: &writer)
         writer.member("user_subjects", subjects[join.user] ?? [])
         writer.member("into_subjects", subjects[join.target] ?? [])
+    }
+}
+
+extension UserJoinRow: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("user", user)
+        writer.member("into", target)
+        writer.member("state", state.rawValue)
+        writer.member("started_at", startedAt.rfc3339)
+        writer.member("finished_at", finishedAt?.rfc3339)
     }
 }

@@ -54,14 +54,17 @@ extension Administration {
         in organization: UUID
     ) async throws(Problem) -> (isNew: Bool, value: UserRow)? {
         let moment = now()
-        let name = Parameters(of: organization, subject.issuer.string, subject.text.string, moment)
+        let provision = Self.putSubjectStatement(
+            organization: organization,
+            issuer: subject.issuer.string,
+            subject: subject.text.string,
+            now: moment
+        )
         let isNew: Bool
         do {
             let making = Identities.make(subject, UUIDv8Generator().make(), in: organization, at: moment)
             let results = try await pool.transaction { connection in
-                try await connection.run(
-                    making + [Query(Self.putSubjectStatement, name), Identities.erased(subject, in: organization)]
-                )
+                try await connection.run(making + [provision, Identities.erased(subject, in: organization)])
             }
             catalog.invalidate(organization)
             identities.invalidate()
@@ -78,18 +81,19 @@ extension Administration {
     }
     // MARK: - Statements
 
-    /// The first users from $2 on, of each table in which one may stand alone.
+    /// The first users from `first` on, of each table in which one may stand alone.
     package static let listUsersStatement = Statement(
         "users_list",
+        ["organization", "first", "limit"],
         """
         SELECT \(UserRow.list)
         FROM (
             SELECT i.user_id
             FROM (\(sources.map(users(of:)).joined(separator: " UNION "))) i
-            ORDER BY i.user_id LIMIT $3
+            ORDER BY i.user_id LIMIT :limit
         ) k
         LEFT JOIN LATERAL (
-            SELECT y.created_at FROM users y WHERE y.organization_id = $1 AND y.user_id = k.user_id OFFSET 0
+            SELECT y.created_at FROM users y WHERE y.organization_id = :organization AND y.user_id = k.user_id OFFSET 0
         ) u ON true
         ORDER BY k.user_id
         """
@@ -99,25 +103,163 @@ extension Administration {
 
     private static func users(of table: String) -> String {
         """
-        (SELECT DISTINCT x.user_id FROM \(table) x WHERE x.organization_id = $1 AND x.user_id >= $2
-                ORDER BY x.user_id LIMIT $3)
+        (SELECT DISTINCT x.user_id FROM \(table) x WHERE x.organization_id = :organization AND x.user_id >= :first
+                ORDER BY x.user_id LIMIT :limit)
         """
     }
 
     /// A subject provisions its user, or the user that this one was joined into.
     package static let putSubjectStatement = Statement(
         "users_put_subject",
+        ["organization", "issuer", "subject", "now"],
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
         SELECT s.organization_id, coalesce(
                 (SELECT j.into_id FROM user_joins j
-                    WHERE j.organization_id = $1 AND j.user_id = s.user_id AND j.closed_until IS NULL),
+                    WHERE j.organization_id = :organization AND j.user_id = s.user_id AND j.closed_until IS NULL),
                 s.user_id
-            ), $4::timestamptz
-        FROM user_subjects s WHERE s.organization_id = $1 AND s.issuer = $2 AND s.subject = $3
+            ), :now::timestamptz
+        FROM user_subjects s WHERE s.organization_id = :organization AND s.issuer = :issuer AND s.subject = :subject
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
     )
 
     static let userStatements = [listUsersStatement, putSubjectStatement]
+}
+
+/// Members of organizations with explicit provisioning.
+extension Administration {
+    /// Adds a user, or the one that it was joined into.
+    ///
+    /// Nil if there is no such organization, else whether the user is new.
+    ///
+    /// - Throws: `user_erased`; `invalid_request` of an id that no user has.
+    package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
+        guard !Writer.isReserved(user) else {
+            throw Problem(.invalidRequest, "the id is the nil UUID, which identifies no user")
+        }
+        guard try await self.organization(organization) != nil else { return nil }
+        let lane = LaneKey(organization: organization, user: try await whole(user, in: organization))
+        guard try await !catalog.isErased(lane) else { throw .erasedUserIsNotLetIn }
+        let parameters = Parameters(of: lane, now())
+        let rows = try await run(Self.putUserStatement, parameters, "write a user")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning.
+    ///
+    /// The user's pushed data stay. Returns false if the user was unknown.
+    package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
+        let whole = try await whole(user, in: organization)
+        let parameters = Parameters(of: LaneKey(organization: organization, user: whole))
+        let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    /// The user that a user was joined into, or the user itself: a joined user's token is accepted as the other's.
+    private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
+        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
+        return try await rows(Self.wholeStatement, parameters, "look up a user") { try $0.uuid("into_id") }.first
+            ?? user
+    }
+
+    // MARK: - Statements
+
+    static let wholeStatement = Statement(
+        "users_whole",
+        ["organization", "user"],
+        """
+        SELECT j.into_id FROM user_joins j
+        WHERE j.organization_id = :organization AND j.user_id = :user AND j.closed_until IS NULL
+        """
+    )
+
+    static let putUserStatement = Statement(
+        "users_put",
+        ["organization", "user", "now"],
+        """
+        INSERT INTO users AS u (organization_id, user_id, created_at)
+        SELECT :organization::uuid, :user::uuid, :now::timestamptz WHERE NOT (\(ErasedUsers.isErased(":organization::uuid", ":user::uuid")))
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    static let deleteUserStatement = Statement(
+        "users_delete",
+        ["organization", "user"],
+        "DELETE FROM users WHERE organization_id = :organization AND user_id = :user"
+    )
+
+    static let memberStatements = [wholeStatement, putUserStatement, deleteUserStatement]
+}
+
+extension Problem {
+    static var erasedUserIsNotLetIn: Problem {
+        Problem(.userErased, "The user was erased and cannot be added again; use another id.")
+    }
+}
+
+// MARK: - UserRow
+
+/// A user as operators see them.
+package struct UserRow: Sendable {
+    /// What an issuer calls the user.
+    package struct Name: Sendable {
+        package let subject: Subject
+        /// When the name was first seen, or provisioned.
+        package let createdAt: Timestamp
+    }
+
+    /// The columns, for a user of an organization that is called `k.user_id`.
+    static let list = """
+        k.user_id, u.created_at,
+            (SELECT max(d.last_seen_at) FROM devices d WHERE d.organization_id = :organization AND d.user_id = k.user_id)
+                AS last_seen_at,
+            (SELECT j.into_id FROM user_joins j
+                WHERE j.organization_id = :organization AND j.user_id = k.user_id AND j.closed_until IS NULL) AS into_id,
+            \(names("x.issuer::text")) AS issuers, \(names("x.subject::text")) AS subjects,
+            \(names("(extract(epoch FROM x.created_at) * 1000000)::int8")) AS subjects_created_at
+        """
+
+    private static func names(_ column: String) -> String {
+        """
+        ARRAY(
+                    SELECT \(column) FROM user_subjects x
+                    WHERE x.organization_id = :organization AND x.user_id = k.user_id ORDER BY x.issuer, x.subject
+                )
+        """
+    }
+
+    package let id: UUID
+    /// When the user first pushed, registered a device or was provisioned; nil for a user who has only read, or was
+    /// blocked.
+    package let registeredAt: Timestamp?
+    /// When one of the user's devices last pushed or pulled; nil if no device has.
+    package let lastSeenAt: Timestamp?
+    /// The user that this one was joined into.
+    package let into: UUID?
+    /// By issuer and subject.
+    package let names: [Name]
+
+    /// When the user was first recorded here; nil for a user of whom only a join is left.
+    package var firstSeenAt: Timestamp? { ([registeredAt] + names.map(\.createdAt)).compactMap(\.self).min() }
+
+    /// Reads the columns of ``list``.
+    init(_ row: inout RowReader) throws {
+        id = try row.uuid("user_id")
+        registeredAt = try row.optionalMoment("created_at")
+        lastSeenAt = try row.optionalMoment("last_seen_at")
+        into = try row.optionalUUID("into_id")
+        let issuers = try row.strings("issuers")
+        let subjects = try row.strings("subjects")
+        let moments = try row.int64s("subjects_created_at")
+        names = issuers.indices.map { index in
+            Name(
+                subject: Subject(issuer: ByteExactString(issuers[index]), text: ByteExactString(subjects[index])),
+                createdAt: Timestamp(microseconds: moments[index])
+            )
+        }
+    }
 }

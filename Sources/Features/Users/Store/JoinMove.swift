@@ -1,6 +1,6 @@
-import Foundation
+package import Foundation
 import Postgres
-import SyncModel
+package import SyncModel
 import SyncStore
 
 /// The transaction in which all rows of a user become another's.
@@ -11,6 +11,7 @@ struct JoinMove {
     private static let sealed = 100
 
     let connection: Connection
+    let rows: MergedRows
     let user: LaneKey
     let target: LaneKey
     let seal: Seal
@@ -24,15 +25,15 @@ struct JoinMove {
     /// - Throws: `validation_failed` if the two cannot be one.
     func run(_ entities: [EntityKey], expecting expected: LaneState?) async throws -> UserJoinRow? {
         let parties = Parameters(of: user, target.user)
-        let results = try await connection.run(
+        let results = try await connection.runByIndex(
             [
-                Query(SettleStatements.planShape), LaneRows.make(target), LaneRows.lock([user, target]),
+                LaneRows.make(target), LaneRows.lock([user, target]),
                 Query(JoinStatements.lock, parties),
             ],
             timeout: timeout
         )
-        let lanes = try LaneRows.lanes(results[2])
-        let join = try results[3].read(UserJoinRow.init).first
+        let lanes = try LaneRows.lanes(results[1])
+        let join = try results[2].read(UserJoinRow.init).first
         guard let join, join.state == .closing, now < join.closedUntil ?? now, var lane = lanes[target] else {
             return nil
         }
@@ -41,23 +42,14 @@ struct JoinMove {
         else { return nil }
         try await check(lanes, entities.count, parties)
         try await own(entities)
-        if !seal.isPlain { try await sealAnew() }
+        if !seal.isPlain { try await reseal() }
         // values sealed with the user's key name the key, and stay: documents are not sealed again
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
-        let mutations = Parameters(of: user, target.user, shift.positions, shift.changes)
-        let mappings = Parameters(of: user, target.user, shift.changes, now)
-        let own = Parameters(of: user)
         let moved = try await connection.run(
-            [
-                Query(JoinStatements.devices, parties), Query(JoinStatements.pages, parties),
-                Query(JoinStatements.localIDs, parties), Query(JoinStatements.mutations, mutations),
-                Query(JoinStatements.mappings, mappings), Query(JoinStatements.rejections, parties),
-                Query(JoinStatements.attempts, parties),
-                Query(JoinStatements.operations, Parameters(of: user, target.user, now)),
-                Query(JoinStatements.quotas, parties), Query(JoinStatements.leaveQuotas, own),
-                Query(JoinStatements.users, parties), Query(JoinStatements.leaveUsers, own),
-                LaneRows.write(target, lane), Query(JoinStatements.leaveLanes, own),
+            rows.queries(from: user, to: target.user, shift, at: now) + [
+                LaneRows.write(target, lane),
+                JoinStatements.leaveLanes(organization: user.organization, user: user.user),
                 Query(JoinStatements.followers, parties), Query(JoinStatements.markMoved, parties),
             ],
             timeout: timeout
@@ -68,36 +60,44 @@ struct JoinMove {
     /// - Throws: `validation_failed` if rows of the two have the same key, or are too many.
     private func check(_ lanes: [LaneKey: LaneState], _ entities: Int, _ parties: Parameters) async throws {
         if lanes.values.count(where: { $0.haltedBy != nil }) > 1 {
-            throw JoinSituation.refusal(
+            throw MergePreconditions.refusal(
                 "join_both_halted",
                 "the lanes of both users are halted: settle one of the two mutations first"
             )
         }
         let results = try await connection.run(
-            [Query(JoinStatements.count, Parameters(of: user)), Query(JoinStatements.collisions, parties)],
+            [rows.count(organization: user.organization, user: user.user), Query(rows.collisions, parties)],
             timeout: timeout
         )
-        guard var count = results[0].first, var found = results[1].first else { return }
-        guard try count.int64("rows") + Int64(entities) <= JoinSituation.rowLimit else { throw UserJoining.tooLarge }
-        if try found.bool("is_one_shut_out") { throw JoinSituation.oneIsShutOut }
-        if try found.bool("devices") {
-            throw JoinSituation.refusal("join_devices_collide", "both users have a device with the same id")
+        guard try results[0].int64(0, 0) + Int64(entities) <= MergePreconditions.rowLimit else {
+            throw UserJoining.tooLarge
         }
-        for name in ["mutations", "keys", "mappings"] as [StaticString] where try found.bool(name) {
-            let what = ["mutations": "a mutation", "keys": "an idempotency key"]["\(name)"] ?? "a client id"
-            throw JoinSituation.refusal("join_ids_collide", "both users have \(what) with the same id")
+        if try results[1].bool(0, 0) { throw MergePreconditions.oneIsShutOut }
+        for (place, collision) in rows.collided.enumerated() where try results[1].bool(0, place + 1) {
+            throw MergePreconditions.refusal(collision.rule, "both users have \(collision.what) with the same id")
         }
     }
 
     private func own(_ entities: [EntityKey]) async throws {
         for start in stride(from: 0, to: entities.count, by: Self.entities) {
             let part = entities[start..<min(start + Self.entities, entities.count)]
-            let wanted = Parameters(of: user, part.map(\.type), part.map(\.id))
-            let locked = try await connection.run(Query(JoinStatements.lockEntities, wanted), timeout: timeout)
+            let lock = JoinStatements.lockEntities(
+                organization: user.organization,
+                user: user.user,
+                types: part.map(\.type),
+                ids: part.map(\.id)
+            )
+            let locked = try await connection.run(lock, timeout: timeout)
             let keys = try locked.read { try $0.entityKey() }
             guard !keys.isEmpty else { continue }
-            let changes = Parameters(of: user, target.user, keys.map(\.type), keys.map(\.id))
-            _ = try await connection.run(Query(JoinStatements.ownEntities, changes), timeout: timeout)
+            let own = JoinStatements.ownEntities(
+                organization: user.organization,
+                user: user.user,
+                into: target.user,
+                types: keys.map(\.type),
+                ids: keys.map(\.id)
+            )
+            _ = try await connection.run(own, timeout: timeout)
         }
     }
 
@@ -106,10 +106,10 @@ struct JoinMove {
     /// A value that no key opens stays unchanged.
     ///
     /// - Throws: `store_unavailable` if another configuration can open a value.
-    private func sealAnew() async throws {
+    private func reseal() async throws {
         let target = target.user
         var renewal = Renewal(seal: seal) { $0.moved(to: target) }
-        for table in [SealedTable.mutations, .rejections] {
+        for table in rows.sealed {
             let rows = SealedLaneRows(table: table, lane: user)
             var next: UUID? = rows.first
             while let start = next {
@@ -136,5 +136,39 @@ struct JoinMove {
         let found = try await connection.run(read, timeout: timeout)[read.count - 1]
         let queries = try found.readSealed { try rows.renewed(&$0, &renewal) }.compactMap(\.self)
         if !queries.isEmpty { _ = try await connection.run(queries, timeout: timeout) }
+    }
+}
+
+/// A join of two users as operators see it.
+package struct UserJoinRow: Sendable, Hashable {
+    package enum State: String, Sendable, Hashable {
+        /// Neither user is served, until their lanes are at rest.
+        case closing
+        /// All rows are the target's; its devices have not received the other's private entities yet.
+        case moved
+        case done
+    }
+
+    static let list = "j.user_id, j.into_id, j.started_at, j.closed_until, j.feed_end, j.finished_at"
+
+    package let user: UUID
+    package let target: UUID
+    package let startedAt: Timestamp
+    /// Nil once the rows have moved.
+    package let closedUntil: Timestamp?
+    /// The feed's end when the rows moved.
+    let feedEnd: Int64?
+    package let finishedAt: Timestamp?
+
+    package var state: State { closedUntil != nil ? .closing : finishedAt == nil ? .moved : .done }
+
+    /// Reads the columns of ``list``.
+    init(_ row: inout RowReader) throws {
+        user = try row.uuid("user_id")
+        target = try row.uuid("into_id")
+        startedAt = try row.moment("started_at")
+        closedUntil = try row.optionalMoment("closed_until")
+        feedEnd = try row.optionalInt64("feed_end")
+        finishedAt = try row.optionalMoment("finished_at")
     }
 }

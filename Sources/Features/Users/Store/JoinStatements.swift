@@ -2,7 +2,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that join a user ($2) into another ($3) of an organization ($1).
+/// The statements that join a user (`user`) into another (`into`) of an organization.
 enum JoinStatements {
     // MARK: - Closing
 
@@ -10,50 +10,55 @@ enum JoinStatements {
     /// after them.
     static let lockOrganization = Statement(
         "join_lock_organization",
-        "SELECT o.status FROM organizations o WHERE o.id = $1 FOR NO KEY UPDATE"
+        ["organization"],
+        "SELECT o.status FROM organizations o WHERE o.id = :organization FOR NO KEY UPDATE"
     )
 
-    /// - Parameters: the name of the migration that gateways must support, and the seconds after which a gateway
-    ///   without a sign of life no longer counts as running.
+    /// - Parameters:
+    ///   - migration: the name of the migration that gateways must support.
+    ///   - seconds: after them, a gateway without a sign of life no longer counts as running.
     static let facts = Statement(
         "join_facts",
+        ["organization", "user", "into", "migration", "seconds"],
         """
-        SELECT \(isKnown("$2")) AS is_user_known, \(isKnown("$3")) AS is_target_known,
+        SELECT \(isKnown(":user")) AS is_user_known, \(isKnown(":into")) AS is_target_known,
             (SELECT count(*) FROM (
-                SELECT 1 FROM user_joins j WHERE j.organization_id = $1 LIMIT \(JoinSituation.limit)) x) AS joins,
-            \(UserFacts.hasOldGateway("$4", within: "$5")) AS has_old_gateway,
+                SELECT 1 FROM user_joins j WHERE j.organization_id = :organization LIMIT \(MergePreconditions.limit)) x) AS joins,
+            \(UserFacts.hasOldGateway(":migration", within: ":seconds")) AS has_old_gateway,
             \(isOneShutOut) AS is_one_shut_out
         """
     )
 
     /// Whether an operator provisions users, and provisioned only one of the two.
-    private static let isOneShutOut = """
-        coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = $1), '') = 'explicit'
-                AND (SELECT count(*) FROM users u WHERE u.organization_id = $1 AND u.user_id IN ($2, $3)) = 1
+    static let isOneShutOut = """
+        coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization), '') = 'explicit'
+                AND (SELECT count(*) FROM users u WHERE u.organization_id = :organization AND u.user_id IN (:user, :into)) = 1
         """
 
     /// Whether the organization has a record of a user who is not being erased.
     private static func isKnown(_ user: String) -> String {
-        "\(UserFacts.isKnown(user)) AND NOT (\(ErasedUsers.isErased("$1", user)))"
+        "\(UserFacts.isKnown(user)) AND NOT (\(ErasedUsers.isErased(":organization", user)))"
     }
 
     /// The joins that name either of the two.
     static let related = Statement(
         "join_related",
+        ["organization", "users"],
         """
-        SELECT \(UserJoinRow.list) FROM user_joins j WHERE j.organization_id = $1 AND j.user_id = ANY ($2::uuid[])
+        SELECT \(UserJoinRow.list) FROM user_joins j WHERE j.organization_id = :organization AND j.user_id = ANY (:users::uuid[])
         UNION ALL
         SELECT \(UserJoinRow.list) FROM user_joins j
-        WHERE j.organization_id = $1 AND j.into_id = ANY ($2::uuid[]) AND j.user_id <> ALL ($2::uuid[])
+        WHERE j.organization_id = :organization AND j.into_id = ANY (:users::uuid[]) AND j.user_id <> ALL (:users::uuid[])
         """
     )
 
     /// Begins or continues a join. A join that was given up, or had another target, begins again.
     static let close = Statement(
         "join_close",
+        ["organization", "user", "into", "now", "closed_until"],
         """
         INSERT INTO user_joins AS j (organization_id, user_id, into_id, started_at, closed_until)
-        VALUES ($1, $2, $3, $4, $5)
+        VALUES (:organization, :user, :into, :now, :closed_until)
         ON CONFLICT (organization_id, user_id) DO UPDATE
         SET into_id = excluded.into_id, closed_until = excluded.closed_until,
             started_at = CASE
@@ -67,9 +72,10 @@ enum JoinStatements {
     /// Gives a join up whose rows have not moved.
     static let open = Statement(
         "join_open",
+        ["organization", "user", "into"],
         """
         DELETE FROM user_joins j
-        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 AND j.closed_until IS NOT NULL
+        WHERE j.organization_id = :organization AND j.user_id = :user AND j.into_id = :into AND j.closed_until IS NOT NULL
         """
     )
 
@@ -77,173 +83,48 @@ enum JoinStatements {
 
     static let lock = Statement(
         "join_lock",
+        ["organization", "user", "into"],
         """
         SELECT \(UserJoinRow.list) FROM user_joins j
-        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 FOR UPDATE
+        WHERE j.organization_id = :organization AND j.user_id = :user AND j.into_id = :into FOR UPDATE
         """
     )
 
-    /// The joined user's rows, counted up to one more than may move.
-    static let count = Statement(
-        "join_count",
-        "SELECT " + ["mutations", "rejections", "id_mappings", "local_ids"].map(count(of:)).joined(separator: " + ")
-            + " AS rows"
+    /// The lane goes once all rows are the target's.
+    static let leaveLanes = Statement(
+        "join_leave_lanes",
+        ["organization", "user"],
+        "DELETE FROM lanes WHERE organization_id = :organization AND user_id = :user"
     )
-
-    private static func count(of table: String) -> String {
-        """
-        (SELECT count(*) FROM (
-            SELECT 1 FROM \(table) x WHERE x.organization_id = $1 AND x.user_id = $2
-            LIMIT \(JoinSituation.rowLimit + 1)) y)
-        """
-    }
-
-    /// Counts the rows that both users have under the same name.
-    ///
-    /// Client ids and the other ids are random, so this does not occur with apps that generate them as required. If it
-    /// occurs, a later reference to such an id would be ambiguous.
-    static let collisions = Statement(
-        "join_collisions",
-        """
-        SELECT \(isOneShutOut) AS is_one_shut_out,
-            (\(meets("devices", "devices", "b.device_id = a.device_id"))) AS devices,
-            (\(meets("mutations", "mutations", "b.id = a.id"))) AS mutations,
-            (\(meets("mutations", "mutations", "b.idempotency_key = a.idempotency_key")))
-                OR (\(meets("rejections", "mutations", "b.idempotency_key = a.idempotency_key")))
-                OR (\(meets("mutations", "rejections", "b.idempotency_key = a.idempotency_key")))
-                OR (\(meets("rejections", "rejections", "b.idempotency_key = a.idempotency_key"))) AS keys,
-            (\(meets("id_mappings", "id_mappings", "b.client_id = a.client_id AND b.entity_type = a.entity_type")))
-                AS mappings
-        """
-    )
-
-    private static func meets(_ own: String, _ other: String, _ condition: String) -> String {
-        """
-        SELECT count(*) > 0 FROM (
-                SELECT 1 FROM \(own) a
-                CROSS JOIN LATERAL (
-                    SELECT 1 FROM \(other) b
-                    WHERE b.organization_id = $1 AND b.user_id = $3 AND \(condition)
-                    OFFSET 0
-                ) z
-                WHERE a.organization_id = $1 AND a.user_id = $2
-                LIMIT 1
-            ) y
-        """
-    }
-
-    /// $4 and $5: added to positions and change positions.
-    static let mutations = Statement(
-        "join_mutations",
-        """
-        UPDATE mutations AS m
-        SET user_id = $3, key_user_id = coalesce(m.key_user_id, m.user_id), position = m.position + $4,
-            change_position = m.change_position + $5
-        WHERE m.organization_id = $1 AND m.user_id = $2
-        """
-    )
-
-    static let mappings = Statement(
-        "join_mappings",
-        """
-        -- a use is noted because the mutations that named them move behind younger ones (MappingNeed)
-        UPDATE id_mappings AS i SET user_id = $3, change_position = i.change_position + $4, last_used_at = $5
-        WHERE i.organization_id = $1 AND i.user_id = $2
-        """
-    )
-
-    /// Devices before what pulls gave them: a pull holds the device's row while it writes.
-    static let devices = moving("devices")
-    static let pages = moving("local_id_pages")
-    static let localIDs = moving("local_ids")
-    static let rejections = moving("rejections")
-    static let attempts = moving("attempts")
-
-    /// Operations name the target from now on.
-    ///
-    /// One about the user's mutations ($4: now) ends: no such mutation is left, and the target's own were not meant.
-    static let operations = Statement(
-        "join_operations",
-        """
-        UPDATE operations AS o
-        SET user_id = CASE WHEN o.user_id = $2 THEN $3 ELSE o.user_id END,
-            place_user = CASE WHEN o.place_user = $2 THEN $3 ELSE o.place_user END,
-            state = CASE WHEN \(endsWithUser) THEN 'failed' ELSE o.state END,
-            error = CASE WHEN \(endsWithUser)
-                THEN 'given up: the user became part of another; make a new one for what is left' ELSE o.error END,
-            due_at = CASE WHEN \(endsWithUser) THEN NULL ELSE o.due_at END,
-            lease_owner = CASE WHEN \(endsWithUser) THEN NULL ELSE o.lease_owner END,
-            ended_at = CASE WHEN \(endsWithUser) THEN $4 ELSE o.ended_at END,
-            changed_at = $4
-        WHERE o.organization_id = $1 AND (o.user_id = $2 OR o.place_user = $2)
-        """
-    )
-
-    private static let endsWithUser = "o.user_id = $2 AND o.state = 'running'"
-
-    private static func moving(_ table: String) -> Statement {
-        Statement(
-            "join_\(table)",
-            "UPDATE \(table) AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2"
-        )
-    }
-
-    /// The target keeps its own use of the quota; if it has no record, it takes over the joined user's.
-    static let quotas = Statement(
-        "join_quotas",
-        """
-        INSERT INTO mutation_quotas AS q (organization_id, user_id, missing, as_of)
-        SELECT x.organization_id, $3::uuid, x.missing, x.as_of FROM mutation_quotas x
-        WHERE x.organization_id = $1 AND x.user_id = $2
-        ON CONFLICT (organization_id, user_id) DO NOTHING
-        """
-    )
-
-    /// A join provisions no user: if an operator provisions users, a user who is blocked in the meantime stays blocked.
-    static let users = Statement(
-        "join_users",
-        """
-        INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT x.organization_id, $3::uuid, x.created_at FROM users x
-        WHERE x.organization_id = $1 AND x.user_id = $2
-            AND (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = $1) IS DISTINCT FROM 'explicit'
-        ON CONFLICT (organization_id, user_id) DO NOTHING
-        """
-    )
-
-    static let leaveQuotas = leaving("mutation_quotas")
-    static let leaveUsers = leaving("users")
-    static let leaveLanes = leaving("lanes")
-
-    private static func leaving(_ table: String) -> Statement {
-        Statement("join_leave_\(table)", "DELETE FROM \(table) WHERE organization_id = $1 AND user_id = $2")
-    }
 
     /// Those who were joined into the user are part of the target now.
     static let followers = Statement(
         "join_followers",
+        ["organization", "user", "into"],
         """
-        UPDATE user_joins AS j SET into_id = $3
-        WHERE j.organization_id = $1 AND j.into_id = $2 AND j.closed_until IS NULL
+        UPDATE user_joins AS j SET into_id = :into
+        WHERE j.organization_id = :organization AND j.into_id = :user AND j.closed_until IS NULL
         """
     )
 
     static let markMoved = Statement(
         "join_mark_moved",
+        ["organization", "user", "into"],
         """
         UPDATE user_joins AS j
         SET closed_until = NULL,
-            feed_end = coalesce((SELECT f.last_position FROM feeds f WHERE f.organization_id = $1), 0)
-        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3
+            feed_end = coalesce((SELECT f.last_position FROM feeds f WHERE f.organization_id = :organization), 0)
+        WHERE j.organization_id = :organization AND j.user_id = :user AND j.into_id = :into
         RETURNING \(UserJoinRow.list)
         """
     )
 
     static let finish = Statement(
         "join_finish",
+        ["organization", "user", "into", "now"],
         """
-        UPDATE user_joins AS j SET finished_at = $4
-        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 AND j.finished_at IS NULL
+        UPDATE user_joins AS j SET finished_at = :now
+        WHERE j.organization_id = :organization AND j.user_id = :user AND j.into_id = :into AND j.finished_at IS NULL
         RETURNING \(UserJoinRow.list)
         """
     )
@@ -251,46 +132,47 @@ enum JoinStatements {
     // MARK: - Entities
 
     /// Locks entities, in the order given, of which a user is the owner or the last writer.
-    ///
-    /// - Parameters: organization, user, types, ids.
     static let lockEntities = Statement(
         "join_lock_entities",
+        ["organization", "user", "types", "ids"],
         """
         SELECT e.entity_type, e.id
-        FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
+        FROM unnest(:types::text[], :ids::text[]) AS k (entity_type, id)
         CROSS JOIN LATERAL (
             SELECT x.entity_type, x.id FROM entities x
-            WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
-                AND (x.owner_id = $2 OR x.updated_by = $2)
+            WHERE x.organization_id = :organization AND x.entity_type = k.entity_type AND x.id = k.id
+                AND (x.owner_id = :user OR x.updated_by = :user)
             FOR UPDATE
         ) e
         """
     )
 
-    /// $4 and $5: types and ids of locked entities. Readers need not learn of it: who wrote last is the same person.
+    /// Changes locked entities. Readers need not learn of it: who wrote last is the same person.
     static let ownEntities = Statement(
         "join_own_entities",
+        ["organization", "user", "into", "types", "ids"],
         """
         UPDATE entities AS e
-        SET owner_id = CASE WHEN e.owner_id = $2 THEN $3 ELSE e.owner_id END,
-            updated_by = CASE WHEN e.updated_by = $2 THEN $3 ELSE e.updated_by END
-        FROM unnest($4::text[], $5::text[]) AS k (entity_type, id)
-        WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id
+        SET owner_id = CASE WHEN e.owner_id = :user THEN :into ELSE e.owner_id END,
+            updated_by = CASE WHEN e.updated_by = :user THEN :into ELSE e.updated_by END
+        FROM unnest(:types::text[], :ids::text[]) AS k (entity_type, id)
+        WHERE e.organization_id = :organization AND e.entity_type = k.entity_type AND e.id = k.id
         """
     )
 
     /// Locks those of the entities whose place in the feed has not changed since the join found them.
     ///
-    /// - Parameters: organization, owner, types, ids, the feed's end of then.
+    /// - Parameter feed_end: the feed's end of then.
     static let lockUnseen = Statement(
         "join_lock_unseen",
+        ["organization", "user", "types", "ids", "feed_end"],
         """
         SELECT e.entity_type, e.id
-        FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
+        FROM unnest(:types::text[], :ids::text[]) AS k (entity_type, id)
         CROSS JOIN LATERAL (
             SELECT x.entity_type, x.id FROM entities x
-            WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
-                AND x.owner_id = $2 AND NOT x.is_deleted AND x.feed_position <= $5
+            WHERE x.organization_id = :organization AND x.entity_type = k.entity_type AND x.id = k.id
+                AND x.owner_id = :user AND NOT x.is_deleted AND x.feed_position <= :feed_end
             FOR UPDATE
         ) e
         """
@@ -299,29 +181,29 @@ enum JoinStatements {
     /// The feed's counter, the last lock of a transaction.
     static let raiseFeed = Statement(
         "join_raise_feed",
+        ["organization", "count"],
         """
-        UPDATE feeds AS f SET last_position = f.last_position + $2 WHERE f.organization_id = $1
+        UPDATE feeds AS f SET last_position = f.last_position + :count WHERE f.organization_id = :organization
         RETURNING f.last_position
         """
     )
 
     /// Moves locked entities to the feed's end, so that devices with a later cursor receive them.
     ///
-    /// - Parameters: organization, types, ids, the feed's raised end.
+    /// - Parameter feed_end: the feed's raised end.
     static let show = Statement(
         "join_show",
+        ["organization", "types", "ids", "feed_end"],
         """
         UPDATE entities AS e
-        SET feed_position = $4 - cardinality($2::text[]) + k.place
-        FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS k (entity_type, id, place)
-        WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id
+        SET feed_position = :feed_end - cardinality(:types::text[]) + k.place
+        FROM unnest(:types::text[], :ids::text[]) WITH ORDINALITY AS k (entity_type, id, place)
+        WHERE e.organization_id = :organization AND e.entity_type = k.entity_type AND e.id = k.id
         """
     )
 
     static let all = [
-        lockOrganization, facts, related, close, open, lock, count, collisions, mutations, mappings, devices, pages,
-        localIDs, rejections, attempts, operations, quotas, users, leaveQuotas, leaveUsers, leaveLanes, followers,
-        markMoved, finish,
-        lockEntities, ownEntities, lockUnseen, raiseFeed, show,
+        lockOrganization, facts, related, close, open, lock, leaveLanes, followers, markMoved, finish, lockEntities,
+        ownEntities, lockUnseen, raiseFeed, show,
     ]
 }

@@ -2,33 +2,21 @@ package import SyncStore
 
 extension Store {
     /// Joins users.
-    package var joining: UserJoining {
-        UserJoining(
-            pool: pool,
-            catalog: catalog,
-            notifier: notifier,
-            now: now,
-            failure: failure,
-            logger: logger
-        )
-    }
+    package var joining: UserJoining { UserJoining(self) }
 
     /// Erases users.
-    package var erasing: UserErasing {
-        UserErasing(
-            pool: pool,
-            catalog: catalog,
-            identities: identities,
-            notifier: notifier,
-            participants: participants,
-            now: now,
-            failure: failure,
-            logger: logger
-        )
-    }
+    package var erasing: UserErasing { UserErasing(self) }
 
     /// Writes down all that is stored of a user.
-    package var exports: UserExport {
-        UserExport(pool: pool, catalog: catalog, now: now, failure: failure)
-    }
+    package var exports: UserExport { UserExport(self) }
+}
+
+/// Names of the feature's counters.
+package enum UserMetrics {
+    /// Users that were merged into others.
+    package static let joinedUsers = "sluice_users_joined_total"
+    /// Users that were erased.
+    package static let erasedUsers = "sluice_users_erased_total"
+    /// Failed attempts to report an erasure to an upstream.
+    package static let unpublishedErasures = "sluice_erasures_untold_total"
 }

@@ -38,28 +38,21 @@ package struct UserErasing: Sendable {
     package var upstream: (any Upstream)?
     /// ``settlingSeconds``, unless a test has one gateway and no time.
     package var settling = settlingSeconds
+    private let rows: ErasedRows
     private let participants: [any CommitParticipant]
     private let erased = Counter(label: UserMetrics.erasedUsers)
-    private let untold = Counter(label: UserMetrics.untoldErasures)
+    private let unpublished = Counter(label: UserMetrics.unpublishedErasures)
 
-    init(
-        pool: Pool,
-        catalog: Catalog,
-        identities: Identities,
-        notifier: ChangeNotifier,
-        participants: [any CommitParticipant],
-        now: @escaping TimeSource,
-        failure: StoreFailure,
-        logger: Logger
-    ) {
-        self.pool = pool
-        self.catalog = catalog
-        self.identities = identities
-        self.notifier = notifier
-        self.participants = participants
-        self.now = now
-        self.failure = failure
-        self.logger = logger
+    init(_ store: Store) {
+        pool = store.pool
+        catalog = store.catalog
+        identities = store.identities
+        notifier = store.notifier
+        participants = store.participants
+        rows = ErasedRows(store.tables)
+        now = store.now
+        failure = store.failure
+        logger = store.logger
     }
 
     /// Erases a user, as far as that is possible immediately.
@@ -68,32 +61,32 @@ package struct UserErasing: Sendable {
     /// be notified.
     ///
     /// - Returns: the erasure; nil if there is no such organization, or nothing is known of the user.
-    /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another, or
-    ///   an older gateway is running.
+    /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another,
+    ///   or an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
         // data without an owner belong to no single person
         guard !Writer.isReserved(user) else { return nil }
         do {
             let lane = LaneKey(organization: organization, user: user)
-            if let erasure = try await close(lane) { return try await goOn(erasure) }
-            guard try await UserTraces.areThere(of: lane, pool), let erasure = try await close(lane, isNamed: true)
+            if let erasure = try await close(lane) { return try await proceed(erasure) }
+            guard try await UserReferences.exist(of: lane, pool), let erasure = try await close(lane, isNamed: true)
             else {
                 return nil
             }
-            return try await goOn(erasure)
+            return try await proceed(erasure)
         } catch {
             throw failure.problem(error, doing: "erase a user")
         }
     }
 
-    /// Erases a user, and waits for the end of it for at most `patience`.
+    /// Erases a user, and waits for the end of it for at most `timeout`.
     package func erase(
         _ user: UUID,
         in organization: UUID,
-        patience: Duration,
+        timeout: Duration,
         progress: (UserErasureRow) -> Void = { _ in }
     ) async throws(Problem) -> UserErasureRow? {
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + timeout
         while true {
             let erasure = try await erase(user, in: organization)
             if let erasure { progress(erasure) }
@@ -105,7 +98,7 @@ package struct UserErasing: Sendable {
     /// Continues an abandoned erasure, up to and with its upstream's response; returns false if there is no such
     /// erasure.
     package func goOnWithAny() async throws(Problem) -> Bool {
-        guard let erasure = try await claim(asks: true, besides: []) else { return false }
+        guard let erasure = try await claim(asks: true, excluding: []) else { return false }
         let remaining = try await eraseHere(erasure)
         if remaining.state == .telling { _ = try await askUpstream(remaining) }
         return true
@@ -116,18 +109,23 @@ package struct UserErasing: Sendable {
     /// - Parameters:
     ///   - asks: whether erasures count of which only the request to the upstream remains.
     ///   - organizations: organizations of which these do not count.
-    func claim(asks: Bool, besides organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
+    func claim(asks: Bool, excluding organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
         do {
             let moment = now()
-            let parameters = Parameters(moment, Self.candidates, Array(organizations), asks)
-            for var found in try await pool.run([Query(ErasureStatements.due, parameters)])[0] {
-                let parameters = Parameters(
-                    of: try found.uuid("organization_id"),
-                    BytesParameter.bytea(try found.bytes("user_hash")),
-                    try found.moment("due_at"),
-                    moment.adding(seconds: Self.claimSeconds)
+            let due = ErasureStatements.due(
+                now: moment,
+                limit: Self.candidates,
+                organizations: Array(organizations),
+                asks_upstream: asks
+            )
+            for var found in try await pool.run([due])[0] {
+                let claim = ErasureStatements.claim(
+                    organization: try found.uuid("organization_id"),
+                    user_hash: UserHash(bytes: try found.bytes("user_hash")),
+                    due_at: try found.moment("due_at"),
+                    claimed_until: moment.adding(seconds: Self.claimSeconds)
                 )
-                let claimed = try await pool.run([Query(ErasureStatements.claim, parameters)])[0]
+                let claimed = try await pool.run([claim])[0]
                 if let erasure = try claimed.read(UserErasureRow.init).first { return erasure }
             }
             return nil
@@ -150,7 +148,7 @@ package struct UserErasing: Sendable {
     /// - Returns: whether the upstream has taken it.
     func askUpstream(_ erasure: UserErasureRow) async throws(Problem) -> Bool {
         do {
-            return try await tell(erasure).state == .done
+            return try await publish(erasure).state == .done
         } catch {
             throw failure.problem(error, doing: "send an erasure to its upstream")
         }
@@ -167,9 +165,9 @@ package struct UserErasing: Sendable {
         }
     }
 
-    private func goOn(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+    private func proceed(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         let erasure = try await erase(erasure)
-        return erasure.state == .telling ? try await tell(erasure) : erasure
+        return erasure.state == .telling ? try await publish(erasure) : erasure
     }
 
     private func erase(_ erasure: UserErasureRow) async throws -> UserErasureRow {
@@ -187,14 +185,16 @@ package struct UserErasing: Sendable {
     private func move(
         _ erasure: UserErasureRow,
         to state: UserErasureRow.State,
-        walked: Int64 = 0,
+        scanned: Int64 = 0,
         on connection: Connection? = nil
     ) async throws -> UserErasureRow {
-        var parameters = erasure.key
-        parameters.add(state.rawValue)
-        parameters.add(walked)
-        parameters.add(timestamp: now().adding(seconds: Self.claimSeconds).microseconds)
-        let query = Query(ErasureStatements.move, parameters)
+        let query = ErasureStatements.move(
+            organization: erasure.organization,
+            user_hash: erasure.hash,
+            state: state.rawValue,
+            walked_position: scanned,
+            due_at: now().adding(seconds: Self.claimSeconds)
+        )
         let rows = if let connection { try await connection.run(query) } else { try await pool.run([query])[0] }
         // another gateway may be faster
         return try rows.read(UserErasureRow.init).first ?? erasure
@@ -205,43 +205,48 @@ package struct UserErasing: Sendable {
     /// - Parameter isNamed: whether there are traces of the user, who may otherwise be unknown.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
+        let organization = user.organization
         let hash = UserHash(of: user)
-        let facts = Parameters(of: user, "0020_erased_users", UserFacts.gatewayMemory)
-        let names = Parameters(of: user.organization, [user.user])
-        let key = Parameters(of: user.organization, BytesParameter.bytea(hash.bytes))
         let salt = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+        let facts = ErasureStatements.facts(
+            organization: organization,
+            user: user.user,
+            migration: "0020_erased_users",
+            seconds: UserFacts.gatewayMemory
+        )
         let erasure = try await pool.transaction { connection -> UserErasureRow? in
-            let results = try await connection.run([
-                Query(JoinStatements.lockOrganization, Parameters(of: user.organization)),
-                Query(SettleStatements.planShape), Query(ErasureStatements.find, key),
-                Query(ErasureStatements.facts, facts), Query(JoinStatements.related, names),
-            ])
+            let results = try await connection.runByIndex(
+                [
+                    ErasureStatements.find(organization: organization, user_hash: hash), facts,
+                    JoinStatements.related(organization: organization, users: [user.user]),
+                ],
+                after: [JoinStatements.lockOrganization(organization: organization)]
+            )
             let statuses: [OrganizationStatus] = try results[0].read { try $0.choice("status") }
             guard let status = statuses.first, status != .purging else { return nil }
-            if let known = try results[2].read(UserErasureRow.init).first { return known }
-            let joins = try results[4].read(UserJoinRow.init)
+            if let known = try results[1].read(UserErasureRow.init).first { return known }
+            let joins = try results[3].read(UserJoinRow.init)
             try Self.check(user.user, joins, at: moment)
-            guard var row = results[3].first, try row.bool("is_known") || isNamed else { return nil }
+            guard var row = results[2].first, try row.bool("is_known") || isNamed else { return nil }
             guard try !row.bool("has_old_gateway") else {
                 throw Problem.overloaded(
                     "a gateway of an older version without support for erasures is running: update all gateways first"
                 )
             }
             let followers = joins.filter { $0.target == user.user && $0.closedUntil == nil }.map(\.user)
-            let close = Parameters(
-                of: user.organization,
-                BytesParameter.bytea(hash.bytes),
-                [user.user] + followers,
-                moment,
-                moment.adding(seconds: Self.claimSeconds)
-            )
             let made = try await connection.run([
-                Query(ErasureStatements.salt, Parameters(of: user.organization, BytesParameter.bytea(salt))),
-                Query(ErasureStatements.close, close),
+                ErasureStatements.salt(organization: organization, salt: BytesParameter.bytea(salt)),
+                ErasureStatements.close(
+                    organization: organization,
+                    user_hash: hash,
+                    users: [user.user] + followers,
+                    now: moment,
+                    due_at: moment.adding(seconds: Self.claimSeconds)
+                ),
             ])
             return try made[1].read(UserErasureRow.init).first
         }
-        catalog.invalidate(user.organization)
+        catalog.invalidate(organization)
         return erasure
     }
 
@@ -263,19 +268,15 @@ package struct UserErasing: Sendable {
     private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
         guard let lane = erasure.lane else { return erasure }
         // a user who was joined into this one has few rows left under its own id, including its subjects
-        let all = erasure.users.map { user in
-            let owner = LaneKey(organization: lane.organization, user: user)
-            return Parameters(of: owner, BytesParameter.bytea(erasure.hash.bytes), Self.batch)
-        }
         // what began before the user was closed may add rows while the first pass runs: pass until nothing is left
         var isClean = false
         while !isClean {
             isClean = true
-            for (table, rows) in ErasureStatements.rows.flatMap({ one in all.map { (one, $0) } }) {
+            for (table, user) in rows.batches.flatMap({ table in erasure.users.map { (table, $0) } }) {
                 var count: Int64 = Self.batch
                 while count >= Self.batch {
                     let deleted = try await underLock(lane) { connection in
-                        try await delete(table, rows, of: erasure, on: connection)
+                        try await delete(table, of: user, erasure, on: connection)
                     }
                     guard let deleted else { return nil }
                     count = deleted
@@ -284,32 +285,41 @@ package struct UserErasing: Sendable {
             }
         }
         return try await underLock(lane) { connection in
-            let last = ErasureStatements.last.flatMap { statement in
-                erasure.users.map { Query(statement, Parameters(of: lane.organization, $0)) }
+            let withLane = rows.withLane.flatMap { statement in
+                erasure.users.map { statement(organization: lane.organization, user: $0) }
             }
-            _ = try await connection.run(last)
+            _ = try await connection.run(withLane)
             return try await move(erasure, to: .entities, on: connection)
         }
     }
 
     /// Deletes rows of a table and keeps what stays of them; how many rows there were.
     private func delete(
-        _ table: ErasureStatements.Deletion,
-        _ rows: Parameters,
-        of erasure: UserErasureRow,
+        _ table: ErasedRows.Deletion,
+        of user: UUID,
+        _ erasure: UserErasureRow,
         on connection: Connection
     ) async throws -> Int64 {
-        let found = try await connection.run(Query(table.delete, rows), timeout: Self.statementTimeout)
+        let delete = table.delete(
+            organization: erasure.organization,
+            user: user,
+            user_hash: erasure.hash,
+            limit: Self.batch
+        )
+        let found = try await connection.run(delete, timeout: Self.statementTimeout)
         guard let keep = table.keep else {
             guard var row = found.first else { return 0 }
             return try row.int64("count")
         }
         let hashes = try found.read { (own: try $0.bytes("hash"), known: try $0.optionalBytes("known_hash")) }
         guard !hashes.isEmpty else { return 0 }
-        var kept = Parameters(of: erasure.organization, BytesParameter.bytea(erasure.hash.bytes))
-        kept.add(byteas: hashes.map { $0.own })
-        kept.add(byteas: hashes.map { $0.known })
-        _ = try await connection.run(Query(keep, kept), timeout: Self.statementTimeout)
+        let kept = keep(
+            organization: erasure.organization,
+            user_hash: erasure.hash,
+            hashes: BytesParameter.byteas(hashes.map(\.own)),
+            known_hashes: BytesParameter.byteas(hashes.map(\.known))
+        )
+        _ = try await connection.run(kept, timeout: Self.statementTimeout)
         return Int64(hashes.count)
     }
 
@@ -319,11 +329,11 @@ package struct UserErasing: Sendable {
         _ body: (Connection) async throws -> Value
     ) async throws -> Value? {
         try await pool.transaction { connection in
-            let results = try await connection.run(
-                [Query(SettleStatements.planShape), LaneRows.lock([lane])],
+            let rows = try await connection.runByIndex(
+                LaneRows.lock([lane]),
                 timeout: Self.statementTimeout
             )
-            guard try LaneRows.lanes(results[1]).values.allSatisfy(\.isAtRest) else { return nil }
+            guard try LaneRows.lanes(rows).values.allSatisfy(\.isAtRest) else { return nil }
             return try await body(connection)
         }
     }
@@ -332,11 +342,11 @@ package struct UserErasing: Sendable {
 
     private func eraseEntities(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         guard let lane = erasure.lane else { return erasure }
-        let walk = EntityWalk(pool: pool, organization: lane.organization, user: lane.user)
-        try await walk.run(
-            EntityWalk.named,
-            after: erasure.walked,
-            passed: { _ = try await move(erasure, to: .entities, walked: $0) }
+        let scan = EntityScan(pool: pool, organization: lane.organization, user: lane.user)
+        try await scan.run(
+            EntityScan.named,
+            after: erasure.scanned,
+            passed: { _ = try await move(erasure, to: .entities, scanned: $0) }
         ) { found in
             for start in stride(from: 0, to: found.count, by: Self.written) {
                 try await write(Array(found[start..<min(start + Self.written, found.count)]), of: lane)
@@ -344,70 +354,92 @@ package struct UserErasing: Sendable {
         }
         try await eraseElsewhere(erasure)
         try await destroyKeys(erasure)
-        // without the other settings, which may be sealed: so far nothing has to be opened
-        let told = try await pool.run([Query(ErasureStatements.endpoint, Parameters(of: lane.organization))])[0]
+        // reads only the endpoint: the other settings may be sealed, and no key is needed so far
+        let told = try await pool.run([ErasureStatements.endpoint(organization: lane.organization)])[0]
         if told.isEmpty { return try await finish(erasure) }
         return try await move(erasure, to: .telling)
     }
 
     /// From here on, values sealed with the user's keys cannot be opened, in any copy.
     private func destroyKeys(_ erasure: UserErasureRow) async throws {
-        let parameters = Parameters(of: erasure.organization, erasure.users)
-        let gone = try await pool.run([Query(UserKeyRows.destroyStatement, parameters)])[0]
+        let destroy = UserKeyRows.destroyStatement(organization: erasure.organization, users: erasure.users)
+        let gone = try await pool.run([destroy])[0]
         let users = try gone.read { LaneKey(organization: erasure.organization, user: try $0.uuid("made_for")) }
         catalog.userKeys.ring.forget(users)
     }
 
+    /// Deletes rows that name the user without being stored under the user's id.
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
-        for walk in ErasureWalk.all {
+        for (scan, delete) in rows.walks {
             // a worker's last writes may appear behind the walk: it is repeated until it finds no row
-            var count = 1
-            while count > 0 {
-                count = try await walk.run(
-                    pool,
-                    of: erasure.organization,
-                    naming: erasure.users,
-                    timeout: Self.statementTimeout
-                ) {
+            var isClean = false
+            while !isClean {
+                isClean = true
+                try await scan.run(pool, of: erasure.organization, naming: erasure.users) { found in
+                    for start in stride(from: 0, to: found.count, by: Int(Self.batch)) {
+                        let part = found[start..<min(start + Int(Self.batch), found.count)]
+                        try await self.delete(part, by: delete, of: erasure)
+                        isClean = false
+                    }
                     _ = try await move(erasure, to: .entities)
                 }
             }
         }
     }
 
+    private func delete(
+        _ keys: ArraySlice<NamingScan.Key>,
+        by statement: Statement,
+        of erasure: UserErasureRow
+    ) async throws {
+        let query = statement(
+            organization: erasure.organization,
+            first_keys: keys.map(\.first),
+            second_keys: keys.map(\.second),
+            users: erasure.users
+        )
+        try await pool.transaction { connection in
+            _ = try await connection.runByIndex(query, timeout: Self.statementTimeout)
+        }
+    }
+
     private func write(_ keys: [EntityKey], of lane: LaneKey) async throws {
-        let wanted = Parameters(of: lane, keys.map(\.type), keys.map(\.id))
+        let lock = ErasureStatements.lockEntities(
+            organization: lane.organization,
+            user: lane.user,
+            types: keys.map(\.type),
+            ids: keys.map(\.id)
+        )
         let moment = now()
-        let count = try await catalog.userKeys.supplying { try await write(wanted, of: lane, at: moment) }
+        let count = try await catalog.userKeys.fetchingMissingKeys { try await write(lock, of: lane, at: moment) }
         if count > 0 { notifier.changed([lane]) }
     }
 
-    private func write(_ wanted: Parameters, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
-        // what stays is opened with the newest keys; without master keys, too, as long as nothing has to be
+    private func write(_ lock: Query, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
+        // documents that stay are decrypted with the newest keys; a missing master key matters only for such documents
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         return try await pool.transaction { connection in
-            let locked = try await connection.run([
-                Query(SettleStatements.planShape), Query(ErasureStatements.lockEntities, wanted),
-            ])[1]
+            let locked = try await connection.runByIndex(lock)
             let found = try locked.read { row in
                 (key: try row.entityKey(), goes: try row.bool("goes"), document: try row.optionalBytes("document"))
             }
             guard !found.isEmpty else { return 0 }
             let kept = found.compactMap { one in one.document.map { (one.key, $0) } }
             try await keep(kept, of: lane, seal, on: connection)
-            let raise = Parameters(of: lane.organization, Int64(found.count))
-            let raised = try await connection.run(Query(JoinStatements.raiseFeed, raise))
-            let write = Parameters(
-                of: lane,
-                found.map(\.key.type),
-                found.map(\.key.id),
-                found.map(\.goes),
-                try raised.int64(0, 0),
-                UUID.least,
-                moment
+            let raise = JoinStatements.raiseFeed(organization: lane.organization, count: Int64(found.count))
+            let raised = try await connection.run(raise)
+            let write = ErasureStatements.writeEntities(
+                organization: lane.organization,
+                user: lane.user,
+                types: found.map(\.key.type),
+                ids: found.map(\.key.id),
+                goes: found.map(\.goes),
+                feed_end: try raised.int64(0, 0),
+                no_user: UUID.least,
+                now: moment
             )
-            _ = try await connection.run(Query(ErasureStatements.writeEntities, write))
+            _ = try await connection.run(write)
             return found.count
         }
     }
@@ -423,9 +455,13 @@ package struct UserErasing: Sendable {
         guard let seal else { throw StoreFailure.sealed }
         var renewal = Renewal(seal: seal)
         let queries = try documents.map { key, document in
-            var parameters = Parameters(of: lane.organization, key.type, key.id)
-            parameters.add(json: try renewal.json(document, as: .document(type: key.type, id: key.id)))
-            return Query(SealStatements.writeEntity, parameters)
+            let renewed = try renewal.json(document, as: .document(type: key.type, id: key.id))
+            return SealStatements.writeEntity(
+                organization: lane.organization,
+                entity_type: key.type,
+                id: key.id,
+                document: BytesParameter.json(renewed)
+            )
         }
         // values that cannot be opened now never could be once the owner's key is gone
         try renewal.check()
@@ -434,7 +470,7 @@ package struct UserErasing: Sendable {
 
     // MARK: - 4: the upstream is notified
 
-    private func tell(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+    private func publish(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         guard let upstream else { return erasure }
         let organization = try await catalog.organization(erasure.organization)
         guard let settings = organization?.upstream, let endpoint = settings.eraseEndpoint else {
@@ -468,16 +504,19 @@ package struct UserErasing: Sendable {
     }
 
     private func fail(_ erasure: UserErasureRow, _ reason: String) async throws -> UserErasureRow {
-        untold.increment()
+        unpublished.increment()
         logger.warning(
             "An upstream was not notified of an erasure",
             metadata: metadata(erasure, ["reason": "\(reason)", "attempts": "\(erasure.attempts + 1)"])
         )
-        var parameters = erasure.key
-        parameters.add(String(reason.prefix(500)))
         let pause = ErasureRetry.pause(after: erasure.attempts + 1)
-        parameters.add(timestamp: now().adding(seconds: pause).microseconds)
-        let rows = try await pool.run([Query(ErasureStatements.fail, parameters)])[0]
+        let fail = ErasureStatements.fail(
+            organization: erasure.organization,
+            user_hash: erasure.hash,
+            reason: String(reason.prefix(500)),
+            due_at: now().adding(seconds: pause)
+        )
+        let rows = try await pool.run([fail])[0]
         return try rows.read(UserErasureRow.init).first ?? erasure
     }
 
@@ -486,22 +525,28 @@ package struct UserErasing: Sendable {
     private func finish(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         let moment = now()
         let finished = try await pool.transaction { connection -> UserErasureRow? in
-            let locked = try await connection.run(Query(ErasureStatements.lock, erasure.key))
+            let lock = ErasureStatements.lock(organization: erasure.organization, user_hash: erasure.hash)
+            let locked = try await connection.run(lock)
             guard let open = try locked.read(UserErasureRow.init).first, let lane = open.lane else { return nil }
-            let users = Parameters(of: lane.organization, open.users)
-            let followers = Parameters(of: lane.organization, Array(open.users.dropFirst()), open.startedAt, moment)
-            var finish = open.key
-            finish.add(timestamp: moment.microseconds)
+            let finish = ErasureStatements.finish(
+                organization: lane.organization,
+                user_hash: open.hash,
+                now: moment
+            )
             let queries =
                 [
                     // one may have been made at the last moment
-                    Query(UserKeyRows.destroyStatement, users),
-                    Query(ErasureStatements.followers, followers), Query(ErasureStatements.joins, users),
-                    Query(ErasureStatements.places, Parameters(of: lane.organization, open.users, UUID.least)),
-                    Query(AuditStatements.erase, users), Query(AuditStatements.eraseInto, users),
+                    UserKeyRows.destroyStatement(organization: lane.organization, users: open.users),
+                    ErasureStatements.followers(
+                        organization: lane.organization,
+                        users: Array(open.users.dropFirst()),
+                        started_at: open.startedAt,
+                        finished_at: moment
+                    ),
                 ]
+                + rows.last.map { $0(organization: lane.organization, users: open.users) }
                 + participants.flatMap { $0.queries(forErased: open.users, of: lane.organization, at: moment) }
-                + [Query(ErasureStatements.finish, finish)]
+                + [finish]
             let results = try await connection.run(queries)
             return try results[queries.count - 1].read(UserErasureRow.init).first
         }
@@ -509,8 +554,8 @@ package struct UserErasing: Sendable {
         identities.invalidate()
         guard let finished else {
             // another gateway was faster
-            return try await pool.run([Query(ErasureStatements.find, erasure.key)])[0].read(UserErasureRow.init).first
-                ?? erasure
+            let find = ErasureStatements.find(organization: erasure.organization, user_hash: erasure.hash)
+            return try await pool.run([find])[0].read(UserErasureRow.init).first ?? erasure
         }
         erased.increment()
         logger.notice("user erased", metadata: metadata(finished))

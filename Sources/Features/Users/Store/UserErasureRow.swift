@@ -4,7 +4,7 @@ package import SyncModel
 import SyncStore
 
 /// The erasure of a user as operators see it.
-package struct UserErasureRow: Sendable, Hashable {
+package struct UserErasureRow: WorkItem, Hashable {
     package enum State: String, Sendable, Hashable {
         /// The user is not served, and the rows go as soon as nothing of the lane is being sent.
         case closing
@@ -27,7 +27,7 @@ package struct UserErasureRow: Sendable, Hashable {
     package let startedAt: Timestamp
     package let state: State
     /// How far the feed was read.
-    let walked: Int64
+    let scanned: Int64
     /// The failed attempts to notify the upstream, and why the last one failed.
     package let attempts: Int32
     package let lastError: String?
@@ -40,7 +40,7 @@ package struct UserErasureRow: Sendable, Hashable {
         users = try row.optionalUUIDs("user_ids") ?? []
         startedAt = try row.moment("started_at")
         state = try row.choice("state")
-        walked = try row.int64("walked_position")
+        scanned = try row.int64("walked_position")
         attempts = try row.int32("attempts")
         lastError = try row.optionalString("last_error")
         finishedAt = try row.optionalMoment("finished_at")
@@ -48,7 +48,17 @@ package struct UserErasureRow: Sendable, Hashable {
 
     /// The lane of the user; nil once all is done.
     var lane: LaneKey? { users.first.map { LaneKey(organization: organization, user: $0) } }
+}
 
-    /// The parameters that name the row.
-    var key: Parameters { Parameters(of: organization, BytesParameter.bytea(hash.bytes)) }
+/// Searches for data that name a user who has never sent a request.
+///
+/// An event from a source may name the owner of a document before that user's first request. Then only documents, or
+/// parked events, name the user.
+enum UserReferences {
+    /// Searches all of the organization's entities and parked events.
+    static func exist(of user: LaneKey, _ pool: Pool) async throws -> Bool {
+        let entities = EntityScan(pool: pool, organization: user.organization, user: user.user)
+        if try await entities.findsAny(EntityScan.named) { return true }
+        return try await NamingScan.parkedEvents.findsAny(pool, of: user.organization, naming: [user.user])
+    }
 }

@@ -12,15 +12,24 @@ package import SyncStore
 package struct UserExport: Sendable {
     /// Documents that one statement reads.
     private static let documents = 25
-    /// Messages to endpoints that one statement reads; each has a few hundred bytes.
-    private static let messages = 500
+    /// Rows that a walk found and one statement reads; each has a few hundred bytes.
+    private static let named = 500
     /// The form's version, in the first line.
     private static let version = 1
 
+    let tables: [StoredTable]
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
     let failure: StoreFailure
+
+    init(_ store: Store) {
+        tables = store.tables
+        pool = store.pool
+        catalog = store.catalog
+        now = store.now
+        failure = store.failure
+    }
 
     /// Whether there is anything of a user to export.
     ///
@@ -31,7 +40,7 @@ package struct UserExport: Sendable {
         do {
             standing = try await self.standing(of: user)
             if standing.target == nil, !standing.isKnown {
-                return try await UserTraces.areThere(of: user, pool)
+                return try await UserReferences.exist(of: user, pool)
             }
         } catch {
             throw failure.problem(error, doing: "look up a user")
@@ -52,9 +61,7 @@ package struct UserExport: Sendable {
     }
 
     private func standing(of user: LaneKey) async throws -> Standing {
-        let rows = try await pool.run([
-            Query(SettleStatements.planShape), Query(ExportedRows.standing, Parameters(of: user)),
-        ])[1]
+        let rows = try await pool.runByIndex(ExportedRows.standing(organization: user.organization, user: user.user))
         return try rows.read { row in
             Standing(
                 target: try row.optionalUUID("into_id"),
@@ -71,27 +78,32 @@ package struct UserExport: Sendable {
     /// - Throws: what `write` throws; `store_unavailable`.
     package func run(
         _ user: LaneKey,
-        room: PageRoom = .unbounded,
+        room: PagePermit = .unbounded,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         func writeOutside(_ bytes: [UInt8]) async throws {
-            room.leave()
+            room.release()
             try await write(bytes)
             try await room.enterPatiently()
         }
         try await room.enterPatiently()
-        defer { room.leave() }
+        defer { room.release() }
         // another gateway may have made a key a moment ago
         catalog.invalidate(user.organization)
         do {
-            let seal = try await catalog.seal(of: user.organization).lastWord
+            let seal = try await catalog.seal(of: user.organization).withoutKeyRefresh
             var lines = ExportLines(user: user.user, seal: seal)
             lines.begin(user, version: Self.version, at: now())
-            for rows in ExportedRows.all {
+            for rows in tables.compactMap(ExportedRows.init) {
                 try await run(rows, of: user, &lines, writeOutside)
             }
             try await documents(of: user, &lines, room, writeOutside)
-            try await messages(of: user, &lines, writeOutside)
+            for table in tables {
+                guard case .scan(let kind, let statement, _) = table.export,
+                    case .scan(let scan, _) = table.users?.erase
+                else { continue }
+                try await named(by: scan, statement, as: kind, of: user, &lines, writeOutside)
+            }
             lines.end()
             try await writeOutside(lines.take())
         } catch let error as PostgresError {
@@ -107,21 +119,21 @@ package struct UserExport: Sendable {
         _ lines: inout ExportLines,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
-        var query = Query(kind.first, Parameters(of: user, kind.page))
+        var query = kind.first(organization: user.organization, user: user.user, limit: kind.lines.page)
         while true {
-            let rows = try await pool.run([Query(SettleStatements.planShape), query])[1]
+            let rows = try await pool.runByIndex(query)
             let start = lines
             let keys: [String]
-            (lines, keys) = try await catalog.userKeys.supplying {
+            (lines, keys) = try await catalog.userKeys.fetchingMissingKeys {
                 var (next, keys) = (start, [String]())
                 for var row in rows { keys = try next.add(&row, of: kind) }
                 return (next, keys)
             }
             if rows.count > 0 { try await write(lines.take()) }
-            guard rows.count == kind.page else { return }
+            guard rows.count == kind.lines.page else { return }
             var parameters = Parameters(of: user)
             for key in keys { parameters.add(key) }
-            parameters.add(kind.page)
+            parameters.add(kind.lines.page)
             query = Query(kind.next, parameters)
         }
     }
@@ -129,20 +141,23 @@ package struct UserExport: Sendable {
     private func documents(
         of user: LaneKey,
         _ lines: inout ExportLines,
-        _ room: PageRoom,
+        _ room: PagePermit,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
-        let walk = EntityWalk(pool: pool, organization: user.organization, user: user.user)
+        let scan = EntityScan(pool: pool, organization: user.organization, user: user.user)
         var pending = lines
-        try await walk.run(EntityWalk.named, passed: { _ in try await room.yield() }) { found in
+        try await scan.run(EntityScan.named, passed: { _ in try await room.yield() }) { found in
             for start in stride(from: 0, to: found.count, by: Self.documents) {
                 let part = found[start..<min(start + Self.documents, found.count)]
-                let keys = Parameters(of: user.organization, part.map(\.type), part.map(\.id), user.user)
-                let rows = try await pool.run([
-                    Query(SettleStatements.planShape), Query(ExportedRows.entities, keys),
-                ])[1]
+                let query = ExportedRows.entities(
+                    organization: user.organization,
+                    types: part.map(\.type),
+                    ids: part.map(\.id),
+                    user: user.user
+                )
+                let rows = try await pool.runByIndex(query)
                 let start = pending
-                pending = try await catalog.userKeys.supplying {
+                pending = try await catalog.userKeys.fetchingMissingKeys {
                     var next = start
                     for var row in rows { try next.addEntity(&row) }
                     return next
@@ -153,22 +168,29 @@ package struct UserExport: Sendable {
         lines = pending
     }
 
-    private func messages(
+    /// Lines of rows that name the user without being stored under the user's id.
+    private func named(
+        by scan: NamingScan,
+        _ statement: Statement,
+        as kind: String,
         of user: LaneKey,
         _ lines: inout ExportLines,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         var pending = lines
-        // messages from before a join name the user by the id of that time
+        // rows from before a join name the user by the id of that time
         let names = try await [user.user] + standing(of: user).joined
-        try await NamingWalk.deliveries.run(pool, of: user.organization, naming: names) { found in
-            for start in stride(from: 0, to: found.count, by: Self.messages) {
-                let part = found[start..<min(start + Self.messages, found.count)]
-                let keys = Parameters(of: user.organization, part.map(\.first), part.map(\.second), names)
-                let rows = try await pool.run([
-                    Query(SettleStatements.planShape), Query(ExportedRows.messages, keys),
-                ])[1]
-                for var row in rows { pending.addMessage(try row.bytes("row")) }
+        try await scan.run(pool, of: user.organization, naming: names) { found in
+            for start in stride(from: 0, to: found.count, by: Self.named) {
+                let part = found[start..<min(start + Self.named, found.count)]
+                let query = statement(
+                    organization: user.organization,
+                    first_keys: part.map(\.first),
+                    second_keys: part.map(\.second),
+                    users: names
+                )
+                let rows = try await pool.runByIndex(query)
+                for var row in rows { pending.add(try row.bytes("row"), as: kind) }
                 if rows.count > 0 { try await write(pending.take()) }
             }
         }
@@ -220,12 +242,12 @@ struct ExportLines: Sendable {
     mutating func add(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {
         let names: [StaticString] = ["key_1", "key_2", "key_3"]
         var keys: [String] = []
-        for name in names.prefix(kind.keyTypes.count) { keys.append(try row.string(name)) }
+        for name in names.prefix(kind.lines.order.count) { keys.append(try row.string(name)) }
         let plain = try row.bytes("row")
-        let id = kind.columns.isEmpty ? nil : try row.uuid("id")
+        let id = kind.sealed.isEmpty ? nil : try row.uuid("id")
         var unreadable: [String] = []
         var members: [(name: StaticString, value: [UInt8]?)] = []
-        for column in kind.columns {
+        for column in kind.sealed {
             guard let id else { break }
             let place = column.place(user, id)
             if column.isText {
@@ -238,7 +260,7 @@ struct ExportLines: Sendable {
                 members.append((column.name, value))
             }
         }
-        line(kind.kind, plain, members, unreadable)
+        line(kind.lines.kind, plain, members, unreadable)
         return keys
     }
 
@@ -254,8 +276,8 @@ struct ExportLines: Sendable {
         line("entity", plain, [("document", document)], unreadable)
     }
 
-    mutating func addMessage(_ row: [UInt8]) {
-        line("message", row, [], [])
+    mutating func add(_ row: [UInt8], as kind: String) {
+        line(kind, row, [], [])
     }
 
     /// One line: the kind, the members of `plain`, an object, and the sealed values.

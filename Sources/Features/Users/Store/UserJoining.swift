@@ -30,6 +30,7 @@ package struct UserJoining: Sendable {
     let pool: Pool
     let catalog: Catalog
     let notifier: ChangeNotifier
+    let rows: MergedRows
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
@@ -37,20 +38,14 @@ package struct UserJoining: Sendable {
     package var settling = settlingSeconds
     private let joined = Counter(label: UserMetrics.joinedUsers)
 
-    init(
-        pool: Pool,
-        catalog: Catalog,
-        notifier: ChangeNotifier,
-        now: @escaping TimeSource,
-        failure: StoreFailure,
-        logger: Logger
-    ) {
-        self.pool = pool
-        self.catalog = catalog
-        self.notifier = notifier
-        self.now = now
-        self.failure = failure
-        self.logger = logger
+    init(_ store: Store) {
+        pool = store.pool
+        catalog = store.catalog
+        notifier = store.notifier
+        rows = MergedRows(store.tables)
+        now = store.now
+        failure = store.failure
+        logger = store.logger
     }
 
     /// Joins a user into another, as far as that is possible immediately.
@@ -65,7 +60,7 @@ package struct UserJoining: Sendable {
         in organization: UUID
     ) async throws(Problem) -> UserJoinRow? {
         guard !Writer.isReserved(user) else { return nil }
-        guard !Writer.isReserved(target) else { throw JoinSituation.unknownTarget }
+        guard !Writer.isReserved(target) else { throw MergePreconditions.unknownTarget }
         do {
             do {
                 guard let join = try await close(user, target, organization) else { return nil }
@@ -75,7 +70,7 @@ package struct UserJoining: Sendable {
                 else { return join }
                 return try await finish(moved, organization)
             } catch let problem as Problem where problem.code == .validationFailed {
-                _ = try await pool.run([Query(JoinStatements.open, Parameters(of: organization, user, target))])
+                _ = try await pool.run([JoinStatements.open(organization: organization, user: user, into: target)])
                 catalog.invalidate(organization)
                 throw problem
             }
@@ -84,14 +79,14 @@ package struct UserJoining: Sendable {
         }
     }
 
-    /// Joins a user into another, and waits for that for at most `patience`.
+    /// Joins a user into another, and waits for that for at most `timeout`.
     package func join(
         _ user: UUID,
         into target: UUID,
         in organization: UUID,
-        patience: Duration
+        timeout: Duration
     ) async throws(Problem) -> UserJoinRow? {
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + timeout
         while true {
             let join = try await join(user, into: target, in: organization)
             guard join?.state == .closing, ContinuousClock.now < deadline, !Task.isCancelled else { return join }
@@ -103,35 +98,39 @@ package struct UserJoining: Sendable {
 
     private func close(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
         let moment = now()
-        let parties = Parameters(of: organization, user, target, "0017_joined_users", UserFacts.gatewayMemory)
-        let names = Parameters(of: organization, [user, target])
-        let closing = Parameters(
-            of: organization,
-            user,
-            target,
-            moment,
-            moment.adding(seconds: Self.closedSeconds)
+        let facts = JoinStatements.facts(
+            organization: organization,
+            user: user,
+            into: target,
+            migration: "0017_joined_users",
+            seconds: UserFacts.gatewayMemory
+        )
+        let close = JoinStatements.close(
+            organization: organization,
+            user: user,
+            into: target,
+            now: moment,
+            closed_until: moment.adding(seconds: Self.closedSeconds)
         )
         let join = try await pool.transaction { connection -> UserJoinRow? in
-            let results = try await connection.run([
-                Query(JoinStatements.lockOrganization, Parameters(of: organization)),
-                Query(SettleStatements.planShape), Query(JoinStatements.facts, parties),
-                Query(JoinStatements.related, names),
-            ])
+            let results = try await connection.runByIndex(
+                [facts, JoinStatements.related(organization: organization, users: [user, target])],
+                after: [JoinStatements.lockOrganization(organization: organization)]
+            )
             let statuses: [OrganizationStatus] = try results[0].read { try $0.choice("status") }
-            guard let status = statuses.first, status != .purging, var facts = results[2].first
+            guard let status = statuses.first, status != .purging, var facts = results[1].first
             else { return nil }
-            let related = try results[3].read(UserJoinRow.init)
+            let related = try results[2].read(UserJoinRow.init)
             let own = related.first { $0.user == user }
             let isUserKnown = try facts.bool("is_user_known")
             guard isUserKnown || own != nil || user == target else { return nil }
-            let situation = JoinSituation(
+            let situation = MergePreconditions(
                 user: user,
                 target: target,
                 isOrganizationActive: status == .active,
                 isTargetKnown: try facts.bool("is_target_known"),
                 joins: related.map {
-                    JoinSituation.Join(user: $0.user, target: $0.target, closedUntil: $0.closedUntil)
+                    MergePreconditions.Join(user: $0.user, target: $0.target, closedUntil: $0.closedUntil)
                 },
                 count: try facts.int64("joins"),
                 hasOldGateway: try facts.bool("has_old_gateway"),
@@ -140,7 +139,7 @@ package struct UserJoining: Sendable {
             switch try situation.decide(at: moment) {
             case .hasMoved: return own
             case .close:
-                return try await connection.run(Query(JoinStatements.close, closing)).read(UserJoinRow.init).first
+                return try await connection.run(close).read(UserJoinRow.init).first
             }
         }
         catalog.invalidate(organization)
@@ -152,12 +151,12 @@ package struct UserJoining: Sendable {
     /// Nil while a worker has one of the lanes, or the joined user's has changed.
     private func move(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
         let lanes = [user, target].map { LaneKey(organization: organization, user: $0) }
-        let before = try await LaneRows.lanes(pool.run([LaneRows.look(lanes)])[0])
+        let before = try await LaneRows.lanes(pool.run([LaneRows.find(lanes)])[0])
         guard before.values.allSatisfy(\.isAtRest) else { return nil }
         var entities: [EntityKey] = []
-        try await EntityWalk(pool: pool, organization: organization, user: user).run(EntityWalk.named) { found in
+        try await EntityScan(pool: pool, organization: organization, user: user).run(EntityScan.named) { found in
             entities += found
-            guard Int64(entities.count) <= JoinSituation.rowLimit else { throw Self.tooLarge }
+            guard Int64(entities.count) <= MergePreconditions.rowLimit else { throw Self.tooLarge }
         }
         // the walk may have taken its time
         guard try await close(user, target, organization)?.state == .closing else { return nil }
@@ -166,10 +165,11 @@ package struct UserJoining: Sendable {
         let seal = try await catalog.seal(of: organization)
         let known = entities.inLockingOrder
         try await catalog.userKeys.prepare([lanes[1]]) { _ in seal }
-        let join = try await catalog.userKeys.supplying {
+        let join = try await catalog.userKeys.fetchingMissingKeys {
             try await pool.transaction { connection -> UserJoinRow? in
                 let move = JoinMove(
                     connection: connection,
+                    rows: rows,
                     user: lanes[0],
                     target: lanes[1],
                     seal: seal,
@@ -195,9 +195,9 @@ package struct UserJoining: Sendable {
     }
 
     static var tooLarge: Problem {
-        JoinSituation.refusal(
+        MergePreconditions.refusal(
             "join_too_large",
-            "the user has more than \(JoinSituation.rowLimit) rows, too many to move at once; merge the smaller user "
+            "the user has more than \(MergePreconditions.rowLimit) rows, too many to move at once; merge the smaller user "
                 + "into the larger one, or wait until retention has deleted old rows"
         )
     }
@@ -206,33 +206,41 @@ package struct UserJoining: Sendable {
 
     private func finish(_ join: UserJoinRow, _ organization: UUID) async throws -> UserJoinRow {
         guard let end = join.feedEnd, join.finishedAt == nil else { return join }
-        let walk = EntityWalk(pool: pool, organization: organization, user: join.target)
-        try await walk.run(EntityWalk.unseen, upTo: end) { found in
+        let scan = EntityScan(pool: pool, organization: organization, user: join.target)
+        try await scan.run(EntityScan.unseen, upTo: end) { found in
             for start in stride(from: 0, to: found.count, by: Self.shown) {
                 try await show(Array(found[start..<min(start + Self.shown, found.count)]), join, end, organization)
             }
         }
         notifier.changed([LaneKey(organization: organization, user: join.target)])
-        let parameters = Parameters(of: organization, join.user, join.target, now())
-        let finished = try await pool.run([Query(JoinStatements.finish, parameters)])[0]
+        let finish = JoinStatements.finish(organization: organization, user: join.user, into: join.target, now: now())
+        let finished = try await pool.run([finish])[0]
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
     /// Moves entities to the feed's end: the cursors of both users' devices are past them, and the target's devices
     /// have not received the joined user's.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
-        let wanted = Parameters(of: organization, join.target, keys.map(\.type), keys.map(\.id), end)
+        let lock = JoinStatements.lockUnseen(
+            organization: organization,
+            user: join.target,
+            types: keys.map(\.type),
+            ids: keys.map(\.id),
+            feed_end: end
+        )
         try await pool.transaction { connection in
-            let locked = try await connection.run([
-                Query(SettleStatements.planShape), Query(JoinStatements.lockUnseen, wanted),
-            ])[1]
+            let locked = try await connection.runByIndex(lock)
             let found = try locked.read { try $0.entityKey() }
             guard !found.isEmpty else { return }
-            let raise = Parameters(of: organization, Int64(found.count))
-            let raised = try await connection.run(Query(JoinStatements.raiseFeed, raise))
-            let last = try raised.int64(0, 0)
-            let places = Parameters(of: organization, found.map(\.type), found.map(\.id), last)
-            _ = try await connection.run(Query(JoinStatements.show, places))
+            let raise = JoinStatements.raiseFeed(organization: organization, count: Int64(found.count))
+            let raised = try await connection.run(raise)
+            let show = JoinStatements.show(
+                organization: organization,
+                types: found.map(\.type),
+                ids: found.map(\.id),
+                feed_end: try raised.int64(0, 0)
+            )
+            _ = try await connection.run(show)
         }
     }
 }

@@ -2,11 +2,14 @@ import Foundation
 package import Logging
 import ServiceLifecycle
 package import SyncModel
-import SyncStore
+package import SyncStore
 import Synchronization
 
 /// Continues abandoned erasures: interrupted ones, and those whose upstream could not be notified.
-package final class ErasureService: Service {
+///
+/// The search erases what it claims in the database, one erasure after the other, and never waits for an upstream. Only
+/// requests to upstreams take places: they run concurrently, one at a time for each organization.
+package final class ErasureService: LeasedWorker {
     /// What there is to do, on all replicas together, as of the last look.
     package struct State: Sendable {
         /// Erasures in progress, counted up to 1,000.
@@ -15,90 +18,58 @@ package final class ErasureService: Service {
         package var since: Timestamp?
     }
 
-    private let erasing: UserErasing
-    private let lookInterval: Double
-    private let logger: Logger
-    private let shared = Mutex(State())
+    /// Requests to upstreams that are in progress at the same time.
+    static let requests = 8
 
-    /// - Parameter lookInterval: the interval at which a replica checks whether one is due, in seconds.
-    package init(erasing: UserErasing, lookInterval: Double = 15, logger: Logger) {
+    private let erasing: UserErasing
+    private let pollInterval: Double
+    private let shared = Mutex(State())
+    /// When the upstreams of organizations last failed here.
+    private let failures = Mutex([UUID: ContinuousClock.Instant]())
+    package let loop: WorkerLoop<ClaimedPlaces<UserErasureRow>>
+
+    /// - Parameter pollInterval: the interval at which a replica checks whether one is due, in seconds.
+    package init(erasing: UserErasing, pollInterval: Double = 15, logger: Logger) {
         self.erasing = erasing
-        self.lookInterval = lookInterval
-        self.logger = logger
+        self.pollInterval = pollInterval
+        // erasing itself needs no place
+        let pace = WorkerPace(interval: pollInterval, unfinished: "Erasing was interrupted")
+        loop = WorkerLoop(ClaimedPlaces(.max), pace: pace, logger: logger)
     }
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Polls at intervals, and works when an erasure is due, until graceful shutdown. It may be interrupted anywhere.
-    package func run() async throws {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                while !Task.isCancelled {
-                    await self.look()
-                    // replicas that were started together look at different moments
-                    try? await Task.sleep(for: .seconds(self.lookInterval * Double.random(in: 0.8...1.2)))
-                }
-            }
-            group.addTask { try? await gracefulShutdown() }
-            await group.next()
-            group.cancelAll()
-        }
-    }
+    /// Works until graceful shutdown. It may be interrupted anywhere.
+    package func run() async throws { await cancelWhenGracefulShutdown { await self.runUntilShutdown() } }
 
-    /// Requests to upstreams that are in progress at the same time.
-    static let requests = 8
-
-    /// Continues all erasures that are due.
-    ///
-    /// Erasing in the database never waits for an upstream: requests to upstreams run concurrently, one at a time for
-    /// each organization. An organization whose upstream fails is not asked again in this search.
-    package func look() async {
-        do {
-            try await withThrowingTaskGroup(of: Result?.self) { group in
-                var (asked, failed, isTicking): (Set<UUID>, Set<UUID>, Bool) = ([], [], false)
-                defer { group.cancelAll() }
-                while !Task.isCancelled {
-                    let unavailable = asked.union(failed)
-                    if let claimed = try await erasing.claim(asks: asked.count < Self.requests, besides: unavailable) {
-                        let erasure = try await erasing.eraseHere(claimed)
-                        let organization = erasure.organization
-                        // otherwise it is due again when the claim ends
-                        guard erasure.state == .telling, asked.count < Self.requests,
-                            !unavailable.contains(organization)
-                        else { continue }
-                        asked.insert(organization)
-                        group.addTask { [erasing] in
-                            Result(organization: organization, isTaken: try await erasing.askUpstream(erasure))
-                        }
-                        continue
-                    }
-                    if asked.isEmpty { break }
-                    // other erasures may be due before an upstream responds
-                    if !isTicking {
-                        isTicking = true
-                        group.addTask { [lookInterval] in
-                            try? await Task.sleep(for: .seconds(min(lookInterval, 5)))
-                            return nil
-                        }
-                    }
-                    if let result = try await group.next() ?? nil {
-                        asked.remove(result.organization)
-                        if !result.isTaken { failed.insert(result.organization) }
-                    } else {
-                        isTicking = false
-                    }
-                }
-            }
+    /// Claims an erasure, and erases what the database has; returns it if its upstream is to be notified now.
+    package func due(from cursor: inout Void?) async throws(Problem) -> [UserErasureRow] {
+        cursor = nil
+        let asked = loop.places.held
+        let mayAsk = asked.count < Self.requests
+        let unavailable = Set(asked.keys).union(failed)
+        guard let claimed = try await erasing.claim(asks: mayAsk, excluding: unavailable) else {
             let backlog = try await erasing.backlog()
             shared.withLock { $0 = State(count: backlog.count, since: backlog.since) }
-        } catch {
-            // the store has logged the cause; the next look tries again
-            logger.debug("Erasing was interrupted", metadata: ["error": "\(error)"])
+            return []
         }
+        cursor = ()
+        let erasure = try await erasing.eraseHere(claimed)
+        // otherwise it is due again when the claim ends
+        return erasure.state == .telling && mayAsk && !unavailable.contains(erasure.organization) ? [erasure] : []
     }
 
-    private struct Result: Sendable {
-        let organization: UUID
-        let isTaken: Bool
+    /// Notifies the upstream; if that fails, the organization's upstream rests until the next look.
+    package func work(on erasure: UserErasureRow) async throws(Problem) -> Bool {
+        let isTaken = try await erasing.askUpstream(erasure)
+        if !isTaken { failures.withLock { $0[erasure.organization] = .now } }
+        return true
+    }
+
+    private var failed: Set<UUID> {
+        failures.withLock { failures in
+            failures = failures.filter { $0.value.duration(to: .now) < .seconds(pollInterval * 0.8) }
+            return Set(failures.keys)
+        }
     }
 }

@@ -105,7 +105,7 @@ package struct WebhookHealth: Sendable, Hashable {
     ///   - jitter: 0 to 1; adds up to a fifth of a pause.
     ///   - isSameRound: whether the attempt began before the last failure was recorded. Such a failure counts once with
     ///     that one: it is no further evidence about the endpoint.
-    package mutating func note(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
+    package mutating func record(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
         guard let error = answer.error else {
             self = WebhookHealth()
             return

@@ -22,9 +22,9 @@ package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     case test = "webhook.test"
 
     /// Those that an endpoint may wish.
-    package static let wishable = allCases.filter { $0 != .test }
+    package static let subscribable = allCases.filter { $0 != .test }
     /// The default subscription of an endpoint: all but the event that comes with every write.
-    package static let usual = wishable.filter { $0 != .entityChanged }
+    package static let usual = subscribable.filter { $0 != .entityChanged }
 }
 
 /// An event to be delivered to those endpoints of its organization that subscribe to it.
@@ -163,5 +163,21 @@ extension NewMutation {
             halts: state.haltedBy == record.id,
             makeID: makeID
         )
+    }
+}
+
+extension WebhookDelivery {
+    /// The id of the message, as its header has it.
+    package var messageID: String { id.lowercased }
+
+    /// The body that is sent and signed: byte for byte the same in all attempts.
+    package func body(of organization: UUID) -> [UInt8] {
+        JSONWriter.object(capacity: data.count + 200) { writer in
+            writer.member("type", event.rawValue)
+            writer.member("timestamp", occurredAt.rfc3339)
+            writer.member("sequence", sequence)
+            writer.member("organization_id", organization)
+            writer.member("data", raw: data)
+        }
     }
 }

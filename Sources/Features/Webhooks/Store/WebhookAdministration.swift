@@ -66,23 +66,24 @@ package struct WebhookAdministration: Sendable {
                 let sealed = try seal.seal(text: secret, as: .webhook(.secret, endpoint.id))
                 return try await pool.transaction { connection in
                     let found = try await connection.run([
-                        Query(Administration.lockUpstreamStatement, Parameters(of: organization)),
-                        Query(WebhookAdminStatements.list, Parameters(of: organization)),
+                        Administration.lockUpstreamStatement(organization: organization),
+                        WebhookAdminStatements.list(organization: organization),
                     ])
                     guard found[0].count > 0 else { return nil }
                     guard found[1].count < Self.maximumEndpoints else { throw Self.tooMany }
-                    let parameters = Parameters(
-                        of: organization,
-                        endpoint.id,
-                        url,
-                        update.description ?? "",
-                        events.map(\.rawValue),
-                        update.isEnabled ?? true ? "enabled" : "disabled",
-                        sealed,
-                        moment,
-                        events.contains(.entityChanged)
+                    let made = try await connection.run(
+                        WebhookAdminStatements.add(
+                            organization: organization,
+                            endpoint: endpoint.id,
+                            url: url,
+                            description: update.description ?? "",
+                            events: events.map(\.rawValue),
+                            status: update.isEnabled ?? true ? "enabled" : "disabled",
+                            secret: sealed,
+                            now: moment,
+                            takes_feed: events.contains(.entityChanged)
+                        )
                     )
-                    let made = try await connection.run(Query(WebhookAdminStatements.add, parameters))
                     return try made.read(WebhookEndpointRow.init).first
                 }
             }
@@ -137,21 +138,23 @@ package struct WebhookAdministration: Sendable {
             return try await catalog.opening(endpoint.organization) { seal in
                 try await pool.transaction { connection in
                     let locked = try await connection.run([
-                        Query(Administration.lockUpstreamStatement, Parameters(of: endpoint.organization)),
+                        Administration.lockUpstreamStatement(organization: endpoint.organization),
                         Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
                     ])
                     guard locked[0].count > 0, var row = locked[1].first else { return nil }
                     let old = try seal.open(text: row.optionalString("secret"), as: .webhook(.secret, endpoint.id))
-                    let parameters = Parameters(
-                        of: endpoint.organization,
-                        endpoint.id,
-                        try seal.seal(text: secret, as: .webhook(.secret, endpoint.id)),
-                        overlap > 0 ? try seal.seal(text: old, as: .webhook(.previousSecret, endpoint.id)) : nil,
-                        overlap > 0 ? moment.adding(seconds: overlap) : nil,
-                        moment
+                    return try await connection.run(
+                        WebhookAdminStatements.rotate(
+                            organization: endpoint.organization,
+                            endpoint: endpoint.id,
+                            secret: try seal.seal(text: secret, as: .webhook(.secret, endpoint.id)),
+                            previous_secret: overlap > 0
+                                ? try seal.seal(text: old, as: .webhook(.previousSecret, endpoint.id)) : nil,
+                            previous_until: overlap > 0 ? moment.adding(seconds: overlap) : nil,
+                            now: moment
+                        )
                     )
-                    return try await connection.run(Query(WebhookAdminStatements.rotate, parameters))
-                        .read(WebhookEndpointRow.init).first
+                    .read(WebhookEndpointRow.init).first
                 }
             }
         } catch {
@@ -172,9 +175,7 @@ package struct WebhookAdministration: Sendable {
             var deleted = 1
             while deleted > 0 {
                 deleted = try await pool.transaction { [batch] connection in
-                    try await connection.run([
-                        Query(SettleStatements.planShape), Query(WebhookAdminStatements.deleteDeliveries, batch),
-                    ])[1].affected
+                    try await connection.runByIndex(Query(WebhookAdminStatements.deleteDeliveries, batch)).affected
                 }
             }
             return found
@@ -191,9 +192,15 @@ package struct WebhookAdministration: Sendable {
     package func test(_ endpoint: WebhookKey) async throws(Problem) -> UUID? {
         let moment = now()
         let id = ids.make(at: moment)
-        let parameters = Parameters(of: endpoint.organization, endpoint.id, id, moment)
         do {
-            let rows = try await pool.run([Query(WebhookAdminStatements.test, parameters)])[0]
+            let rows = try await pool.run([
+                WebhookAdminStatements.test(
+                    organization: endpoint.organization,
+                    endpoint: endpoint.id,
+                    id: id,
+                    now: moment
+                )
+            ])[0]
             return rows.affected > 0 ? id : nil
         } catch {
             throw failure.problem(error, doing: "try a webhook")
@@ -223,7 +230,7 @@ package struct WebhookAdministration: Sendable {
             if let status { parameters.add(status.rawValue) }
             let statement = status == nil ? WebhookAdminStatements.page : WebhookAdminStatements.pageOfStatus
             let rows = try await pool.transaction { [parameters] connection in
-                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])[1]
+                try await connection.runByIndex(Query(statement, parameters))
             }
             let found = try rows.read(WebhookDeliveryRow.init)
             let shown = Array(found.prefix(limit))
@@ -246,15 +253,14 @@ package struct WebhookAdministration: Sendable {
         let one = Parameters(of: endpoint.organization, endpoint.id, now(), id)
         do {
             let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape),
+                try await connection.runByIndex([
                     Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
                     Query(WebhookAdminStatements.retry, one),
-                    Query(WebhookAdminStatements.statusOf, Parameters(of: endpoint.organization, endpoint.id, id)),
+                    WebhookAdminStatements.statusOf(organization: endpoint.organization, endpoint: endpoint.id, id: id),
                 ])
             }
-            if results[1].count == 0 || results[3].count == 0 { return .notFound }
-            return results[2].affected > 0 ? .retried : .notDead
+            if results[0].count == 0 || results[2].count == 0 { return .notFound }
+            return results[1].affected > 0 ? .retried : .notDead
         } catch {
             throw failure.problem(error, doing: "retry a delivery")
         }
@@ -267,13 +273,12 @@ package struct WebhookAdministration: Sendable {
         let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Int64(Self.retryBatch))
         do {
             let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape),
+                try await connection.runByIndex([
                     Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
                     Query(WebhookAdminStatements.retryAll, parameters),
                 ])
             }
-            return results[1].count == 0 ? nil : results[2].affected
+            return results[0].count == 0 ? nil : results[1].affected
         } catch {
             throw failure.problem(error, doing: "retry deliveries")
         }

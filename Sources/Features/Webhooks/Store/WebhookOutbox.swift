@@ -26,16 +26,15 @@ package enum WebhookOutbox {
         .json("data", \.data)
     )
 
-    private static let moment = columns.parameter(1)
-
     /// The columns that a new delivery has values for, from a record `k`, its endpoint `e`, and the moment.
     private static let values =
-        "k.organization_id, e.id, k.id, k.event, k.data, \(moment), 'waiting', \(moment), \(moment)"
+        "k.organization_id, e.id, k.id, k.event, k.data, :now, 'waiting', :now, :now"
     private static let names =
         "organization_id, endpoint_id, id, event, data, occurred_at, status, tried_since, next_attempt_at"
 
     static let recordStatement = Statement(
         "webhooks_record",
+        columns.inputs + ["now"],
         """
         INSERT INTO webhook_deliveries AS d (\(names))
         SELECT \(values)
@@ -54,23 +53,33 @@ package enum WebhookOutbox {
         let isDown = record.event == .upstreamDown
         return [
             columns.query(isDown ? upstreamDownStatement : upstreamUpStatement, [record], at: moment),
-            columns.query(isDown ? markDownStatement : markUpStatement, [record], at: moment),
+            isDown ? columns.query(markDownStatement, [record], at: moment) : columns.query(markUpStatement, [record]),
         ]
     }
 
     static let upstreamDownStatement = Statement(
         "webhooks_upstream_down",
-        upstreamChange("IS NULL", to: moment),
-        variant: upstreamNews("IS NULL")
+        columns.inputs + ["now"],
+        upstreamChange("IS NULL", to: ":now"),
+        variant: upstreamChange("IS NULL")
     )
     static let upstreamUpStatement = Statement(
         "webhooks_upstream_up",
+        columns.inputs + ["now"],
         upstreamChange("IS NOT NULL", to: "NULL"),
-        variant: upstreamNews("IS NOT NULL")
+        variant: upstreamChange("IS NOT NULL")
     )
     /// Separate, and after those, for a cluster, which inserts no rows that depend on a change of the same statement.
-    static let markDownStatement = Statement("webhooks_mark_down", upstreamMark("IS NULL", to: moment))
-    static let markUpStatement = Statement("webhooks_mark_up", upstreamMark("IS NOT NULL", to: "NULL"))
+    static let markDownStatement = Statement(
+        "webhooks_mark_down",
+        columns.inputs + ["now"],
+        upstreamMark("IS NULL", to: ":now")
+    )
+    static let markUpStatement = Statement(
+        "webhooks_mark_up",
+        columns.inputs,
+        upstreamMark("IS NOT NULL", to: "NULL")
+    )
 
     private static func upstreamMark(_ state: String, to value: String) -> String {
         """
@@ -99,7 +108,7 @@ package enum WebhookOutbox {
     }
 
     /// Records the deliveries, in the transaction that locks the upstream's row and then marks it.
-    private static func upstreamNews(_ state: String) -> String {
+    private static func upstreamChange(_ state: String) -> String {
         """
         INSERT INTO webhook_deliveries AS d (\(names))
         SELECT \(values)

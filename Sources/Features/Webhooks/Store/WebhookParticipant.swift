@@ -7,7 +7,7 @@ package import SyncStore
 package struct WebhookParticipant: CommitParticipant {
     package init() {}
 
-    package func queries(for outcomes: [StuckOutcome], at moment: Timestamp) -> [Query] {
+    package func queries(for outcomes: [FailedOutcome], at moment: Timestamp) -> [Query] {
         let records = outcomes.flatMap { outcome in
             switch outcome.origin {
             case .push(let new): new.records(of: outcome.lane, outcome.state) { WebhookOutbox.makeID(at: moment) }
@@ -22,5 +22,15 @@ package struct WebhookParticipant: CommitParticipant {
             WebhookRecord.erased(user: user, of: organization, id: WebhookOutbox.makeID(at: moment))
         }
         return records.isEmpty ? [] : [WebhookOutbox.query(records, at: moment)]
+    }
+}
+
+extension Store {
+    /// Deliveries.
+    package var webhooks: WebhookStore { WebhookStore(pool: pool, catalog: catalog, now: now, failure: failure) }
+
+    /// Manages organizations' webhook endpoints and their deliveries.
+    package var webhookAdministration: WebhookAdministration {
+        WebhookAdministration(pool: pool, catalog: catalog, now: now, failure: failure)
     }
 }

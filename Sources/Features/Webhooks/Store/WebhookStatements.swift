@@ -10,12 +10,13 @@ enum WebhookStatements {
     /// Includes those whose first delivery is not due, so that a search knows how far it went.
     static let due = Statement(
         "webhooks_due",
+        ["after_organization", "after_endpoint", "now", "limit"],
         """
         WITH RECURSIVE found AS (
             (
                 SELECT d.organization_id, d.endpoint_id, d.next_attempt_at
                 FROM webhook_deliveries d
-                WHERE d.status = 'waiting' AND (d.organization_id, d.endpoint_id) > ($1, $2)
+                WHERE d.status = 'waiting' AND (d.organization_id, d.endpoint_id) > (:after_organization, :after_endpoint)
                 ORDER BY d.organization_id, d.endpoint_id, d.next_attempt_at
                 LIMIT 1
             )
@@ -30,11 +31,11 @@ enum WebhookStatements {
                 LIMIT 1
             ) n
         )
-        SELECT f.organization_id, f.endpoint_id, f.next_attempt_at <= $3 AND coalesce(e.may_run, false) AS is_due
-        FROM (SELECT * FROM found LIMIT $4) f
+        SELECT f.organization_id, f.endpoint_id, f.next_attempt_at <= :now AND coalesce(e.may_run, false) AS is_due
+        FROM (SELECT * FROM found LIMIT :limit) f
         LEFT JOIN LATERAL (
-            SELECT x.status = 'enabled' AND coalesce(x.leased_until <= $3, true)
-                AND coalesce(x.paused_until <= $3, true) AS may_run
+            SELECT x.status = 'enabled' AND coalesce(x.leased_until <= :now, true)
+                AND coalesce(x.paused_until <= :now, true) AS may_run
             FROM webhook_endpoints x
             WHERE x.organization_id = f.organization_id AND x.id = f.endpoint_id
             OFFSET 0
@@ -43,79 +44,83 @@ enum WebhookStatements {
         // a walk along the index would visit all servers: each server searches by endpoint
         variant: """
             SELECT e.organization_id, e.id AS endpoint_id,
-                e.status = 'enabled' AND coalesce(e.leased_until <= $3, true) AND coalesce(e.paused_until <= $3, true)
+                e.status = 'enabled' AND coalesce(e.leased_until <= :now, true) AND coalesce(e.paused_until <= :now, true)
                     AND EXISTS (
                         SELECT FROM webhook_deliveries d
                         WHERE d.organization_id = e.organization_id AND d.endpoint_id = e.id AND d.status = 'waiting'
-                            AND d.next_attempt_at <= $3) AS is_due
+                            AND d.next_attempt_at <= :now) AS is_due
             FROM webhook_endpoints e
-            WHERE (e.organization_id, e.id) > ($1, $2)
+            WHERE (e.organization_id, e.id) > (:after_organization, :after_endpoint)
             ORDER BY e.organization_id, e.id
-            LIMIT $4
+            LIMIT :limit
             """
     )
 
     /// Endpoints that subscribe to entities, and have not received all of them: a plain read of small tables.
     static let behind = Statement(
         "webhooks_behind",
+        ["after_organization", "after_endpoint", "now", "limit"],
         """
         SELECT e.organization_id, e.id AS endpoint_id
         FROM webhook_endpoints e
         CROSS JOIN LATERAL (
             SELECT x.last_position, x.epoch FROM feeds x WHERE x.organization_id = e.organization_id OFFSET 0
         ) f
-        WHERE (e.organization_id, e.id) > ($1, $2) AND e.status = 'enabled' AND e.feed_position IS NOT NULL
+        WHERE (e.organization_id, e.id) > (:after_organization, :after_endpoint) AND e.status = 'enabled' AND e.feed_position IS NOT NULL
             AND (f.last_position > e.feed_position OR f.epoch <> e.feed_epoch)
-            AND coalesce(e.leased_until <= $3, true) AND coalesce(e.paused_until <= $3, true)
+            AND coalesce(e.leased_until <= :now, true) AND coalesce(e.paused_until <= :now, true)
         ORDER BY e.organization_id, e.id
-        LIMIT $4
+        LIMIT :limit
         """
     )
 
     static let claim = Statement(
         "webhooks_claim",
+        ["organization", "endpoint", "now", "until"],
         """
         UPDATE webhook_endpoints AS e
-        SET lease_token = e.lease_token + 1, leased_until = $4
-        WHERE e.organization_id = $1 AND e.id = $2 AND e.status = 'enabled' AND coalesce(e.leased_until <= $3, true)
-            AND coalesce(e.paused_until <= $3, true)
+        SET lease_token = e.lease_token + 1, leased_until = :until
+        WHERE e.organization_id = :organization AND e.id = :endpoint AND e.status = 'enabled' AND coalesce(e.leased_until <= :now, true)
+            AND coalesce(e.paused_until <= :now, true)
         RETURNING e.lease_token, e.updated_at, e.url, e.secret,
-            CASE WHEN e.previous_until > $3 THEN e.previous_secret END AS previous_secret
+            CASE WHEN e.previous_until > :now THEN e.previous_secret END AS previous_secret
         """
     )
 
-    /// Selects those deliveries of a worker ($5) that are still to be sent.
+    /// Selects those deliveries of a worker (`ids`) that are still to be sent.
     ///
-    /// No delivery is, if an operator has changed the endpoint since it was claimed ($4), if another worker has it, or
-    /// if the organization is not active.
-    static let look = Statement(
+    /// No delivery is, if an operator has changed the endpoint since it was claimed (`updated_at`), if another worker
+    /// has it, or if the organization is not active.
+    static let find = Statement(
         "webhooks_look",
+        ["organization", "endpoint", "token", "updated_at", "ids"],
         """
         SELECT d.id
         FROM webhook_endpoints e
         CROSS JOIN LATERAL (
             SELECT 1 FROM organizations o WHERE o.id = e.organization_id AND o.status = 'active' OFFSET 0
         ) o
-        CROSS JOIN unnest($5::uuid[]) AS k (id)
+        CROSS JOIN unnest(:ids::uuid[]) AS k (id)
         CROSS JOIN LATERAL (
             SELECT x.id FROM webhook_deliveries x
-            WHERE x.organization_id = $1 AND x.endpoint_id = $2 AND x.id = k.id AND x.status = 'waiting'
+            WHERE x.organization_id = :organization AND x.endpoint_id = :endpoint AND x.id = k.id AND x.status = 'waiting'
             OFFSET 0
         ) d
-        WHERE e.organization_id = $1 AND e.id = $2 AND e.lease_token = $3 AND e.updated_at = $4 AND e.status = 'enabled'
+        WHERE e.organization_id = :organization AND e.id = :endpoint AND e.lease_token = :token AND e.updated_at = :updated_at AND e.status = 'enabled'
         """
     )
 
     /// The lock of a step; nothing where another worker has the endpoint.
     static let lock = Statement(
         "webhooks_lock",
+        ["organization", "endpoint", "token", "updated_at"],
         """
         SELECT e.next_sequence, e.feed_epoch, e.feed_position, e.failure_count, e.failing_since,
             e.paused_until, e.last_error,
-            e.status = 'enabled' AND e.updated_at = $4 AND EXISTS (
+            e.status = 'enabled' AND e.updated_at = :updated_at AND EXISTS (
                 SELECT 1 FROM organizations o WHERE o.id = e.organization_id AND o.status = 'active') AS is_served
         FROM webhook_endpoints e
-        WHERE e.organization_id = $1 AND e.id = $2 AND e.lease_token = $3 AND e.leased_until IS NOT NULL
+        WHERE e.organization_id = :organization AND e.id = :endpoint AND e.lease_token = :token AND e.leased_until IS NOT NULL
         FOR NO KEY UPDATE
         """
     )
@@ -134,10 +139,11 @@ enum WebhookStatements {
     /// Under the endpoint's lock no other transaction changes a delivery that waits.
     static let settle = Statement(
         "webhooks_settle",
+        outcomes.inputs + ["now"],
         """
         UPDATE webhook_deliveries AS d
         SET status = k.status, attempt_count = k.attempt_count, next_attempt_at = k.next_attempt_at,
-            settled_at = CASE WHEN k.status <> 'waiting' THEN \(outcomes.parameter(1))::timestamptz END,
+            settled_at = CASE WHEN k.status <> 'waiting' THEN :now::timestamptz END,
             last_status = k.last_status, last_error = k.last_error
         FROM \(outcomes.unnested(as: "k"))
         WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id
@@ -146,12 +152,13 @@ enum WebhookStatements {
 
     static let take = Statement(
         "webhooks_take",
+        ["organization", "endpoint", "now", "limit"],
         """
         SELECT d.id, d.sequence, d.event, d.data, d.occurred_at, d.attempt_count, d.tried_since
         FROM webhook_deliveries d
-        WHERE d.organization_id = $1 AND d.endpoint_id = $2 AND d.status = 'waiting' AND d.next_attempt_at <= $3
+        WHERE d.organization_id = :organization AND d.endpoint_id = :endpoint AND d.status = 'waiting' AND d.next_attempt_at <= :now
         ORDER BY d.next_attempt_at, d.id
-        LIMIT $4
+        LIMIT :limit
         """
     )
 
@@ -164,6 +171,7 @@ enum WebhookStatements {
 
     static let number = Statement(
         "webhooks_number",
+        numbers.inputs,
         """
         UPDATE webhook_deliveries AS d SET sequence = k.sequence
         FROM \(numbers.unnested(as: "k"))
@@ -175,17 +183,18 @@ enum WebhookStatements {
     /// entity is skipped. A row without an entity means that there are no further ones.
     static let entities = Statement(
         "webhooks_entities",
+        ["organization", "after", "epoch", "limit"],
         """
         SELECT f.epoch, f.last_position, n.feed_position, n.entity_type, n.id AS server_id,
             n.id_is_integer AS server_id_is_integer, n.client_id, n.version, n.is_deleted, n.updated_by, n.updated_at
         FROM feeds f
         LEFT JOIN LATERAL (
             SELECT x.* FROM entities x
-            WHERE x.organization_id = $1 AND x.feed_position > $2 AND f.epoch = $3
+            WHERE x.organization_id = :organization AND x.feed_position > :after AND f.epoch = :epoch
             ORDER BY x.feed_position
-            LIMIT $4
+            LIMIT :limit
         ) n ON true
-        WHERE f.organization_id = $1
+        WHERE f.organization_id = :organization
         ORDER BY n.feed_position
         """
     )
@@ -202,11 +211,12 @@ enum WebhookStatements {
     /// Deliveries of `entity.changed`, numbered as they come.
     static let add = Statement(
         "webhooks_add",
+        additions.inputs + ["now"],
         """
         INSERT INTO webhook_deliveries AS d (
             \(additions.names), event, status, tried_since, next_attempt_at)
-        SELECT \(additions.names(of: "k")), 'entity.changed', 'waiting', \(additions.parameter(1)),
-            \(additions.parameter(1))
+        SELECT \(additions.names(of: "k")), 'entity.changed', 'waiting', :now,
+            :now
         FROM \(additions.unnested(as: "k"))
         """
     )
@@ -214,50 +224,56 @@ enum WebhookStatements {
     /// Ends a step. A lease that is not continued ends.
     static let write = Statement(
         "webhooks_write",
+        [
+            "organization", "endpoint", "next_sequence", "feed_epoch", "feed_position", "failure_count",
+            "failing_since", "paused_until", "last_error", "is_gone", "leased_until",
+        ],
         """
         UPDATE webhook_endpoints AS e
-        SET next_sequence = $3, feed_epoch = $4, feed_position = $5, failure_count = $6, failing_since = $7,
-            paused_until = $8, last_error = $9, status = CASE WHEN $10 THEN 'gone' ELSE e.status END,
-            leased_until = $11
-        WHERE e.organization_id = $1 AND e.id = $2
+        SET next_sequence = :next_sequence, feed_epoch = :feed_epoch, feed_position = :feed_position, failure_count = :failure_count, failing_since = :failing_since,
+            paused_until = :paused_until, last_error = :last_error, status = CASE WHEN :is_gone THEN 'gone' ELSE e.status END,
+            leased_until = :leased_until
+        WHERE e.organization_id = :organization AND e.id = :endpoint
         """
     )
 
     /// What waits for an endpoint that is no more: an event may be recorded while it is deleted.
     static let dispose = Statement(
         "webhooks_dispose",
+        ["organization", "endpoint", "limit"],
         """
         DELETE FROM webhook_deliveries AS d
         USING (
             SELECT x.organization_id, x.endpoint_id, x.id FROM webhook_deliveries x
-            WHERE x.organization_id = $1 AND x.endpoint_id = $2
-                AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.organization_id = $1 AND e.id = $2)
+            WHERE x.organization_id = :organization AND x.endpoint_id = :endpoint
+                AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.organization_id = :organization AND e.id = :endpoint)
             ORDER BY x.id
-            LIMIT $3
+            LIMIT :limit
         ) k
         WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id
         """
     )
 
     /// Counts endpoints, over all organizations, for metrics.
-    static let census = Statement(
+    static let stats = Statement(
         "webhooks_census",
+        ["failures"],
         """
         SELECT count(*) FILTER (WHERE e.status = 'enabled') AS enabled,
-            count(*) FILTER (WHERE e.status = 'enabled' AND e.failure_count >= $1) AS failing,
+            count(*) FILTER (WHERE e.status = 'enabled' AND e.failure_count >= :failures) AS failing,
             count(*) FILTER (WHERE e.status = 'gone') AS gone,
-            min(e.failing_since) FILTER (WHERE e.status = 'enabled' AND e.failure_count >= $1) AS failing_since
+            min(e.failing_since) FILTER (WHERE e.status = 'enabled' AND e.failure_count >= :failures) AS failing_since
         FROM webhook_endpoints e
         """
     )
 
     static let all = [
-        due, behind, claim, look, lock, settle, take, number, entities, add, write, dispose, census,
+        due, behind, claim, find, lock, settle, take, number, entities, add, write, dispose, stats,
     ]
 }
 
 /// An endpoint of an organization.
-package struct WebhookKey: Sendable, Hashable, Comparable {
+package struct WebhookKey: WorkItem, Hashable, Comparable {
     package let organization: UUID
     package let id: UUID
 

@@ -42,9 +42,7 @@ package struct WebhookStore: Sendable {
         guard !records.isEmpty else { return }
         _ = try await failure.reporting("record events for webhooks") {
             try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape), WebhookOutbox.query(records, at: now()),
-                ])
+                try await connection.runByIndex(WebhookOutbox.query(records, at: now()))
             }
         }
     }
@@ -61,7 +59,7 @@ package struct WebhookStore: Sendable {
         _ = try await failure.reporting("record an upstream's state") {
             try await pool.transaction { connection in
                 let news = WebhookOutbox.upstream(record, at: moment)
-                return try await connection.run([Query(SettleStatements.planShape)] + news)
+                return try await connection.runByIndex(news)
             }
         }
     }
@@ -93,10 +91,10 @@ package struct WebhookStore: Sendable {
             Int64(Self.searchLimit)
         )
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])
+            let rows = try await pool.transaction { connection in
+                try await connection.runByIndex(Query(statement, parameters))
             }
-            let found = try results[1].read { row in
+            let found = try rows.read { row in
                 let key = WebhookKey(organization: try row.uuid("organization_id"), id: try row.uuid("endpoint_id"))
                 return (key, try isDue(&row))
             }
@@ -126,15 +124,16 @@ package struct WebhookStore: Sendable {
         guard let organization = try await catalog.organization(endpoint.organization), organization.status == .active
         else { return nil }
         let moment = now()
-        let parameters = Parameters(
-            of: endpoint.organization,
-            endpoint.id,
-            moment,
-            moment.adding(seconds: Self.leaseSeconds)
-        )
         do {
             return try await catalog.opening(endpoint.organization) { seal in
-                let rows = try await pool.run([Query(WebhookStatements.claim, parameters)])[0]
+                let rows = try await pool.run([
+                    WebhookStatements.claim(
+                        organization: endpoint.organization,
+                        endpoint: endpoint.id,
+                        now: moment,
+                        until: moment.adding(seconds: Self.leaseSeconds)
+                    )
+                ])[0]
                 return try rows.read { row in
                     let token = try row.int64("lease_token")
                     let updatedAt = try row.moment("updated_at")
@@ -160,12 +159,15 @@ package struct WebhookStore: Sendable {
 
     /// Deletes what waits for an endpoint that is no more, as far as it waits.
     package func dispose(of endpoint: WebhookKey) async throws(Problem) {
-        let parameters = Parameters(of: endpoint.organization, endpoint.id, Int64(5_000))
         _ = try await failure.reporting("dispose of deliveries") {
             try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape), Query(WebhookStatements.dispose, parameters),
-                ])
+                try await connection.runByIndex(
+                    WebhookStatements.dispose(
+                        organization: endpoint.organization,
+                        endpoint: endpoint.id,
+                        limit: Int64(5_000)
+                    )
+                )
             }
         }
     }
@@ -185,12 +187,19 @@ package struct WebhookStore: Sendable {
     /// erased the user that a delivery names.
     package func stillWaiting(_ deliveries: [UUID], _ lease: Lease) async throws(Problem) -> Set<UUID> {
         let endpoint = lease.endpoint
-        let parameters = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt, deliveries)
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([Query(SettleStatements.planShape), Query(WebhookStatements.look, parameters)])
+            let rows = try await pool.transaction { connection in
+                try await connection.runByIndex(
+                    WebhookStatements.find(
+                        organization: endpoint.organization,
+                        endpoint: endpoint.id,
+                        token: lease.token,
+                        updated_at: lease.updatedAt,
+                        ids: deliveries
+                    )
+                )
             }
-            return Set(try results[1].read { try $0.uuid("id") })
+            return Set(try rows.read { try $0.uuid("id") })
         } catch {
             throw failure.problem(error, doing: "look at deliveries")
         }
@@ -229,14 +238,18 @@ package struct WebhookStore: Sendable {
         on connection: Connection
     ) async throws -> Step? {
         let (endpoint, moment) = (lease.endpoint, now())
-        let key = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt)
-        let locked = try await connection.run([
-            Query(SettleStatements.planShape), Query(WebhookStatements.lock, key),
-        ])[1]
+        let locked = try await connection.runByIndex(
+            WebhookStatements.lock(
+                organization: endpoint.organization,
+                endpoint: endpoint.id,
+                token: lease.token,
+                updated_at: lease.updatedAt
+            )
+        )
         guard var state = try locked.read(EndpointState.init).first else { return nil }
         for (index, answer) in answers.enumerated() {
             let isSameRound = sameRound.contains(index)
-            state.health.note(answer, now: moment, jitter: .random(in: 0...1), isSameRound: isSameRound)
+            state.health.record(answer, now: moment, jitter: .random(in: 0...1), isSameRound: isSameRound)
         }
         let rests = releases || !state.isServed || state.health.rests(at: moment)
         let limit = state.health.isOpen ? Self.failingBatch : Self.batch
@@ -300,8 +313,14 @@ package struct WebhookStore: Sendable {
         on connection: Connection
     ) async throws -> (deliveries: [WebhookDelivery], rows: [WebhookNumberRow]) {
         guard let feed = state.feed else { return ([], []) }
-        let parameters = Parameters(of: endpoint.organization, feed.position, feed.epoch, Int64(Self.feedPage))
-        let found = try await connection.run(Query(WebhookStatements.entities, parameters))
+        let found = try await connection.run(
+            WebhookStatements.entities(
+                organization: endpoint.organization,
+                after: feed.position,
+                epoch: feed.epoch,
+                limit: Int64(Self.feedPage)
+            )
+        )
         var (deliveries, rows): ([WebhookDelivery], [WebhookNumberRow]) = ([], [])
         for var row in found {
             let (epoch, last) = (try row.int64("epoch"), try row.int64("last_position"))
@@ -358,7 +377,7 @@ package struct WebhookStore: Sendable {
     // MARK: - Metrics
 
     /// Endpoints over all organizations.
-    package struct Census: Sendable, Hashable {
+    package struct Stats: Sendable, Hashable {
         package var enabled = 0
         /// Enabled, and paused since nothing gets through.
         package var failing = 0
@@ -369,17 +388,17 @@ package struct WebhookStore: Sendable {
         package init() {}
     }
 
-    package func census() async throws(Problem) -> Census {
+    package func stats() async throws(Problem) -> Stats {
         do {
-            let rows = try await pool.run([Query(WebhookStatements.census, Parameters(WebhookHealth.threshold))])[0]
-            var census = Census()
+            let rows = try await pool.run([WebhookStatements.stats(failures: WebhookHealth.threshold)])[0]
+            var stats = Stats()
             for var row in rows {
-                census.enabled = Int(try row.int64("enabled"))
-                census.failing = Int(try row.int64("failing"))
-                census.gone = Int(try row.int64("gone"))
-                census.failingSince = try row.optionalMoment("failing_since")
+                stats.enabled = Int(try row.int64("enabled"))
+                stats.failing = Int(try row.int64("failing"))
+                stats.gone = Int(try row.int64("gone"))
+                stats.failingSince = try row.optionalMoment("failing_since")
             }
-            return census
+            return stats
         } catch {
             throw failure.problem(error, doing: "count webhooks")
         }

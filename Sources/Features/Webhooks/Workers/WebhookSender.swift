@@ -2,7 +2,10 @@ import AsyncHTTPClient
 package import Logging
 import NIOCore
 import NIOHTTP1
+package import StandardWebhooks
+import SyncDispatch
 package import SyncModel
+import SyncStore
 import SyncUpstream
 
 /// Sends messages to an endpoint that a tenant has named: only to addresses that the operator allows, and nowhere else.
@@ -43,7 +46,7 @@ package struct WebhookSender: Sendable {
     }
 
     /// Connections to one endpoint, for a few messages.
-    package final class Line: Sendable {
+    package final class Session: Sendable {
         fileprivate let url: String
         /// Why nothing can be sent; nil if it can.
         fileprivate let problem: String?
@@ -68,8 +71,8 @@ package struct WebhookSender: Sendable {
     }
 
     /// Looks an endpoint's name up, and checks its addresses.
-    package func open(_ url: String) async -> Line {
-        func refused(_ reason: String) -> Line { Line(url: url, client: nil, problem: reason, logger: logger) }
+    package func open(_ url: String) async -> Session {
+        func refused(_ reason: String) -> Session { Session(url: url, client: nil, problem: reason, logger: logger) }
         let target: WebhookURL
         do {
             target = try WebhookURL(url)
@@ -88,7 +91,7 @@ package struct WebhookSender: Sendable {
         var settings = configuration.client
         settings.dnsOverride = [target.host: address.unmapped.description]
         settings.decompression = .disabled
-        return Line(url: target.text, client: HTTPClient(settings), problem: nil, logger: logger)
+        return Session(url: target.text, client: HTTPClient(settings), problem: nil, logger: logger)
     }
 
     private func lookUp(_ host: String) async -> [IPAddress] {
@@ -115,7 +118,9 @@ package struct WebhookSender: Sendable {
     /// Sends a message. Never throws: every failure is an answer.
     ///
     /// - Parameter headers: the signature's; `Content-Type` and the like are added.
-    package func send(_ body: [UInt8], headers: [(name: String, value: String)], on line: Line) async -> WebhookAnswer {
+    package func send(_ body: [UInt8], headers: [(name: String, value: String)], on line: Session) async
+        -> WebhookAnswer
+    {
         guard let client = line.client else { return .none(line.problem ?? "no request can be sent") }
         var fields = HTTPHeaders(headers.map { ($0.name, $0.value) })
         fields.add(name: "Content-Type", value: "application/json")
@@ -154,5 +159,36 @@ package struct WebhookSender: Sendable {
             Timestamp(retryAfter: $0, now: moment)
         }
         return .status(Int(response.head.status.code), retryAt: retryAt)
+    }
+}
+
+extension WebhookDispatcher.WebhookTransport {
+    /// Signs messages with their endpoints' secrets, and with the gateway's key where there is one, and sends them.
+    package static func signing(
+        by key: WebhookSigningKey?,
+        with sender: WebhookSender,
+        now: @escaping TimeSource
+    ) -> WebhookDispatcher.WebhookTransport {
+        WebhookDispatcher.WebhookTransport { url in
+            let line = await sender.open(url)
+            return Session { delivery, lease in
+                let secrets = lease.secrets.compactMap(WebhookSecret.init)
+                guard secrets.count == lease.secrets.count else { return .none("the secret cannot be used; rotate it") }
+                let body = delivery.body(of: lease.endpoint.organization)
+                let signer = WebhookSigner(secrets: secrets, key: key)
+                do {
+                    let headers = try signer.headers(
+                        id: delivery.messageID,
+                        timestamp: now().seconds,
+                        body: body
+                    )
+                    return await sender.send(body, headers: headers, on: line)
+                } catch {
+                    return .none("the message could not be signed")
+                }
+            } close: {
+                await line.close()
+            }
+        }
     }
 }

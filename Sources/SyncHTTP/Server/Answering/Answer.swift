@@ -1,5 +1,7 @@
+package import Foundation
 package import HTTPTypes
 package import HummingbirdCore
+package import JSONText
 package import NIOCore
 package import SyncModel
 
@@ -13,7 +15,7 @@ package struct Answer: Sendable {
     package var contentType = "application/json"
     package var headers = HTTPFields()
     /// The rest of the user's quota after a push.
-    package var standing: QuotaStanding?
+    package var standing: QuotaStatus?
     /// Takes the connection over after the head; takes precedence over ``body``.
     package var successor: SocketHandover.Successor?
     /// Writes a body whose length is unknown before its end; takes precedence over ``body``.
@@ -66,5 +68,131 @@ package struct Answer: Sendable {
         let head = HTTPResponse(status: status, headerFields: fields)
         guard method != .head, length != nil else { return (head, nil) }
         return (head, sharedBody ?? ByteBuffer(bytes: body ?? []))
+    }
+}
+
+/// A value that responses show as a JSON object, written without errors.
+package protocol AnswerBody {
+    /// The text's length or a little less: the capacity to reserve.
+    var expectedBytes: Int { get }
+
+    func writeMembers(to writer: inout JSONWriter)
+}
+
+extension AnswerBody {
+    package var expectedBytes: Int { 256 }
+
+    package func json() -> [UInt8] { JSONWriter.object(capacity: expectedBytes) { writeMembers(to: &$0) } }
+}
+
+extension Answer {
+    package init(_ status: HTTPResponse.Status, _ body: some AnswerBody) {
+        self.init(status, json: body.json())
+    }
+
+    /// An object of these members.
+    package init(_ status: HTTPResponse.Status, capacity: Int = 256, _ members: (inout JSONWriter) -> Void) {
+        self.init(status, json: JSONWriter.object(capacity: capacity, members))
+    }
+
+    /// Responds with 200 and the value found, or with 404 without a value.
+    package static func found(_ body: (some AnswerBody)?) throws(Refusal) -> Answer {
+        guard let body else { throw .notFound }
+        return Answer(.ok, body)
+    }
+
+    /// Responds with 201 for a created value, 200 for a changed one, and 404 if its parent does not exist.
+    package static func written<Body: AnswerBody>(_ written: (isNew: Bool, value: Body)?) throws(Refusal) -> Answer {
+        guard let written else { throw .notFound }
+        return Answer(written.isNew ? .created : .ok, written.value)
+    }
+}
+
+/// A problem with its HTTP headers. Endpoints throw it or a bare ``Problem``.
+package struct Refusal: Error, Sendable {
+    package var problem: Problem
+    package var headers: HTTPFields
+    /// The unexpected error, for the log.
+    private(set) var cause: (any Error)?
+
+    package init(_ problem: Problem, headers: HTTPFields = HTTPFields()) {
+        self.problem = problem
+        self.headers = headers
+    }
+}
+
+extension Refusal {
+    /// The one place where errors become HTTP. Unexpected errors go to the log alone.
+    package init(of error: any Error) {
+        switch error {
+        case let refusal as Refusal:
+            self = refusal
+        case let problem as Problem:
+            self.init(problem)
+        case is CancellationError:
+            var problem = Problem(.overloaded, "The server is shutting down.")
+            problem.retryAfter = 1
+            self.init(problem)
+        default:
+            self.init(Problem(.internalError, "An unexpected error occurred; the log has it under the request_id."))
+            cause = error
+        }
+    }
+
+    package static let notFound = Refusal(Problem(.notFound, "The resource does not exist."))
+
+    /// The response, with the headers that the problem's code requires.
+    package func answer(requestID: String) -> Answer {
+        var writer = JSONWriter(capacity: 512)
+        problem.write(to: &writer, requestID: requestID)
+        var answer = Answer(HTTPResponse.Status(code: problem.code.status), json: writer.bytes)
+        answer.contentType = "application/problem+json"
+        answer.headers = headers
+        if let seconds = problem.retryAfter ?? (problem.code.isTemporary ? 1 : nil) {
+            answer.headers[.retryAfter] = String(seconds)
+        }
+        if problem.code == .unauthorized, answer.headers[.wwwAuthenticate] == nil {
+            answer.headers[.wwwAuthenticate] = "Bearer"
+        }
+        return answer
+    }
+}
+
+extension ProblemCode {
+    /// Whether the same request may succeed later: such responses have `Retry-After`.
+    fileprivate var isTemporary: Bool {
+        self == .rateLimited || self == .overloaded || self == .storeUnavailable
+    }
+}
+
+extension JSONWriter {
+    /// A member with an array of values that `write` writes.
+    package mutating func member<Values: Sequence>(
+        _ name: StaticString,
+        _ values: Values,
+        _ write: (inout JSONWriter, Values.Element) -> Void
+    ) {
+        self.name(name)
+        beginArray()
+        for value in values { write(&self, value) }
+        endArray()
+    }
+
+    package mutating func member(_ name: StaticString, _ texts: [String]) {
+        member(name, texts) { $0.string($1) }
+    }
+
+    package mutating func member(_ name: StaticString, _ ids: [UUID]) {
+        member(name, ids) { $0.uuid($1) }
+    }
+
+    package mutating func member(_ name: StaticString, _ bodies: some Sequence<some AnswerBody>) {
+        member(name, bodies) { writer, body in writer.object { body.writeMembers(to: &$0) } }
+    }
+
+    /// A member with a body, or `null`.
+    package mutating func member(_ name: StaticString, _ body: (some AnswerBody)?) {
+        self.name(name)
+        if let body { object { body.writeMembers(to: &$0) } } else { null() }
     }
 }

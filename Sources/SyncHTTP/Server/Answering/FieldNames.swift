@@ -1,5 +1,8 @@
+import Crypto
 package import HTTPTypes
 import StandardWebhooks
+package import SyncModel
+import Synchronization
 
 extension HTTPField.Name {
     package static let xRequestID = known("X-Request-ID")
@@ -43,4 +46,86 @@ extension HTTPField.Name {
         guard let name = HTTPField.Name(name) else { preconditionFailure("an invalid field name") }
         return name
     }
+}
+
+/// The headers that restrict browsers' use of responses of the operations listener.
+///
+/// Browsers do not store responses below `/admin` and `/console`, problems included, and do not guess their types. A
+/// response that sets one of these headers keeps it.
+package enum BrowserRules {
+    /// Only content from here is run, shown or requested; no page may frame it.
+    private static let policy = """
+        default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+        base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
+        """
+
+    /// Adds them to every response.
+    ///
+    /// - Parameter path: of the request.
+    static func mark(_ answer: inout Answer, at path: String) {
+        let isConsole = stands(path, under: "/console")
+        guard isConsole || stands(path, under: "/admin") else { return }
+        if answer.headers[.cacheControl] == nil { answer.headers[.cacheControl] = "no-store" }
+        if answer.headers[.xContentTypeOptions] == nil { answer.headers[.xContentTypeOptions] = "nosniff" }
+        if isConsole { answer.headers[.contentSecurityPolicy] = policy }
+    }
+
+    private static func stands(_ path: String, under root: String) -> Bool {
+        path == root || path.hasPrefix(root + "/")
+    }
+}
+
+/// The `ETag` of a body (RFC 9110, 8.8.3): strong, so the same for the same bytes alone.
+package struct EntityTag: Sendable {
+    /// With its quotes.
+    package let text: String
+
+    package init(of body: [UInt8]) {
+        let digits = Array("0123456789abcdef".utf8)
+        // half of the digest is more than enough to distinguish bodies
+        let digest = SHA256.hash(data: body).prefix(16)
+        let name = digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+        text = "\"\(String(decoding: name, as: UTF8.self))\""
+    }
+
+    /// Whether an `If-None-Match` field names it, or anything (`*`).
+    ///
+    /// The comparison is weak: a tag that a cache has marked as weak counts too (RFC 9110, 13.1.2).
+    package func isAmong(_ field: String?) -> Bool {
+        guard let field else { return false }
+        // our tags hold no comma, so one within the quotes of another tag does no harm
+        return field.utf8.split(separator: UInt8(ascii: ",")).map(\.trimmed).contains { part in
+            let name = Substring(part)
+            return name == "*" || (name.hasPrefix("W/") ? name.dropFirst(2) : name) == text
+        }
+    }
+}
+
+/// The `Date` header's value (RFC 9110, 5.6.7), made once a second.
+package final class HTTPDate: Sendable {
+    private let cached = Mutex((seconds: Int64.min, text: ""))
+
+    package func text(at now: Timestamp) -> String {
+        let seconds = now.seconds
+        return cached.withLock { cached in
+            if cached.seconds != seconds { cached = (seconds, Self.format(now)) }
+            return cached.text
+        }
+    }
+
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`
+    package static func format(_ now: Timestamp) -> String {
+        // 1970-01-01, day 0, was a Thursday
+        let day = (now.seconds >= 0 ? now.seconds : now.seconds - 86_399) / 86_400
+        let weekday = days[Int(((day + 4) % 7 + 7) % 7)]
+        let text = Array(now.rfc3339.utf8)
+        func part(_ range: Range<Int>) -> String { String(decoding: text[range], as: UTF8.self) }
+        let month = months[(Int(part(5..<7)) ?? 1) - 1]
+        return "\(weekday), \(part(8..<10)) \(month) \(part(0..<4)) \(part(11..<19)) GMT"
+    }
+
+    private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
 }

@@ -1,4 +1,8 @@
+import HTTPTypes
+import HummingbirdCore
+import Metrics
 import NIOCore
+import NIOHTTPTypes
 import ServiceLifecycle
 import SyncModel
 
@@ -30,7 +34,7 @@ enum ClientPresence {
     ) async throws -> Value? {
         let waits = exchange.budgets.waits
         try waits.take(1, for: exchange.user)
-        defer { waits.giveBack(1, of: exchange.user) }
+        defer { waits.release(1, of: exchange.user) }
         let (departure, continuation) = AsyncStream<Void>.makeStream()
         await watch(exchange.channel) { continuation.finish() }
         return try await withThrowingTaskGroup(of: Value?.self) { group in
@@ -72,3 +76,6 @@ enum ClientPresence {
         }
     }
 }
+
+/// The body did not arrive in time. Its reader receives this error and responds with 408.
+struct BodyTimedOut: Error {}

@@ -29,11 +29,11 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var isGone = false
     private var onGone: (@Sendable () -> Void)?
     /// The room that the next response holds.
-    private var hold: AnswerHold?
-    private let cutOffs: CutOffs
+    private var hold: ResponseMemoryLease?
+    private let slowClients: SlowClientMetrics
 
-    init(_ configuration: HTTPConfiguration, _ cutOffs: CutOffs) {
-        self.cutOffs = cutOffs
+    init(_ configuration: HTTPConfiguration, _ slowClients: SlowClientMetrics) {
+        self.slowClients = slowClients
         state = ConnectionState(
             bodyTimeout: TimeAmount(configuration.bodyTimeout),
             writeTimeout: TimeAmount(configuration.writeTimeout),
@@ -51,22 +51,22 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Releases a response's room once the system has accepted the next response for the client, or the connection has
     /// ended.
-    static func release(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) async {
+    static func release(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) async {
         let handing = channel.eventLoop.submit { releaseNow(hold, behindNextResponseOn: channel) }
-        do { try await handing.get() } catch { hold.leave() }
+        do { try await handing.get() } catch { hold.release() }
     }
 
     /// The same on the connection's event loop.
-    static func releaseNow(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) {
+    static func releaseNow(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) {
         do {
             let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
-            connection.hold?.leave()
+            connection.hold?.release()
             connection.hold = hold
             // bytes that the system keeps for a client that does not read are memory, too
             try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: Self.systemBytes)
         } catch {
             // the pipeline may be gone, and the client with it
-            hold.leave()
+            hold.release()
         }
     }
 
@@ -79,7 +79,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
                 let context = try? operations.context(handlerType: ConnectionGuard.self)
             else { return }
             guard connection.state.cutBody() else { return }
-            connection.cutOffs.lateBody.increment()
+            connection.slowClients.lateBody.increment()
             context.fireErrorCaught(BodyTimedOut())
         }
     }
@@ -90,13 +90,13 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         let options = context.channel.syncOptions
         try? options?.setOption(.recvAllocator, value: ReadBuffers())
         try? options?.setOption(.maxMessagesPerRead, value: 1)
-        try? HeadCheck.look(on: context.pipeline)
+        try? HeadCheck.check(on: context.pipeline)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
         timer?.task.cancel()
         timer = nil
-        hold?.leave()
+        hold?.release()
         hold = nil
         clientIsGone()
     }
@@ -226,7 +226,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         guard let hold else { return promise }
         self.hold = nil
         let written = promise ?? context.eventLoop.makePromise()
-        written.futureResult.whenComplete { _ in hold.leave() }
+        written.futureResult.whenComplete { _ in hold.release() }
         return written
     }
 
@@ -264,10 +264,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         timer = nil
         switch state.timerFired(at: .now(), unsent: unsent(context)) {
         case .refuseBody:
-            cutOffs.lateBody.increment()
+            slowClients.lateBody.increment()
             context.fireErrorCaught(BodyTimedOut())
         case .close:
-            cutOffs.unread.increment()
+            slowClients.unread.increment()
             context.close(promise: nil)
         case .wait, .nothing: scheduleTimer(context)
         }

@@ -27,7 +27,7 @@ struct ConnectionState {
     let leastProgress: Int
 
     /// Requests whose head was read and whose response is not written to its end.
-    private(set) var requestsInHand = 0
+    private(set) var openRequests = 0
     /// When the body that is being read must be complete; with requests sent ahead, the last one's.
     private var bodyDeadline: NIODeadline?
     /// The last request taken asks to close the connection.
@@ -56,7 +56,7 @@ struct ConnectionState {
     /// A request that was sent ahead waits in the system's buffers, not in ours; in a shutdown, so does any request
     /// after those in progress.
     var mayRead: Bool {
-        requestsInHand < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
+        openRequests < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
     }
 
     var deadline: NIODeadline? {
@@ -67,14 +67,14 @@ struct ConnectionState {
     }
 
     /// While an earlier request is in progress nothing is read, so the last body's time does not run.
-    private var runningBodyDeadline: NIODeadline? { requestsInHand == 1 ? bodyDeadline : nil }
+    private var runningBodyDeadline: NIODeadline? { openRequests == 1 ? bodyDeadline : nil }
 
     /// A request is accepted only if it will be answered: data after the last request that the connection answers are
     /// dropped.
     mutating func readHead(closes: Bool, at now: NIODeadline) {
         takesParts = !closesAfterLast && !closesAfterResponse
         guard takesParts else { return }
-        requestsInHand += 1
+        openRequests += 1
         bodyDeadline = now + (isShuttingDown ? shutdownTimeout : bodyTimeout)
         closesAfterLast = closes
     }
@@ -88,7 +88,7 @@ struct ConnectionState {
     /// A response whose request has not arrived in full ends it: the rest of the request is dropped.
     /// - Returns: whether the response has to announce the end.
     mutating func writeHead() -> Bool {
-        let isLast = requestsInHand <= 1
+        let isLast = openRequests <= 1
         if isLast, isRefused || isShuttingDown || closesAfterLast || bodyDeadline != nil {
             closesAfterResponse = true
         }
@@ -101,7 +101,7 @@ struct ConnectionState {
     }
 
     mutating func writeEnd(at now: NIODeadline) -> EndAction {
-        requestsInHand -= 1
+        openRequests -= 1
         guard closesAfterResponse else {
             if bodyDeadline != nil { bodyDeadline = now + bodyTimeout }
             return .keep

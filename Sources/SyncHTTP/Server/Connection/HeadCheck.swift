@@ -16,7 +16,7 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     private var isRefused = false
 
     /// Adds a check where heads are still as sent.
-    static func look(on pipeline: ChannelPipeline) throws {
+    static func check(on pipeline: ChannelPipeline) throws {
         let operations = pipeline.syncOperations
         let codec = try operations.handler(type: HTTP1ToHTTPServerCodec.self)
         try operations.addHandler(HeadCheck(), position: .before(codec))
@@ -50,4 +50,24 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
         for (name, _) in headers where name.utf8.count == 4 && name.lowercased() == "host" { count += 1 }
         return count
     }
+}
+
+/// Allocates the memory into which a connection's bytes are read.
+///
+/// Its size is what the last reads have needed, up to 8 KiB. Each read gets a new buffer, so that a connection keeps
+/// only its first one between its requests. With thousands of connections that is the decisive amount.
+struct ReadBuffers: RecvByteBufferAllocator {
+    /// At first as much as a small request takes: one in several reads costs a timer and the way through a task.
+    private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 2_048, maximum: 8_192)
+
+    func buffer(allocator: ByteBufferAllocator) -> ByteBuffer { sizes.buffer(allocator: allocator) }
+
+    /// - Returns: true, so that the channel does not use the last buffer again.
+    mutating func record(actualReadBytes: Int) -> Bool {
+        _ = sizes.record(actualReadBytes: actualReadBytes)
+        return true
+    }
+
+    /// Unsaid: the channel would keep a buffer of that size (`NIOPooledRecvBufferAllocator`).
+    func nextBufferSize() -> Int? { nil }
 }

@@ -20,7 +20,7 @@ extension Responder {
         let started = NIODeadline.now()
         let requestID = RequestID.of(head.headerFields)
         let context = LogContext(of: head.headerFields, requestID)
-        let hold = AnswerHold(budgets.answers, pages: budgets.pages)
+        let hold = ResponseMemoryLease(budgets.answers, pages: budgets.pages)
         let exchange = DirectExchange(
             head: head,
             body: body.map { Array($0.readableBytesView) } ?? [],
@@ -30,8 +30,8 @@ extension Responder {
                 inFlight?.decrement()
                 var (answer, failure) = Self.answer(result, requestID: requestID)
                 crossOrigin?.mark(&answer, for: head.headerFields)
-                LogContext.$current.withValue(context) { note(answer, route, failure, since: started) }
-                if hold.settle(at: answer.body?.count ?? 0) {
+                LogContext.$current.withValue(context) { record(answer, route, failure, since: started) }
+                if hold.resize(to: answer.body?.count ?? 0) {
                     ConnectionGuard.releaseNow(hold, behindNextResponseOn: channel)
                 }
                 let (response, body) = answer.message(to: head.method, requestID: requestID, date: date.text(at: now()))

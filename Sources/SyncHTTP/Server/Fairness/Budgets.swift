@@ -1,11 +1,13 @@
-import SyncModel
+package import Metrics
+package import SyncModel
+import Synchronization
 
 /// The budgets that all requests of a server share.
 ///
 /// No organization holds more of any than its share (product rule 16).
 package final class Budgets: Sendable {
     /// How long a request waits for room: a client that has waited longer has given up, or does better to come back.
-    private static let patience: Duration = .seconds(5)
+    private static let timeout: Duration = .seconds(5)
     /// The interval at which waiting requests are checked.
     private static let interval: Duration = .milliseconds(250)
     /// As much as is verified within a few dozen milliseconds.
@@ -16,35 +18,35 @@ package final class Budgets: Sendable {
     /// Bytes of bodies whose senders are not known yet.
     package let unverified: UnverifiedBodies
     /// Bytes of bodies whose signatures are being verified.
-    package let verifying: FairGate
+    package let verifying: AdmissionController
     /// Bytes of bodies that are being decoded, or wait decoded for their commit.
-    package let decoding: FairGate
+    package let decoding: AdmissionController
     /// Bytes of responses, from before they are made until the client has read them.
-    package let answers: FairGate
+    package let answers: AdmissionController
     /// Pages that are being read.
-    package let pages: FairGate
+    package let pages: AdmissionController
     /// Requests that are held until something happens.
     package let waits: FairBudget
-    package let cutOffs = CutOffs()
+    package let slowClients = SlowClientMetrics()
 
     package init(_ configuration: HTTPConfiguration) {
         bodies = FairBudget(.bodies, limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
         unverified = UnverifiedBodies(configuration.unverifiedBodies)
-        verifying = FairGate(.verifying, limit: Self.verifyingBytes, patience: Self.patience)
-        decoding = FairGate(.decoding, limit: configuration.decodedBodyBytes, patience: Self.patience)
-        answers = FairGate(
+        verifying = AdmissionController(.verifying, limit: Self.verifyingBytes, timeout: Self.timeout)
+        decoding = AdmissionController(.decoding, limit: configuration.decodedBodyBytes, timeout: Self.timeout)
+        answers = AdmissionController(
             .answers,
             limit: configuration.heldAnswerBytes,
-            patience: Self.patience,
+            timeout: Self.timeout,
             label: HTTPMetrics.heldAnswerBytes
         )
-        pages = FairGate(.pages, limit: configuration.concurrentPages, patience: Self.patience)
+        pages = AdmissionController(.pages, limit: configuration.concurrentPages, timeout: Self.timeout)
         // each waiting request keeps a connection
         waits = FairBudget(.waits, limit: configuration.maximumConnections, label: HTTPMetrics.waits)
     }
 
     /// Turns away requests that wait for room too long, for as long as an operation runs.
-    package func turningAway(while operation: @escaping @Sendable () async throws -> Void) async throws {
+    package func expiringWaiters(while operation: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await operation() }
             group.addTask { [unverified, verifying, decoding, answers, pages] in
@@ -60,5 +62,105 @@ package final class Budgets: Sendable {
             defer { group.cancelAll() }
             try await group.next()
         }
+    }
+}
+
+/// A budget without a queue: bytes that may be held at the same time, or places.
+///
+/// A request that does not fit is refused immediately.
+///
+/// It bounds the resources that any number of clients occupy in the gateway; ``FairShares`` divides it.
+package final class FairBudget: Sendable {
+    private let overload: Overload
+    private let shares: Mutex<FairShares>
+    private let meter: Meter
+
+    /// - Parameter label: of the metric that shows how much is held.
+    package init(_ kind: Overload.Kind, limit: Int, label: String) {
+        overload = Overload(kind)
+        shares = Mutex(FairShares(whole: limit))
+        meter = Meter(label: label)
+    }
+
+    package var held: Int { shares.withLock { $0.taken } }
+
+    package func held(by user: LaneKey) -> Int { shares.withLock { $0.held(by: user) } }
+
+    /// Reserves room if there is some for the user.
+    ///
+    /// - Parameter own: the amount that the same request already holds.
+    package func take(_ amount: Int, for user: LaneKey, excluding own: Int = 0) throws(Problem) {
+        guard tryAcquire(amount, for: user, excluding: own) else { throw overload.problem() }
+    }
+
+    /// Reserves room if there is some, without counting a refusal: the caller itself tries again.
+    package func tryAcquire(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
+        let isTaken = shares.withLock { shares in
+            guard shares.mayTake(amount, for: user, excluding: own) else { return false }
+            shares.take(amount, for: user)
+            return true
+        }
+        if isTaken { meter.increment(by: Double(amount)) }
+        return isTaken
+    }
+
+    /// Counts an amount too small to be refused.
+    package func count(_ amount: Int, for user: LaneKey) {
+        shares.withLock { $0.take(amount, for: user) }
+        meter.increment(by: Double(amount))
+    }
+
+    package func release(_ amount: Int, of user: LaneKey) {
+        guard amount > 0 else { return }
+        shares.withLock { $0.release(amount, of: user) }
+        meter.decrement(by: Double(amount))
+    }
+}
+
+/// Counts a budget's refusals, and words the problem for clients whose organization has used its share.
+package struct Overload: Sendable {
+    /// Its name in metrics.
+    package enum Kind: String {
+        case bodies, unverified, verifying, decoding, answers, pages, waits, listeners
+    }
+
+    private let kind: Kind
+    private let refusals: Counter
+
+    package init(_ kind: Kind) {
+        self.kind = kind
+        refusals = Counter(label: HTTPMetrics.overloads, dimensions: [("budget", kind.rawValue)])
+    }
+
+    /// Counts a refusal, and returns its problem.
+    package func problem() -> Problem {
+        refusals.increment()
+        var problem = Problem(.overloaded, explanation)
+        problem.retryAfter = 1
+        return problem
+    }
+
+    private var explanation: String {
+        switch kind {
+        case .bodies: "Too many bytes are being received at once."
+        case .unverified, .verifying: "Too many messages are being received at once."
+        case .decoding: "Too many pushes are waiting."
+        case .answers: "Too many responses have not been read yet."
+        case .pages: "Too many pages are being read at once."
+        case .waits: "Too many requests are waiting."
+        case .listeners: "Too many listeners are connected."
+        }
+    }
+}
+
+/// Counts connections that are ended because their client is too slow.
+package struct SlowClientMetrics: Sendable {
+    /// The client did not read a response.
+    package let unread = Self.counter("unread")
+    /// The client did not send a body.
+    package let lateBody = Self.counter("late_body")
+
+    private static func counter(_ reason: String) -> Counter {
+        Counter(label: HTTPMetrics.cutOff, dimensions: [("reason", reason)])
     }
 }

@@ -1,15 +1,16 @@
+package import Foundation
 import Metrics
 package import NIOCore
 package import SyncModel
 import Synchronization
 
-/// The memory of bodies that arrive before their senders are authenticated (``UnverifiedRoom``).
+/// The memory of bodies that arrive before their senders are authenticated (``UnverifiedBodyBudget``).
 ///
 /// It is apart from the memory of other bodies, so that requests without a secret take nothing from an organization.
 package final class UnverifiedBodies: Sendable {
     private struct State {
-        package var room: UnverifiedRoom
-        package var channels: [UnverifiedRoom.Ticket: any Channel] = [:]
+        package var room: UnverifiedBodyBudget
+        package var channels: [UnverifiedBodyBudget.Ticket: any Channel] = [:]
     }
 
     private let overload = Overload(.unverified)
@@ -21,14 +22,14 @@ package final class UnverifiedBodies: Sendable {
         _ limits: UnverifiedBodyLimits,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
-        state = Mutex(State(room: UnverifiedRoom(limits)))
+        state = Mutex(State(room: UnverifiedBodyBudget(limits)))
         meter = Meter(label: HTTPMetrics.heldUnverifiedBytes)
         self.now = now
     }
 
     /// A body that arrives.
     package struct Arrival: Sendable {
-        fileprivate let ticket: UnverifiedRoom.Ticket
+        fileprivate let ticket: UnverifiedBodyBudget.Ticket
         fileprivate let bodies: UnverifiedBodies
 
         /// Reserves room for bytes that have arrived.
@@ -47,7 +48,7 @@ package final class UnverifiedBodies: Sendable {
         }
     }
 
-    package func begin(_ origin: UnverifiedRoom.Origin, on channel: any Channel) -> Arrival {
+    package func begin(_ origin: UnverifiedBodyBudget.Origin, on channel: any Channel) -> Arrival {
         let ticket = state.withLock { state in
             let ticket = state.room.begin(origin, now: now())
             state.channels[ticket] = channel
@@ -64,11 +65,11 @@ package final class UnverifiedBodies: Sendable {
         }
     }
 
-    private func take(_ amount: Int, for ticket: UnverifiedRoom.Ticket) throws(Problem) {
+    private func take(_ amount: Int, for ticket: UnverifiedBodyBudget.Ticket) throws(Problem) {
         var isRefused = false
         change { state in
-            let evicted: [UnverifiedRoom.Ticket]
-            switch state.room.take(amount, for: ticket, now: now()) {
+            let evicted: [UnverifiedBodyBudget.Ticket]
+            switch state.room.take(amount, for: ticket) {
             case .taken(let others): evicted = others
             case .refused(let others): (evicted, isRefused) = (others, true)
             }
@@ -86,5 +87,159 @@ package final class UnverifiedBodies: Sendable {
         }
         meter.increment(by: Double(difference))
         for channel in cut { ConnectionGuard.cutBody(on: channel) }
+    }
+}
+
+// MARK: - UnverifiedBodyLimits
+
+/// Bounds on bodies that arrive before their senders are authenticated.
+package struct UnverifiedBodyLimits: Sendable {
+    /// Bytes of all bodies.
+    package var bytes = 16_777_216
+    /// Bytes of each body that are not counted: a connection holds more anyway.
+    package var free = 8_192
+    /// How long a body may take to arrive.
+    package var timeout: Duration = .seconds(15)
+    /// The time during which a body may arrive at any speed.
+    package var grace: Duration = .seconds(3)
+    /// Bytes a second that a body must have had in the mean, once the grace is over.
+    package var rate = 16_384
+
+    /// For a source, and for an address.
+    package var partBytes: Int { bytes / 2 }
+    /// For an address at one source.
+    package var pairBytes: Int { bytes / 4 }
+
+    package init() {}
+}
+
+/// Room for bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` acts.
+///
+/// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of
+/// the room. If a part is used up, the body that has been arriving for longest is cut off, even if it is the one that
+/// needs more.
+///
+/// So a body keeps its room until others have brought as many bytes as its part holds. Bodies that stop or trickle in
+/// take room from each other, for any number of them, and never from a message that arrives at full speed. Size must
+/// not count: the largest of several recent bodies is often the one that arrives fastest.
+package struct UnverifiedBodyBudget: Sendable {
+    /// Names a body; greater for later ones.
+    package typealias Ticket = Int
+
+    /// The destination and the origin of a body.
+    package struct Origin: Sendable, Hashable {
+        package let source: UUID
+        package let address: String
+    }
+
+    package enum Decision: Sendable, Equatable {
+        /// The bytes are counted; these other bodies have lost their room.
+        case taken(evicted: [Ticket])
+        /// There is no room, and the body has lost its room; so have these.
+        case refused(evicted: [Ticket])
+    }
+
+    private struct Body {
+        package let origin: Origin
+        package let since: ContinuousClock.Instant
+        package var bytes = 0
+        package var counted = 0
+        /// Whether all of it has arrived.
+        package var isWhole = false
+    }
+
+    private let limits: UnverifiedBodyLimits
+    private var bodies: [Ticket: Body] = [:]
+    private var lastTicket = 0
+    /// Counted bytes.
+    private(set) var held = 0
+    private var sources: [UUID: Int] = [:]
+    private var addresses: [String: Int] = [:]
+    private var pairs: [Origin: Int] = [:]
+
+    package init(_ limits: UnverifiedBodyLimits = UnverifiedBodyLimits()) { self.limits = limits }
+
+    package mutating func begin(_ origin: Origin, now: ContinuousClock.Instant) -> Ticket {
+        lastTicket += 1
+        bodies[lastTicket] = Body(origin: origin, since: now)
+        return lastTicket
+    }
+
+    /// Reserves room for bytes that have arrived.
+    package mutating func take(_ amount: Int, for ticket: Ticket) -> Decision {
+        guard var body = bodies[ticket] else { return .refused(evicted: []) }
+        body.bytes += amount
+        let more = max(0, body.bytes - limits.free) - body.counted
+        var evicted: [Ticket] = []
+        while let isInScope = scope(of: body.origin, lacking: more) {
+            guard let victim = oldest(in: isInScope, or: ticket), victim != ticket else {
+                end(ticket)
+                return .refused(evicted: evicted)
+            }
+            end(victim)
+            evicted.append(victim)
+        }
+        body.counted += more
+        bodies[ticket] = body
+        count(more, body.origin)
+        return .taken(evicted: evicted)
+    }
+
+    /// Notes that a body has arrived as a whole: from then on it is not cut off.
+    package mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
+
+    /// Releases a body's room; does nothing if it was lost.
+    package mutating func end(_ ticket: Ticket) {
+        guard let body = bodies.removeValue(forKey: ticket) else { return }
+        count(-body.counted, body.origin)
+    }
+
+    /// Removes the bodies that arrive too slowly.
+    package mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
+        let late = bodies.filter { _, body in
+            let age = now - body.since
+            guard !body.isWhole, age > limits.grace else { return false }
+            return age > limits.timeout || Double(body.bytes) < age / .seconds(1) * Double(limits.rate)
+        }
+        for ticket in late.keys { end(ticket) }
+        return Array(late.keys)
+    }
+
+    // MARK: - Steps
+
+    /// The bodies among which one has to give way so that another may take more; nil if there is room.
+    private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
+        guard more > 0 else { return nil }
+        if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }
+        if sources[origin.source, default: 0] + more > limits.partBytes { return { $0.source == origin.source } }
+        if addresses[origin.address, default: 0] + more > limits.partBytes { return { $0.address == origin.address } }
+        guard held + more > limits.bytes else { return nil }
+        let heaviest = sources.max { $0.value < $1.value }?.key ?? origin.source
+        let isOwn = sources[origin.source, default: 0] + more >= sources[heaviest, default: 0]
+        return { isOwn || $0.source == heaviest }
+    }
+
+    /// The body with room that has been arriving for longest, which may be the one that needs more.
+    private func oldest(in isInScope: (Origin) -> Bool, or ticket: Ticket) -> Ticket? {
+        var oldest: Ticket?
+        for (other, body) in bodies where !body.isWhole && isInScope(body.origin) {
+            guard body.counted > 0 || other == ticket else { continue }
+            oldest = min(other, oldest ?? other)
+        }
+        return oldest
+    }
+
+    private mutating func count(_ amount: Int, _ origin: Origin) {
+        guard amount != 0 else { return }
+        held += amount
+        Self.change(&sources[origin.source], by: amount)
+        Self.change(&addresses[origin.address], by: amount)
+        Self.change(&pairs[origin], by: amount)
+    }
+
+    /// A holder of nothing is not remembered.
+    private static func change(_ held: inout Int?, by amount: Int) {
+        let next = (held ?? 0) + amount
+        held = next > 0 ? next : nil
     }
 }

@@ -14,7 +14,7 @@ package struct Exchange: Sendable {
     package let channel: any Channel
 
     /// The room for its response.
-    package let hold: AnswerHold
+    package let hold: ResponseMemoryLease
     /// Shared by all requests.
     package let budgets: Budgets
     /// The caller's user, once authenticated.
@@ -26,7 +26,7 @@ package struct Exchange: Sendable {
     /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?
     /// The details recorded of the act that the request is.
-    package var act: ActNote?
+    package var act: AuditRecorder?
 
     /// Throws when the caller is not served any more; long waits call it now and then.
     package var isStillServed: @Sendable () async throws -> Void = {}
@@ -40,5 +40,72 @@ package struct Exchange: Sendable {
     package func uuid(at index: Int) throws(Refusal) -> UUID {
         guard let uuid = UUID(text: parameters[index].utf8) else { throw .notFound }
         return uuid
+    }
+}
+
+/// The request's id in responses, logs and problems.
+package enum RequestID {
+    package static let maximumLength = 128
+    private static let ids = UUIDv4Generator()
+
+    /// The client's `X-Request-ID` if it is sane, otherwise a new UUID.
+    package static func of(_ headers: HTTPFields) -> String {
+        if let given = headers[.xRequestID], isSane(given) { return given }
+        return make()
+    }
+
+    package static func make() -> String { ids.make().lowercased }
+
+    /// 1 to 128 letters, digits, dots, underscores and hyphens: nothing that could confuse a log or a header.
+    package static func isSane(_ text: String) -> Bool {
+        let bytes = text.utf8
+        return !bytes.isEmpty && bytes.count <= maximumLength && bytes.allSatisfy(isAllowed)
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        case UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"): true
+        default: false
+        }
+    }
+}
+
+/// Whether a client accepts a media type (RFC 9110, 12.5.1).
+package enum Accept {
+    /// Whether the `Accept` fields allow a media type; the most specific range decides, and an absent field allows
+    /// all.
+    package static func allows(_ mediaType: String, _ headers: HTTPFields) -> Bool {
+        guard let value = headers[.accept] else { return true }
+        return allows(mediaType, value)
+    }
+
+    package static func allows(_ mediaType: String, _ value: String) -> Bool {
+        if value == mediaType || value == "*/*" { return true }
+        var best: (specificity: Int, allowed: Bool)?
+        var isEmpty = true
+        for range in value.utf8.split(separator: UInt8(ascii: ",")) {
+            let parts = range.split(separator: UInt8(ascii: ";")).map { $0.trimmed.lowercased }
+            guard let media = parts.first, !media.isEmpty else { continue }
+            isEmpty = false
+            guard let specificity = specificity(of: media, for: mediaType) else { continue }
+            if specificity > best?.specificity ?? 0 {
+                best = (specificity, !parts.dropFirst().contains(where: isZeroQuality))
+            }
+        }
+        return isEmpty || best?.allowed ?? false
+    }
+
+    private static func specificity(of range: String, for mediaType: String) -> Int? {
+        if range == mediaType { return 3 }
+        if range == "*/*" { return 1 }
+        return range.hasSuffix("/*") && mediaType.hasPrefix(range.dropLast()) ? 2 : nil
+    }
+
+    /// `q=0`, `q=0.`, `q=0.000`
+    private static func isZeroQuality(_ parameter: String) -> Bool {
+        guard parameter.hasPrefix("q=0") else { return false }
+        return parameter.utf8.dropFirst(3).allSatisfy { $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "0") }
     }
 }

@@ -11,14 +11,15 @@ package struct RouteTable: Sendable {
         case nothing
     }
 
-    private var literal: [ExactText: Resource] = [:]
+    private var literal: [ByteExactString: Resource] = [:]
     private var templates: [Resource] = []
     /// By the paths that they are below.
-    private var trees: [ExactText: Route] = [:]
+    private var trees: [ByteExactString: Route] = [:]
 
     /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
     ///
-    /// A literal path wins over a matching template, so add `/a/b` and `/a/{id}` in any order.
+    /// A path without `{` wins over a matching template, so add `/a/b` and `/a/{id}` in any order. Of two matching
+    /// templates the first one wins, so add `/a/{id}/b` before `/a/{id}/{other}`.
     package mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,
@@ -140,5 +141,24 @@ private struct Resource: Sendable {
     package var allow: String {
         let methods = routes.map(\.method.rawValue)
         return (methods.contains("GET") ? methods + ["HEAD"] : methods).joined(separator: ", ")
+    }
+}
+
+/// One method of one path.
+package struct Route: Sendable {
+    package typealias Endpoint = @Sendable (Exchange) async throws -> Answer
+    /// Begins to answer a request without waiting; returns false if it cannot, and then nothing has happened.
+    package typealias DirectEndpoint = @Sendable (DirectExchange) -> Bool
+
+    package let method: HTTPRequest.Method
+    /// The media type of its responses, which `Accept` must allow; nil if `Accept` is not checked.
+    package let mediaType: String?
+    package let meters: RouteMeters
+    package let endpoint: Endpoint
+    /// Answers small requests without the connection's task; ``endpoint`` answers the others.
+    package let directEndpoint: DirectEndpoint?
+
+    package func mayAnswer(_ headers: HTTPFields) -> Bool {
+        mediaType.map { Accept.allows($0, headers) } ?? true
     }
 }

@@ -20,7 +20,7 @@ package struct DevicePuller: Sendable {
     let pool: Pool
     let catalog: Catalog
     let failure: StoreFailure
-    private let pages: TentativePages
+    private let pages: UnconfirmedAssignments
     private let cache: NumberCache
     private let counter = Counter(label: Self.assigned)
 
@@ -37,7 +37,7 @@ package struct DevicePuller: Sendable {
         self.pool = pool
         self.catalog = catalog
         self.failure = failure
-        pages = TentativePages(pool: pool)
+        pages = UnconfirmedAssignments(pool: pool)
         cache = NumberCache(now: now)
     }
 
@@ -71,7 +71,7 @@ package struct DevicePuller: Sendable {
         organization: Organization,
         user: UUID,
         wait: Duration = .zero,
-        room: PageRoom = .unbounded
+        room: PagePermit = .unbounded
     ) async throws(Problem) -> FeedPage {
         let key = DeviceKey(lane: LaneKey(organization: organization.id, user: user), id: device)
         let call = Call(request: request, device: key, organization: organization)
@@ -81,7 +81,7 @@ package struct DevicePuller: Sendable {
             return try await feed.view(after: cursor, of: call.feed.interest, wait: wait, room: room) {
                 cursor throws(Problem) in
                 do {
-                    return try await look(call, after: cursor)
+                    return try await find(call, after: cursor)
                 } catch {
                     throw failure.problem(error, doing: "pull")
                 }
@@ -92,7 +92,7 @@ package struct DevicePuller: Sendable {
     }
 
     /// Unregistered types pass: entities of such a type may still come.
-    private static func check(_ request: PullRequest, _ types: [ExactText: EntityType]) throws(Problem) {
+    private static func check(_ request: PullRequest, _ types: [ByteExactString: EntityType]) throws(Problem) {
         let other = request.nextLocalIDs.keys.map(\.string).sorted().first {
             types[$0].map { $0.idSpace != .device } ?? false
         }
@@ -104,18 +104,18 @@ package struct DevicePuller: Sendable {
 
     // MARK: - One look
 
-    private func look(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage {
-        for _ in 0..<TentativePages.attempts {
-            if let page = try await lookOnce(call, after: cursor) { return page }
+    private func find(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage {
+        for _ in 0..<UnconfirmedAssignments.attempts {
+            if let page = try await fetchOnce(call, after: cursor) { return page }
         }
         throw Problem.overloaded("the device has several pulls in progress")
     }
 
     /// Nil where another pull of the device was faster.
-    private func lookOnce(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage? {
-        let others = [TentativePages.look(of: call.device)]
-        let (reading, found) = try await feed.read(call.feed, after: cursor, besides: others)
-        let known = try found.first.map(TentativePages.known) ?? TentativePages.Known(pages: [])
+    private func fetchOnce(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage? {
+        let others = [UnconfirmedAssignments.find(of: call.device)]
+        let (reading, found) = try await feed.read(call.feed, after: cursor, excluding: others)
+        let known = try found.first.map(UnconfirmedAssignments.known) ?? UnconfirmedAssignments.Known(pages: [])
         var standing = known.standing(of: cursor)
         switch reading {
         case .expired(let isOfThisEpoch):
@@ -126,7 +126,7 @@ package struct DevicePuller: Sendable {
             let isConfirming = standing == .outstanding
             standing = try await confirm(standing, cursor, call.device)
             if standing == .lost { throw expired(call.device) }
-            let left = isConfirming ? TentativePages.Known.confirmed(cursor?.page ?? 0) : known
+            let left = isConfirming ? UnconfirmedAssignments.Known.confirmed(cursor?.page ?? 0) : known
             return try await view(page, call, after: cursor, left)
         }
     }
@@ -136,10 +136,10 @@ package struct DevicePuller: Sendable {
     }
 
     private func confirm(
-        _ standing: PageStanding,
+        _ standing: PageState,
         _ cursor: FeedCursor?,
         _ device: DeviceKey
-    ) async throws -> PageStanding {
+    ) async throws -> PageState {
         guard standing == .outstanding, let cursor else { return standing }
         return try await pages.confirm(cursor.page, of: device)
     }
@@ -148,14 +148,14 @@ package struct DevicePuller: Sendable {
         _ page: FeedPage,
         _ call: Call,
         after cursor: FeedCursor?,
-        _ known: TentativePages.Known
+        _ known: UnconfirmedAssignments.Known
     ) async throws -> FeedPage? {
         let types = try await types(of: page, in: call.device.lane.organization)
         let stamp = NumberCache.Stamp(epoch: page.next.epoch, horizon: page.horizon)
         let numbers = cache.numbers(of: call.device, at: stamp)
         func read() async throws -> PulledPage {
             try await catalog.opening(call.device.lane.organization) { seal in
-                try numbers.look { known in
+                try numbers.find { known in
                     try PulledPage(page, types, counters: call.request.nextLocalIDs, known, seal)
                 }
             }
@@ -188,7 +188,12 @@ package struct DevicePuller: Sendable {
                     user: call.device.lane.user
                 )
             }
-            let new = TentativePages.New(number: next.page, base: base, counters: counters, assignments: assignments)
+            let new = UnconfirmedAssignments.New(
+                number: next.page,
+                base: base,
+                counters: counters,
+                assignments: assignments
+            )
             guard try await pages.keep(new, superseding: rivals.superseded, of: call.device) else { return nil }
             counter.increment(by: assignments.count)
         }
@@ -199,7 +204,7 @@ package struct DevicePuller: Sendable {
     ///
     /// An id space is fixed once a type is in use, as every type with an entity is. A type not known as in use may be
     /// outdated in the cache, if another replica has used it.
-    private func types(of page: FeedPage, in organization: UUID) async throws -> [ExactText: EntityType] {
+    private func types(of page: FeedPage, in organization: UUID) async throws -> [ByteExactString: EntityType] {
         let types = try await catalog.entry(organization).types
         if PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
         catalog.invalidate(organization)
@@ -210,14 +215,20 @@ package struct DevicePuller: Sendable {
 
     /// Reads all numbers of a device, or as many as the cache keeps.
     private func load(_ numbers: DeviceNumbers, of device: DeviceKey) async throws {
-        let parameters = Parameters(of: device, Int64(NumberCache.deviceLimit))
-        let rows = try await pool.run([Query(PullStatements.allNumbers, parameters)])[0]
+        let rows = try await pool.run([
+            PullStatements.allNumbers(
+                organization: device.lane.organization,
+                user: device.lane.user,
+                device: device.id,
+                limit: Int64(NumberCache.deviceLimit)
+            )
+        ])[0]
         for var row in rows {
             let type = try row.string("entity_type")
             let ids = zip(try row.strings("server_ids"), try row.int64s("local_ids"))
-            numbers.note(ids.lazy.map { (type: type, id: $0, number: $1) })
+            numbers.record(ids.lazy.map { (type: type, id: $0, number: $1) })
         }
-        numbers.note([], isAll: true)
+        numbers.record([], isAll: true)
         cache.trim()
     }
 
@@ -239,7 +250,7 @@ package struct DevicePuller: Sendable {
                     planner.know(try row.optionalInt64s("local_ids") ?? [], at: places.map { $0 + Int64(start) })
                 }
             }
-            numbers.note(planner.known)
+            numbers.record(planner.known)
             cache.trim()
         }
         planner.want()
@@ -250,7 +261,7 @@ package struct DevicePuller: Sendable {
         parameters.add(open.map(\.base))
         parameters.add(counts)
         let rows = try await pool.run([Query(PullStatements.taken, parameters)])[0]
-        var free: [ExactText: FreeNumbers] = [:]
+        var free: [ByteExactString: FreeNumbers] = [:]
         for var row in rows {
             let type = try row.string("entity_type")
             guard let place = open.firstIndex(where: { $0.type == type }) else { continue }

@@ -8,20 +8,17 @@ enum PullStatements {
     /// The ids of all types are in sequence.
     static let numbers = Statement(
         "pull_numbers",
+        ["organization", "user", "device", "entity_types", "firsts", "lasts", "ids"],
         """
         SELECT array_agg(x.place) AS places, array_agg(x.local_id) AS local_ids
-        FROM unnest($4::text[], $5::int4[], $6::int4[]) AS k (entity_type, first, last)
+        FROM unnest(:entity_types::text[], :firsts::int4[], :lasts::int4[]) AS k (entity_type, first, last)
         CROSS JOIN LATERAL (
             SELECT e.place + k.first - 2 AS place, y.local_id
-            FROM unnest(($7::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
+            FROM unnest((:ids::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
             -- not = ANY: planned while the table was small, that would always read all ids of the device
-            CROSS JOIN LATERAL (
-                SELECT z.local_id
-                FROM local_ids z
-                WHERE z.organization_id = $1 AND z.user_id = $2 AND z.device_id = $3
-                    AND z.entity_type = k.entity_type AND z.server_id = e.server_id
-                OFFSET 0
-            ) y
+            CROSS JOIN LATERAL (\(LocalIDStatements.ofServer(
+                "e.server_id", type: "k.entity_type", device: ":device", user: ":user", organization: ":organization")))
+                y
             OFFSET 0
         ) x
         """
@@ -30,13 +27,14 @@ enum PullStatements {
     /// All numbers of a device, by type.
     static let allNumbers = Statement(
         "pull_all_numbers",
+        ["organization", "user", "device", "limit"],
         """
         SELECT x.entity_type, array_agg(x.server_id::text) AS server_ids, array_agg(x.local_id) AS local_ids
         FROM (
             SELECT y.entity_type, y.server_id, y.local_id
             FROM local_ids y
-            WHERE y.organization_id = $1 AND y.user_id = $2 AND y.device_id = $3 AND y.server_id IS NOT NULL
-            LIMIT $4
+            WHERE y.organization_id = :organization AND y.user_id = :user AND y.device_id = :device AND y.server_id IS NOT NULL
+            LIMIT :limit
         ) x
         GROUP BY x.entity_type
         """
@@ -47,20 +45,21 @@ enum PullStatements {
     /// A count from a base on, and the highest.
     static let taken = Statement(
         "pull_taken",
+        ["organization", "user", "device", "entity_types", "bases", "counts"],
         """
         SELECT k.entity_type, h.highest, ARRAY(
             SELECT y.local_id
             FROM local_ids y
-            WHERE y.organization_id = $1 AND y.user_id = $2 AND y.device_id = $3 AND y.entity_type = k.entity_type
+            WHERE y.organization_id = :organization AND y.user_id = :user AND y.device_id = :device AND y.entity_type = k.entity_type
                 AND y.local_id >= k.base
             ORDER BY y.local_id
             LIMIT k.count
         ) AS taken
-        FROM unnest($4::text[], $5::int8[], $6::int8[]) AS k (entity_type, base, count)
+        FROM unnest(:entity_types::text[], :bases::int8[], :counts::int8[]) AS k (entity_type, base, count)
         CROSS JOIN LATERAL (
             SELECT (
                 SELECT z.local_id FROM local_ids z
-                WHERE z.organization_id = $1 AND z.user_id = $2 AND z.device_id = $3 AND z.entity_type = k.entity_type
+                WHERE z.organization_id = :organization AND z.user_id = :user AND z.device_id = :device AND z.entity_type = k.entity_type
                 ORDER BY z.local_id DESC LIMIT 1
             ) AS highest
             OFFSET 0
@@ -71,10 +70,11 @@ enum PullStatements {
     /// The outstanding pages of a device, and the last confirmed one.
     static let pages = Statement(
         "pull_pages",
+        ["organization", "user", "device"],
         """
         SELECT p.page, p.entity_types IS NOT NULL AS is_outstanding
         FROM local_id_pages p
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3
+        WHERE p.organization_id = :organization AND p.user_id = :user AND p.device_id = :device
         """
     )
 
@@ -85,10 +85,11 @@ enum PullStatements {
     /// Each has the device's state in which it was made.
     static let rivals = Statement(
         "pull_rivals",
+        ["organization", "user", "device"],
         """
         SELECT p.page, p.since_page, p.counters, p.entity_types, p.local_ids, p.server_ids, p.are_integers
         FROM local_id_pages p
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.entity_types IS NOT NULL
+        WHERE p.organization_id = :organization AND p.user_id = :user AND p.device_id = :device AND p.entity_types IS NOT NULL
             AND NOT p.is_superseded
         """
     )
@@ -100,42 +101,52 @@ enum PullStatements {
     /// any more, or another pull was faster.
     static let keepPage = Statement(
         "pull_keep_page",
+        [
+            "organization", "user", "device", "page", "since_page", "ranges", "entity_types", "local_ids", "server_ids",
+            "are_integers",
+        ],
         """
         INSERT INTO local_id_pages AS p (
             organization_id, user_id, device_id, page, since_page, counters, entity_types, local_ids, server_ids,
             are_integers)
-        SELECT $1::uuid, $2::uuid, $3::uuid, $4::int8, $5::int8, $6::text::json, $7::text[], $8::int8[], $9::text[],
-            $10::bool[]
-        WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+        SELECT :organization::uuid, :user::uuid, :device::uuid, :page::int8, :since_page::int8, :ranges::text::json, :entity_types::text[], :local_ids::int8[], :server_ids::text[],
+            :are_integers::bool[]
+        WHERE (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) = 'active'
             AND (SELECT d.device_id FROM devices d
-                 WHERE d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3 FOR KEY SHARE) IS NOT NULL
+                 WHERE d.organization_id = :organization AND d.user_id = :user AND d.device_id = :device FOR KEY SHARE) IS NOT NULL
         ON CONFLICT (organization_id, user_id, device_id, page) DO NOTHING
         """
     )
 
     static let supersede = Statement(
         "pull_supersede",
+        ["organization", "user", "device", "pages"],
         """
         UPDATE local_id_pages AS p
         SET is_superseded = true
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = ANY ($4::int8[])
+        WHERE p.organization_id = :organization AND p.user_id = :user AND p.device_id = :device AND p.page = ANY (:pages::int8[])
         """
     )
 
     /// Drops the oldest outstanding pages beyond the limit.
     static let dropPages = Statement(
         "pull_drop_pages",
+        ["organization", "user", "device", "limit"],
         """
         DELETE FROM local_id_pages p
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.entity_types IS NOT NULL
+        WHERE p.organization_id = :organization AND p.user_id = :user AND p.device_id = :device AND p.entity_types IS NOT NULL
             AND p.page <= (
                 SELECT x.page FROM local_id_pages x
-                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_types IS NOT NULL
-                ORDER BY x.page DESC OFFSET $4 LIMIT 1)
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.device_id = :device AND x.entity_types IS NOT NULL
+                ORDER BY x.page DESC OFFSET :limit LIMIT 1)
         """
     )
 
-    static let organization = Statement("pull_organization", "SELECT o.status FROM organizations o WHERE o.id = $1")
+    static let organization = Statement(
+        "pull_organization",
+        ["organization"],
+        "SELECT o.status FROM organizations o WHERE o.id = :organization"
+    )
 
     // MARK: - Confirming
 
@@ -144,11 +155,12 @@ enum PullStatements {
     /// A purged organization takes no new rows.
     static let lockPages = Statement(
         "pull_lock_pages",
+        ["organization", "user", "device"],
         """
         SELECT p.page, p.entity_types IS NOT NULL AS is_outstanding, coalesce(cardinality(p.local_ids), 0) AS given
         FROM local_id_pages p
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3
-            AND (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+        WHERE p.organization_id = :organization AND p.user_id = :user AND p.device_id = :device
+            AND (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) = 'active'
         ORDER BY p.page
         FOR UPDATE OF p
         """
@@ -171,15 +183,17 @@ enum PullStatements {
     private static func confirming(_ name: String, as column: String, onConflict key: String) -> Statement {
         Statement(
             name,
+            ["organization", "user", "device", "page", "first", "last"],
             """
             INSERT INTO local_ids AS l (
                 organization_id, user_id, device_id, entity_type, local_id, \(column), server_id_is_integer)
             SELECT p.organization_id, p.user_id, p.device_id, k.entity_type, k.local_id, k.server_id, k.is_integer
             FROM local_id_pages p
             CROSS JOIN LATERAL unnest(
-                p.entity_types[$5::int4:$6::int4], p.local_ids[$5::int4:$6::int4], p.server_ids[$5::int4:$6::int4],
-                p.are_integers[$5::int4:$6::int4]) AS k (entity_type, local_id, server_id, is_integer)
-            WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
+                p.entity_types[:first::int4 : :last::int4], p.local_ids[:first::int4 : :last::int4],
+                p.server_ids[:first::int4 : :last::int4], p.are_integers[:first::int4 : :last::int4]
+            ) AS k (entity_type, local_id, server_id, is_integer)
+            WHERE p.organization_id = :organization AND p.user_id = :user AND p.device_id = :device AND p.page = :page
             ORDER BY k.entity_type COLLATE "C", k.local_id
             ON CONFLICT \(key) DO NOTHING
             """
@@ -188,18 +202,20 @@ enum PullStatements {
 
     static let mark = Statement(
         "pull_mark",
+        ["organization", "user", "device", "page"],
         """
         UPDATE local_id_pages AS p
         SET entity_types = NULL, local_ids = NULL, server_ids = NULL, are_integers = NULL
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page = $4
+        WHERE p.organization_id = :organization AND p.user_id = :user AND p.device_id = :device AND p.page = :page
         """
     )
 
     static let dropOthers = Statement(
         "pull_drop_others",
+        ["organization", "user", "device", "page"],
         """
         DELETE FROM local_id_pages p
-        WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page <> $4
+        WHERE p.organization_id = :organization AND p.user_id = :user AND p.device_id = :device AND p.page <> :page
         """
     )
 

@@ -39,8 +39,8 @@ struct PulledPage: Sendable {
         var targets: [Target] = []
     }
 
-    /// The number of entities without a known number that a page names, at which it ends: bounds the numbers that one page
-    /// assigns. The last change may exceed it.
+    /// The number of entities without a known number that a page names, at which it ends: bounds the numbers that one
+    /// page assigns. The last change may exceed it.
     static let nameLimit = 10_000
 
     private var page: FeedPage
@@ -69,7 +69,7 @@ struct PulledPage: Sendable {
         /// Those that lead to types with local ids.
         var relations: [Relation]
 
-        init(_ name: String, _ type: EntityType?, _ known: [ExactText: DeviceNumbers.OfType]) {
+        init(_ name: String, _ type: EntityType?, _ known: [ByteExactString: DeviceNumbers.OfType]) {
             self.name = name
             isNumbered = type?.idSpace == .device
             self.known = known[name]
@@ -83,7 +83,7 @@ struct PulledPage: Sendable {
         }
 
         /// Passes the highest number shown on to the planner.
-        func tell(_ planner: inout PullPlanner) {
+        func apply(_ planner: inout PullPlanner) {
             if let shown { planner.show(shown, of: name) }
             for relation in relations {
                 if let shown = relation.shown { planner.show(shown, of: relation.entityType) }
@@ -96,9 +96,9 @@ struct PulledPage: Sendable {
     /// - Parameter known: the device's numbers; the planner finds those of the other entities.
     init(
         _ page: FeedPage,
-        _ types: [ExactText: EntityType],
-        counters: [ExactText: Int64?],
-        _ known: [ExactText: DeviceNumbers.OfType],
+        _ types: [ByteExactString: EntityType],
+        counters: [ByteExactString: Int64?],
+        _ known: [ByteExactString: DeviceNumbers.OfType],
         _ seal: Seal
     ) throws {
         self.page = page
@@ -109,7 +109,7 @@ struct PulledPage: Sendable {
         for change in page.changes {
             let type = change.entityType
             if type != view.name {
-                view.tell(&planner)
+                view.apply(&planner)
                 view = TypeView(type, types[type], known)
             }
             var name: Name?
@@ -126,12 +126,12 @@ struct PulledPage: Sendable {
             changes.append(Change(name: name, document: document))
             if !view.relations.isEmpty, let document { texts.add(document, of: changes.count - 1) }
         }
-        view.tell(&planner)
+        view.apply(&planner)
         view = TypeView("", nil, [:])
         for (place, root) in try texts.parsed() {
             let type = page.changes[place].entityType
             if type != view.name {
-                view.tell(&planner)
+                view.apply(&planner)
                 view = TypeView(type, types[type], known)
             }
             changes[place].read(root, &view, &planner)
@@ -140,7 +140,7 @@ struct PulledPage: Sendable {
                 return
             }
         }
-        view.tell(&planner)
+        view.apply(&planner)
         for (shown, change) in zip(page.changes, changes) {
             planner.add(
                 change.name?.planned,
@@ -153,7 +153,7 @@ struct PulledPage: Sendable {
     /// The cursor behind the page's last change: the page may end before the one that was read.
     var next: FeedCursor { page.next }
 
-    static func types(_ page: FeedPage) -> Set<ExactText> { Set(page.changes.lazy.map(\.entityType)) }
+    static func types(_ page: FeedPage) -> Set<ByteExactString> { Set(page.changes.lazy.map(\.entityType)) }
 
     /// The page as the device gets it, in its local ids.
     ///

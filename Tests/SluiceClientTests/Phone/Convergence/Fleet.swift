@@ -105,8 +105,8 @@ final class Fleet {
             switch coming.removeLast() {
             case .edit: try await edit(phone)
             case .synchronize:
-                let patience = Int.random(in: 1...300, using: &random)
-                _ = await phone.app.client.syncOnce(deadline: .milliseconds(patience))
+                let timeout = Int.random(in: 1...300, using: &random)
+                _ = await phone.app.client.syncOnce(deadline: .milliseconds(timeout))
             // on any phone, because a conflict blocks all of its user's mutations
             case .decide: for phone in phones { try await decide(phone) }
             case .restart: try await phone.restart()

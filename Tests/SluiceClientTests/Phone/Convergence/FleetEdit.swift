@@ -46,7 +46,7 @@ struct FleetEdit: Sendable {
             try await pool.write { db in
                 do {
                     _ = try make(db, client)
-                } catch SluiceError.unknownEntity(let type, let key) {
+                } catch SluiceError.unknownEntity(let type, let key), SluiceError.deleted(let type, let key) {
                     // checked here, because the row may be deleted later
                     let isHeld = try HeldRow.fetchAll(db).contains { $0.entityType == type && $0.key == key }
                     throw isHeld ? IsHeld() : SluiceError.unknownEntity(entityType: type, key: key)
@@ -118,7 +118,7 @@ struct FleetEdit: Sendable {
         try change(&record)
         record.mark = mark
         try record.update(db)
-        return try client.enqueue(.update(record, options), in: db)
+        return try client.enqueue(.update(record, options: options), in: db)
     }
 
     private func delete<Record: Marked>(_ type: Record.Type, _ db: Database, _ client: SluiceClient) throws -> UUID? {

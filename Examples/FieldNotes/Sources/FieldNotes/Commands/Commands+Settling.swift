@@ -99,7 +99,7 @@ extension FailedWrite {
         var lines = ["\(reason): \(operation) \(entityType) \(record?.summary.shortened ?? "")"]
         if let problem { lines.append("why     \(problem.detail)") }
         if reason == .conflict {
-            lines.append("mine    \(payload?.text.shortened ?? operation)")
+            lines.append("mine    \(payload?.text.shortened ?? operation.description)")
             lines.append("theirs  \(theirs.map(Self.text(ofTheirs:)) ?? "unknown")")
         }
         if let decisionError { lines.append("but     \(decisionError)") }

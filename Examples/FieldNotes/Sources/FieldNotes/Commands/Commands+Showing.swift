@@ -44,6 +44,7 @@ extension SyncStatus {
         case .queue(let reason, _): lines.append("blocked    later writes wait for a \(reason)")
         case .token(let text): lines.append("blocked    the gateway accepts no token: \(text)")
         case .otherAccount: lines.append("blocked    this database belongs to another user")
+        case .signedOut: lines.append("blocked    the user has signed out")
         case .erased: lines.append("blocked    the user was erased, and the data on this phone too")
         case .refused(let problem): lines.append("blocked    \(problem)")
         case nil: break

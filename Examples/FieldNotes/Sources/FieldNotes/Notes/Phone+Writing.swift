@@ -8,7 +8,7 @@ import SluiceClient
 extension Phone {
     func add<Record: Entry>(_ record: Record, _ options: Write.Options = Write.Options()) async throws {
         try await database.write { [sluice] db in
-            try sluice.insert(record, options, in: db)
+            try sluice.insert(record, options: options, in: db)
         }
     }
 

@@ -140,7 +140,7 @@ package struct PollPlanner: Sendable {
         var page = PollPage(events: events, items: items.count, request: request, response: response, end: .last)
         page.greatest = greatest(of: items, in: body)
         page.end = end(of: body, items.count, response, request, state)
-        page.content = items.isEmpty ? nil : RepetitionWatch.digest(list.raw)
+        page.content = items.isEmpty ? nil : RepetitionDetector.digest(list.raw)
         return .page(page)
     }
 
@@ -166,13 +166,13 @@ package struct PollPlanner: Sendable {
         case .link:
             guard let next = LinkHeader.next(in: response.links) else { return .last }
             do throws(PollPath.Refused) {
-                return .next(.link(ExactText(try PollPath(request.path).following(next, below: base).text)))
+                return .next(.link(ByteExactString(try PollPath(request.path).following(next, below: base).text)))
             } catch {
                 return .broken("the next page \(error.reason), which is not followed")
             }
         case .cursor(_, let pointer):
             guard let value = body.value(at: pointer.string), !value.isNull, value.bool != false else { return .last }
-            guard let cursor = value.int64.map({ String($0) }) ?? value.string else {
+            guard let cursor = value.integerText ?? value.int64.map({ String($0) }) ?? value.string else {
                 return .broken("the cursor at '\(pointer)' is neither a string nor an integer")
             }
             if cursor.isEmpty { return .last }
@@ -182,8 +182,8 @@ package struct PollPlanner: Sendable {
                 return .broken("the cursor at '\(pointer)' is longer than \(form)")
             }
             // some APIs return the cursor of the end repeatedly
-            if count == 0, state.pass?.place == .cursor(ExactText(cursor)) { return .last }
-            return .next(.cursor(ExactText(cursor)))
+            if count == 0, state.pass?.place == .cursor(ByteExactString(cursor)) { return .last }
+            return .next(.cursor(ByteExactString(cursor)))
         case .page(_, let first):
             // a short page is no sign of the end: many APIs return fewer items than requested
             if count == 0 { return .last }
@@ -217,9 +217,9 @@ package struct PollPlanner: Sendable {
             state.notice = PollState.Notice(at: now, text: "\(what) \(first)")
         }
         switch page.end {
-        case .broken(let reason): return .failed(PollFailure(reason, state.beginningAnew))
+        case .broken(let reason): return .failed(PollFailure(reason, state.restarted))
         case .next(let place):
-            if let reason = pass.goesRound(to: place, page) { return .failed(PollFailure(reason, state.beginningAnew)) }
+            if let reason = pass.goesRound(to: place, page) { return .failed(PollFailure(reason, state.restarted)) }
             pass.place = place
             state.validators = nil
             state.pass = pass
@@ -255,15 +255,15 @@ package struct PollPlanner: Sendable {
         var answer = UpstreamResponse(status: status, location: response.location)
         answer.challenge = response.challenge
         let redirect = (300...399).contains(status) && status != 304 ? ", a redirect, which is not followed" : ""
-        let words = answer.pointer.map { " (\($0))" } ?? ""
-        var failure = PollFailure("the upstream answered \(status)\(redirect)\(words)")
+        let userMessage = answer.pointer.map { " (\($0))" } ?? ""
+        var failure = PollFailure("the upstream answered \(status)\(redirect)\(userMessage)")
         failure.retryAt = response.retryAt
         if state.pass != nil {
             // the page is no more, or its cursor too old
-            if [400, 404, 410, 422].contains(status) { failure.state = state.beginningAnew }
+            if [400, 404, 410, 422].contains(status) { failure.state = state.restarted }
         } else if status == 410, state.since != nil, settings.since != nil {
             // the changes since then are unknown: everything is read again
-            failure.state = state.beginningAnew
+            failure.state = state.restarted
             failure.state?.since = nil
         }
         return failure
@@ -278,13 +278,13 @@ extension PollState {
     ///
     /// A pass that repeatedly cannot continue begins again.
     package func afterFailures(_ count: Int) -> PollState? {
-        pass != nil && count >= Self.patience ? beginningAnew : nil
+        pass != nil && count >= Self.timeout ? restarted : nil
     }
 
-    private static let patience = 5
+    private static let timeout = 5
 
     /// The same without the pass that is in progress.
-    var beginningAnew: PollState {
+    var restarted: PollState {
         var state = self
         state.pass = nil
         state.validators = nil
@@ -297,13 +297,15 @@ extension PollState.Pass {
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list did not end after \(pages) pages" }
         // a link may lead back to the first page
-        if places == nil { places = RepetitionWatch(PollState.Place.link(ExactText(page.request.path)).digest) }
+        if places == nil {
+            places = RepetitionDetector(PollState.Place.link(ByteExactString(page.request.path)).digest)
+        }
         if places?.repeats(place.digest) == true {
             return "the pages form a cycle: the page after page \(pages) was read before"
         }
         guard let content = page.content else { return nil }
         if contents == nil {
-            contents = RepetitionWatch(content)
+            contents = RepetitionDetector(content)
         } else if contents?.repeats(content) == true {
             return "the pages repeat: page \(pages) has the items of an earlier page"
         }
@@ -315,7 +317,7 @@ extension PollState.Place {
     fileprivate var digest: String {
         var writer = JSONWriter()
         write(to: &writer)
-        return RepetitionWatch.digest(writer.bytes)
+        return RepetitionDetector.digest(writer.bytes)
     }
 }
 

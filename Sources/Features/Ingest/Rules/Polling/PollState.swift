@@ -1,3 +1,4 @@
+import Crypto
 import JSONText
 package import SyncModel
 
@@ -31,14 +32,14 @@ package struct PollState: Sendable, Hashable {
         var items = 0
         /// Of these, refused ones.
         var refused = 0
-        var places: RepetitionWatch?
-        var contents: RepetitionWatch?
+        var places: RepetitionDetector?
+        var contents: RepetitionDetector?
     }
 
     /// The place of a page.
     enum Place: Sendable, Hashable {
-        case link(ExactText)
-        case cursor(ExactText)
+        case link(ByteExactString)
+        case cursor(ByteExactString)
         case number(Int)
     }
 
@@ -131,7 +132,7 @@ package struct PollState: Sendable, Hashable {
         writer.beginObject()
         settings.writeMembers(to: &writer)
         writer.endObject()
-        return RepetitionWatch.digest(writer.bytes + [0] + Array(base.text.utf8))
+        return RepetitionDetector.digest(writer.bytes + [0] + Array(base.text.utf8))
     }
 }
 
@@ -149,8 +150,8 @@ extension PollState.Pass {
         }
         items = Int(clamping: value["items"]?.int64 ?? 0)
         refused = Int(clamping: value["refused"]?.int64 ?? 0)
-        places = RepetitionWatch(stored: value["places"])
-        contents = RepetitionWatch(stored: value["contents"])
+        places = RepetitionDetector(stored: value["places"])
+        contents = RepetitionDetector(stored: value["contents"])
     }
 
     func write(to writer: inout JSONWriter) {
@@ -180,9 +181,9 @@ extension PollState.Pass {
 extension PollState.Place {
     init?(stored value: JSONValue) {
         if let path = value["link"]?.string {
-            self = .link(ExactText(path))
+            self = .link(ByteExactString(path))
         } else if let cursor = value["cursor"]?.string {
-            self = .cursor(ExactText(cursor))
+            self = .cursor(ByteExactString(cursor))
         } else if let number = value["number"]?.int64 {
             self = .number(Int(clamping: number))
         } else {
@@ -197,6 +198,88 @@ extension PollState.Place {
         case .cursor(let cursor): writer.member("cursor", cursor.string)
         case .number(let number): writer.member("number", number)
         }
+        writer.endObject()
+    }
+}
+
+/// When a poller sends its next request.
+///
+/// Each source has its own back-off: after failures it is polled less often, regardless of requests that are forwarded
+/// to the same upstream.
+package enum PollSchedule {
+    /// The longest pause after failures, in seconds before jitter.
+    package static let longestPause: Double = 900
+    /// The pause after the first failure, if the interval is not shorter, in seconds.
+    package static let firstPause: Double = 30
+
+    /// - Parameters:
+    ///   - failures: in a row, this one included.
+    ///   - notBefore: the earliest time that the upstream accepts.
+    ///   - jitter: 0 to 1; adds up to a fifth of the pause.
+    package static func retry(
+        _ settings: PollerSettings,
+        after failures: Int,
+        now: Timestamp,
+        notBefore: Timestamp?,
+        jitter: Double
+    ) -> Timestamp {
+        let first = min(firstPause, Double(settings.intervalSeconds))
+        let doubled = first * Double(UInt64(1) << UInt64(min(max(failures - 1, 0), 40)))
+        let due = now.adding(seconds: min(longestPause, doubled) * (1 + 0.2 * min(max(jitter, 0), 1)))
+        return notBefore.map { max($0, due) } ?? due
+    }
+}
+
+// MARK: - RepetitionDetector
+
+/// Detects a cycle in a sequence, with one stored value (R. Brent, "An improved Monte Carlo factorization algorithm").
+/// It needs at most three times the length of the part before the cycle and of the cycle.
+struct RepetitionDetector: Sendable, Hashable {
+    @Exact private var mark: String
+    /// Values until another is remembered.
+    private var left = 1
+    private var power = 1
+
+    /// - Parameter first: digest of the sequence's first value.
+    init(_ first: String) {
+        mark = first
+    }
+
+    /// Adds the digest of the next value; returns whether that occurred before.
+    mutating func repeats(_ digest: String) -> Bool {
+        if digest == mark { return true }
+        left -= 1
+        if left <= 0 {
+            mark = digest
+            power = min(power * 2, 1 << 30)
+            left = power
+        }
+        return false
+    }
+
+    static func digest(_ value: some Sequence<UInt8>) -> String {
+        var text = ""
+        for byte in SHA256.hash(data: Array(value)).prefix(12) {
+            if byte < 16 { text += "0" }
+            text += String(byte, radix: 16)
+        }
+        return text
+    }
+
+    init?(stored value: JSONValue?) {
+        guard let mark = value?["mark"]?.string, let left = value?["left"]?.int64, let power = value?["power"]?.int64,
+            (1...1 << 30).contains(left), (1...1 << 30).contains(power)
+        else { return nil }
+        self.mark = mark
+        self.left = Int(left)
+        self.power = Int(power)
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("mark", mark)
+        writer.member("left", left)
+        writer.member("power", power)
         writer.endObject()
     }
 }

@@ -37,10 +37,10 @@ package struct DatabaseURI: Sendable, Hashable {
     package let port: Int
     @Exact package private(set) var database: String
     package let security: Security
-    @Exact private var others: [ExactText: String]
+    @Exact private var others: [ByteExactString: String]
 
     /// The permitted parameters besides `sslmode`, and their values.
-    private static let parameters: [ExactText: Set<ExactText>] = [
+    private static let parameters: [ByteExactString: Set<ByteExactString>] = [
         "channel_binding": ["disable", "prefer", "require"],
         "ssl_min_protocol_version": ["TLSv1.2", "TLSv1.3"],
     ]
@@ -78,9 +78,9 @@ package struct DatabaseURI: Sendable, Hashable {
         (security, others) = try Self.read(parts.count == 2 ? parts[1] : "")
     }
 
-    private static func read(_ query: Substring) throws(Malformed) -> (Security, [ExactText: String]) {
-        var (security, others) = (Security.prefer, [ExactText: String]())
-        var seen: Set<ExactText> = []
+    private static func read(_ query: Substring) throws(Malformed) -> (Security, [ByteExactString: String]) {
+        var (security, others) = (Security.prefer, [ByteExactString: String]())
+        var seen: Set<ByteExactString> = []
         for pair in query.split(separator: "&") {
             let halves = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
             let (name, value) = (halves[0], halves.count == 2 ? halves[1] : "")
@@ -183,14 +183,14 @@ package struct DatabaseURI: Sendable, Hashable {
     ///   - authorities: the file with the certificate authorities that are trusted.
     package func keywords(address: IPAddress, authorities: String) -> String {
         let nowhere = "/nonexistent/sluice"
-        var words = [
+        var userMessage = [
             ("host", host), ("hostaddr", address.description), ("port", String(port)), ("user", user),
             ("password", password), ("dbname", database), ("sslmode", security.rawValue), ("passfile", nowhere),
             ("sslcert", nowhere), ("sslkey", nowhere), ("gssencmode", "disable"),
             ("sslrootcert", security.isVerified ? authorities : nowhere), ("target_session_attrs", "any"),
         ]
-        words += others.sorted { $0.key < $1.key }.map { ($0.key.string, $0.value) }
-        return words.map { "\($0)=\(Self.quoted($1))" }.joined(separator: " ")
+        userMessage += others.sorted { $0.key < $1.key }.map { ($0.key.string, $0.value) }
+        return userMessage.map { "\($0)=\(Self.quoted($1))" }.joined(separator: " ")
     }
 
     private static func quoted(_ value: String) -> String {

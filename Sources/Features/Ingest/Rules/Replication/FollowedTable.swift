@@ -43,7 +43,7 @@ package struct FollowedTable: Sendable, Hashable {
         var (table, entityType): (QualifiedName?, String?) = (nil, nil)
         var columns = Columns.all
         var renamed: [RenamedColumn] = []
-        var roles: [ExactText: String] = [:]
+        var roles: [ByteExactString: String] = [:]
         var ids: [String] = []
         let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
             switch member {
@@ -105,7 +105,7 @@ package struct FollowedTable: Sendable, Hashable {
             return .all
         }
         var members: [Member] = []
-        var names: Set<ExactText> = []
+        var names: Set<ByteExactString> = []
         report.members(of: value, at: pointer, "columns") { report, column, place, value in
             guard members.count < columnLimit, report.isColumn(column, at: place) else { return true }
             guard let name = report.text(value, at: place, limit: 200) else { return true }
@@ -184,5 +184,100 @@ extension SettingsReport {
         let isName = !name.isEmpty && name.utf8.count <= QualifiedName.partLimit
         if !isName { refuse(pointer, Rule.range, "a column's name has 1 to \(QualifiedName.partLimit) bytes") }
         return isName
+    }
+}
+
+// MARK: - QualifiedName
+
+/// A table's name with its schema's, each as the catalog has it.
+package struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
+    /// What PostgreSQL keeps of a name, in bytes.
+    static let partLimit = 63
+
+    @Exact package private(set) var schema: String
+    @Exact package private(set) var name: String
+
+    package init(schema: String, name: String) {
+        self.schema = schema
+        self.name = name
+    }
+
+    /// Reads `schema.name`, each part as it is, or in double quotes if it has a dot or a quote. Nil for another form.
+    package init?(_ text: String) {
+        var rest = text.unicodeScalars[...]
+        guard let schema = Self.part(&rest), rest.popFirst() == ".", let name = Self.part(&rest), rest.isEmpty
+        else { return nil }
+        self.init(schema: schema, name: name)
+    }
+
+    /// What ``init(_:)`` reads.
+    package var description: String { "\(Self.written(schema)).\(Self.written(name))" }
+
+    private static let quote: Unicode.Scalar = "\""
+
+    private static func part(_ rest: inout Substring.UnicodeScalarView) -> String? {
+        var part = String.UnicodeScalarView()
+        if rest.first == quote {
+            rest.removeFirst()
+            while let next = rest.popFirst() {
+                if next == "\"" {
+                    guard rest.first == quote else { return isGood(String(part)) ? String(part) : nil }
+                    rest.removeFirst()
+                }
+                part.append(next)
+            }
+            return nil
+        }
+        while let next = rest.first, next != "." {
+            guard next != "\"" else { return nil }
+            part.append(next)
+            rest.removeFirst()
+        }
+        return isGood(String(part)) ? String(part) : nil
+    }
+
+    private static func isGood(_ part: String) -> Bool {
+        (1...partLimit).contains(part.utf8.count) && !part.utf8.contains(0)
+    }
+
+    private static func written(_ part: String) -> String {
+        part.contains(".") || part.contains("\"") ? "\"\(part.replacing("\"", with: "\"\""))\"" : part
+    }
+}
+
+/// A column that has another name in some part of the log than the settings give it.
+package struct RenamedColumn: Sendable, Hashable {
+    /// Its name in the log.
+    @Exact package private(set) var name: String
+    /// Its name in the settings.
+    @Exact package private(set) var meant: String
+
+    /// Reads an object that maps names in the log to names in the settings.
+    static func read(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [RenamedColumn] {
+        var found: [RenamedColumn] = []
+        report.members(of: value, at: pointer, "columns' other names") { report, name, place, value in
+            guard found.count < FollowedTable.columnLimit, report.isColumn(name, at: place),
+                let meant = report.column(value, at: place)
+            else { return true }
+            if name == meant { report.refuse(place, Rule.range, "column '\(name)' would be renamed to itself") }
+            found.append(RenamedColumn(name: name, meant: meant))
+            return true
+        }
+        return found
+    }
+}
+
+extension FollowedTable {
+    /// Returns the columns that the settings call by another name.
+    ///
+    /// A renaming applies only if no column has the name in the settings. Of several, the first applies.
+    package func renamings(of columns: some Sequence<String>) -> [ByteExactString: String] {
+        guard !renamed.isEmpty else { return [:] }
+        var names = Set<ByteExactString>(columns)
+        var found: [ByteExactString: String] = [:]
+        for column in renamed where names.contains(column.name) && found[column.name] == nil {
+            if names.insert(column.meant).inserted { found[column.name] = column.meant }
+        }
+        return found
     }
 }

@@ -14,19 +14,24 @@ package struct PublicationScope: Sendable, Hashable {
         /// Another table under the same name has another one.
         package var oid: Int64
         /// The rows of the catalog by which the publication contains the table: its own, its schema's, or all tables'.
-        /// PostgreSQL creates a row again when the table, its condition or its column list is set again.
-        package var members: Set<ExactText>
+        /// PostgreSQL creates a row again when the table, its condition or its column list is set again, and writes one
+        /// when the table moves to another schema or is attached to a partitioned table.
+        package var members: Set<ByteExactString>
         /// A hash of the condition (WHERE); empty without one.
         @Exact package var filter: String
         /// The numbers of the columns in the column list; nil without one.
         package var columns: Set<Int64>?
-        /// Whether changes of the table reach the log under its own name. Not stored: a stored scope is one without loss.
+        /// Whether changes of the table reach the log under its own name. Not stored: a stored scope is one without
+        /// loss.
         package var isPublished = true
+        /// The table and all of its partitions.
+        package var relations: [Relation] = []
+        package var definitions: [Definition] = []
 
         package init(name: QualifiedName, oid: Int64, members: [String], filter: String, columns: [Int64]?) {
             self.name = name
             self.oid = oid
-            self.members = Set(members.map { ExactText($0) })
+            self.members = Set(members.map { ByteExactString($0) })
             self.filter = filter
             self.columns = columns.map { Set($0) }
         }
@@ -70,6 +75,17 @@ package struct PublicationScope: Sendable, Hashable {
         return nil
     }
 
+    /// Returns what changed the rows of tables without an entry in the log since an earlier check.
+    ///
+    /// - Parameter known: the scope of the earlier check, without a ``loss(since:)``.
+    package func rewrites(since known: PublicationScope) -> [String] {
+        guard name == known.name else { return [] }
+        return tables.flatMap { table in known.table(table).map { table.rewrites(since: $0) } ?? [] }
+    }
+
+    /// A followed table or partition whose changes PostgreSQL does not write to the log.
+    package var unlogged: String? { tables.lazy.flatMap(\.relations).first { !$0.isLogged }?.name }
+
     /// The same table at an earlier check: by its oid if it was renamed, otherwise by its name.
     private func table(_ table: Table) -> Table? {
         tables.first { $0.oid == table.oid } ?? tables.first { $0.name == table.name }
@@ -81,15 +97,13 @@ extension PublicationScope.Table {
         if oid != before.oid { return "table \(name) was dropped and created again, or replaced by another table" }
         if members.isEmpty || !isPublished { return "it does not publish changes of table \(name) any more" }
         if filter != before.filter { return "the condition of table \(name) in it was changed" }
-        if columns != before.columns {
-            guard let columns else { return nil }
-            guard let old = before.columns, columns.isSuperset(of: old) else {
-                return "the column list of table \(name) in it was shortened"
-            }
-            return nil
+        if let columns, columns != before.columns, before.columns.map({ columns.isSuperset(of: $0) }) != true {
+            return "the column list of table \(name) in it was shortened"
         }
-        guard members.isDisjoint(with: before.members) else { return nil }
-        return "table \(name) was removed from it and added again"
+        if columns == before.columns, members.isDisjoint(with: before.members) {
+            return "table \(name) was removed from it and added again"
+        }
+        return relationLoss(since: before)
     }
 }
 
@@ -126,7 +140,9 @@ extension PublicationScope {
 extension PublicationScope.Table {
     fileprivate init?(_ value: JSONValue) {
         guard let name = value["table"]?.string.flatMap({ QualifiedName($0) }), let oid = value["oid"]?.int64,
-            let members = value["members"]?.elements?.compactMap(\.string), let filter = value["filter"]?.string
+            let members = value["memberships"]?.elements?.compactMap(\.string), let filter = value["filter"]?.string,
+            // not stored by older gateways, whose scope counts as none
+            let relations = value["relations"]?.elements, let definitions = value["definitions"]?.elements
         else { return nil }
         self.init(
             name: name,
@@ -135,18 +151,28 @@ extension PublicationScope.Table {
             filter: filter,
             columns: value["columns"]?.elements?.compactMap(\.int64)
         )
+        self.relations = relations.compactMap { $0.string.flatMap { PublicationScope.Relation($0) } }
+        self.definitions = definitions.compactMap { $0.string.flatMap { PublicationScope.Definition($0) } }
     }
 
     fileprivate func writeMembers(to writer: inout JSONWriter) {
         writer.member("table", name.description)
         writer.member("oid", oid)
-        writer.name("members")
+        writer.name("memberships")
         writer.beginArray()
         for member in members.map(\.string).sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
             writer.string(member)
         }
         writer.endArray()
         writer.member("filter", filter)
+        writer.name("relations")
+        writer.beginArray()
+        for relation in relations { writer.string(relation.stored) }
+        writer.endArray()
+        writer.name("definitions")
+        writer.beginArray()
+        for definition in definitions { writer.string(definition.stored) }
+        writer.endArray()
         guard let columns else { return }
         writer.name("columns")
         writer.beginArray()

@@ -23,16 +23,16 @@ struct TableReader: Sendable {
     /// The members of a document: the columns' places and names.
     private let members: [(column: Int, name: String)]
     /// Whether the log contains all of the old row (REPLICA IDENTITY FULL, or a key of all columns).
-    private let tellsOldRows: Bool
+    private let includesOldRows: Bool
 
     /// - Throws: the defect of the table or its settings, with an instruction.
-    init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceTrouble) {
+    init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceFailure) {
         self.table = table
         let renamings = table.renamings(of: told.lazy.map(\.name))
         let columns = told.map { column in
             FollowedColumn(name: renamings[column.name] ?? column.name, type: column.type, isKey: column.isKey)
         }
-        var places: [ExactText: Int] = [:]
+        var places: [ByteExactString: Int] = [:]
         for (index, column) in columns.enumerated() where places[column.name] == nil { places[column.name] = index }
         for (role, column) in table.wanted where places[column] == nil {
             throw Self.lack(of: column, as: role, table, told)
@@ -48,22 +48,22 @@ struct TableReader: Sendable {
         case .all: members = columns.enumerated().map { ($0.offset, $0.element.name) }
         case .named(let named): members = named.compactMap { one in places[one.column].map { ($0, one.name) } }
         }
-        tellsOldRows = columns.allSatisfy(\.isKey)
+        includesOldRows = columns.allSatisfy(\.isKey)
         if let lacking = ids.first(where: { !columns[$0].isKey }) {
             let reason = "its replica identity does not contain '\(columns[lacking].name)'"
             let past =
                 "remove the table from the settings until this is read, or recreate the slot, and import the table"
-            throw SourceTrouble(Self.advice(table, reason, past))
+            throw SourceFailure(Self.advice(table, reason, past))
         }
         if let version, ![20, 21, 23, 26, 1700].contains(columns[version].type) {
-            throw SourceTrouble(
+            throw SourceFailure(
                 "Column '\(columns[version].name)' of table \(table.name) is its version, but not a whole number. "
                     + "Choose another column, or omit version: then the position of a change in the log is its version."
             )
         }
-        if table.causingKey != nil, !tellsOldRows {
+        if table.causingKey != nil, !includesOldRows {
             let reason = "otherwise the log does not show whether this change or an earlier one wrote its causing_key"
-            throw SourceTrouble(Self.advice(table, reason, "omit causing_key in the settings until this is read"))
+            throw SourceFailure(Self.advice(table, reason, "omit causing_key in the settings until this is read"))
         }
     }
 
@@ -83,9 +83,9 @@ struct TableReader: Sendable {
         as role: String,
         _ table: FollowedTable,
         _ told: [FollowedColumn]
-    ) -> SourceTrouble {
+    ) -> SourceFailure {
         let names = told.prefix(listedColumns).map { "'\($0.name)'" }.joined(separator: ", ")
-        return SourceTrouble(
+        return SourceFailure(
             """
             Table \(table.name) has no column '\(column)', which the settings use as \(role), at this position of the log. \
             If it has another name there, add it to the table's 'renamed', or use that name. Otherwise the publication \
@@ -106,7 +106,7 @@ struct TableReader: Sendable {
         new: [ColumnValue],
         isInsertion: Bool,
         at place: Place,
-        freshKeys: inout Set<ExactText>,
+        freshKeys: inout Set<ByteExactString>,
         _ limits: IntakeLimits
     ) -> [LoggedEvent] {
         guard new.count == types.count, old.map({ $0.count == types.count }) ?? true else {
@@ -114,7 +114,7 @@ struct TableReader: Sendable {
         }
         var row = new
         for (index, value) in new.enumerated() where value == .unchanged {
-            guard let old, tellsOldRows || ids.contains(index) else { continue }
+            guard let old, includesOldRows || ids.contains(index) else { continue }
             row[index] = old[index]
         }
         var gone: LoggedEvent?
@@ -123,7 +123,7 @@ struct TableReader: Sendable {
         {
             gone = logged(
                 deletion(of: old, at: place, name: place.names[0], limits),
-                tellsOldRows ? .departure(Self.hash(old)) : nil
+                includesOldRows ? .departure(Self.hash(old)) : nil
             )
         }
         let step = step(old, row, arrives: isInsertion || gone != nil)
@@ -149,8 +149,8 @@ struct TableReader: Sendable {
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
 
-    /// Whether two ids are spellings of one entity's: a UUID in upper and lower case, `1.0` and `1.00`, `0` and `-0`. Then
-    /// the entity did not get another id, and a deletion under the old spelling would delete it.
+    /// Whether two ids are spellings of one entity's: a UUID in upper and lower case, `1.0` and `1.00`, `0` and `-0`.
+    /// Then the entity did not get another id, and a deletion under the old spelling would delete it.
     private func isSameEntity(
         _ old: [ColumnValue],
         _ row: [ColumnValue],
@@ -166,7 +166,7 @@ struct TableReader: Sendable {
         guard old.count == types.count else { return logged(Self.damaged(place.names[0])) }
         return logged(
             deletion(of: old, at: place, name: place.names[0], limits),
-            tellsOldRows ? .departure(Self.hash(old)) : nil
+            includesOldRows ? .departure(Self.hash(old)) : nil
         )
     }
 
@@ -176,7 +176,7 @@ struct TableReader: Sendable {
 
     /// The effect of a row with new values on its id.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
-        guard tellsOldRows else { return nil }
+        guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
         return .change(from: Self.hash(old ?? row), to: Self.hash(row))
     }
@@ -204,7 +204,9 @@ struct TableReader: Sendable {
     /// The key of the request that caused this change.
     ///
     /// A key that the row had before belongs to an earlier change, unless the same transaction wrote it.
-    private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<ExactText>) -> String? {
+    private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<ByteExactString>)
+        -> String?
+    {
         guard let causingKey, case .text(let text) = row[causingKey], text.count <= IngestEvent.maximumKeyBytes else {
             return nil
         }
@@ -311,5 +313,30 @@ extension QualifiedName {
     /// As SQL writes it.
     package var sql: String {
         [schema, name].map { "\"\($0.replacing("\"", with: "\"\""))\"" }.joined(separator: ".")
+    }
+}
+
+/// The id of a row that several columns identify: their values as text, in the order of the settings, joined by `:`.
+///
+/// A `~` in a value is written `~0`, and a `:` is written `~1`, so that different rows have different ids.
+enum RowID {
+    /// The most columns that an id may have.
+    static let columnLimit = 8
+
+    /// Returns the joined id; nil if one of the values is missing.
+    static func text(_ values: [ColumnValue]) -> [UInt8]? {
+        var joined: [UInt8] = []
+        for (index, value) in values.enumerated() {
+            guard case .text(let bytes) = value else { return nil }
+            if index > 0 { joined.append(UInt8(ascii: ":")) }
+            for byte in bytes {
+                switch byte {
+                case UInt8(ascii: "~"): joined += [UInt8(ascii: "~"), UInt8(ascii: "0")]
+                case UInt8(ascii: ":"): joined += [UInt8(ascii: "~"), UInt8(ascii: "1")]
+                default: joined.append(byte)
+                }
+            }
+        }
+        return joined
     }
 }

@@ -1,1 +1,0 @@
-../../Sources/SyncHTTP/Server/Connection/EventLoopBound.swift

@@ -1,0 +1,202 @@
+import Logging
+import Telemetry
+import Tokens
+
+extension Setting {
+    package static let databaseURL = Setting("database_url", .databaseURL, "postgresql:///sluice", isSecret: true)
+        .meaning("URI of the PostgreSQL database, in any form that libpq accepts.")
+    package static let hintsDatabaseURL = Setting(
+        "hints_database_url",
+        .databaseURL,
+        hint: "database_url",
+        isSecret: true
+    )
+    .meaning(
+        "On a Citus cluster: the one server through which gateways that connect to different servers "
+            + "notify each other of changes."
+    )
+    package static let directCommits = Setting("direct_commits", .choice(["no", "yes"]), "no")
+        .meaning("On a Citus cluster: `yes` commits pushes directly on the server that stores the organization.")
+    package static let databasePoolSize = Setting("database_pool_size", .number(1...500), "8")
+        .meaning("Connections to the database, in addition to those of the committers.")
+    package static let committers = Setting("committers", .number(1...32), "2")
+        .meaning(
+            "Number n of push committers; as many others commit lanes. Needs 2n + 3 connections: one for "
+                + "each of these, for heavy pushes, for events and for large batches of events. Raise it if the "
+                + "database has more than two cores, but not above the number of partitions. Each committer "
+                + "beyond two allows 1 MiB more of bodies to be decoded ahead."
+        )
+    static let statementSeconds = Setting("statement_seconds", .decimal(0.5...60), "2.5")
+        .meaning("Maximum duration of a database statement. A push waits up to 1.8 times as long: 4.5 s by default.")
+
+    package static let publicAddress = Setting("public_address", .address, "127.0.0.1:8080")
+        .meaning("Address of the public listener for /v1. Put a reverse proxy in front of it.")
+    package static let operationsAddress = Setting("operations_address", .address, "127.0.0.1:8081")
+        .meaning("Address of the operations listener for health, metrics and /admin. Never expose it publicly.")
+
+    static let corsOrigins = Setting("cors_origins", .origins, hint: "no origins")
+        .meaning(
+            "Origins of web apps that may send requests, such as https://app.example.org or "
+                + "https://*.example.org."
+        )
+
+    package static let jwtSecret = Setting("jwt_secret", .secret(minimumBytes: 16), isSecret: true)
+        .meaning("Secret of HS256 tokens. Use at least 32 random bytes; at least 16 are required.")
+    package static let jwtKeysFile = Setting("jwt_keys_file", .path)
+        .meaning("File with public keys (RS256, ES256, EdDSA): PEM blocks or a JWKS document.")
+    package static let jwtJWKSURL = Setting("jwt_jwks_url", .keySetURL)
+        .meaning("URL of a JWKS document with more public keys. It is fetched regularly.")
+    package static let jwtIssuersFile = Setting("jwt_issuers_file", .path)
+        .meaning("JSON file with more issuers, each with its keys and the organizations for which it may issue tokens.")
+    package static let jwtIssuer = Setting("jwt_issuer", .text)
+        .meaning("Required `iss` of tokens. Mandatory for public keys, optional for a secret.")
+    package static let jwtAudience = Setting("jwt_audience", .text)
+        .meaning(
+            "Required `aud` of tokens: its value, or one of its values. Mandatory for public keys, optional "
+                + "for a secret."
+        )
+    package static let jwtExclusiveKeys = Setting("jwt_exclusive_keys", .choice(["no", "yes"]), "no")
+        .meaning(
+            "`yes` declares that the public keys sign for this gateway only, so that issuer and audience "
+                + "may be unset."
+        )
+    package static let jwtAudienceClaim = Setting("jwt_audience_claim", .claimPlace, "aud")
+        .meaning("Claim that contains the audience; `client_id` for access tokens of Cognito.")
+    package static let jwtUserClaim = Setting("jwt_user_claim", .claimPlace, "sub")
+        .meaning("Claim that identifies the user: a name, or a path such as $.oid or $['https://acme.example/user'].")
+    package static let jwtUserIDs = Setting(
+        "jwt_user_ids",
+        .choice(IdentityPlaces.UserForm.allCases.map(\.rawValue)),
+        "either"
+    )
+    .meaning(
+        "Form of the user claim: the user's UUID (`uuid`), a text to which Sluice assigns a UUID "
+            + "(`mapped`), or both, distinguished by their form (`either`)."
+    )
+    package static let jwtOrganizationClaim = Setting("jwt_organization_claim", .claimPlace, "org")
+        .meaning("Claim that identifies the organization: a name or a path.")
+    package static let jwtOrganizationKeys = Setting("jwt_organization_keys", .claimPlace)
+        .meaning(
+            "Alternative: a path to an object whose member names are organizations, or to a list of names, "
+                + "such as $.organization."
+        )
+    package static let jwtOrganization = Setting("jwt_organization", .uuid)
+        .meaning("Alternative: the one organization of all tokens, regardless of their claims.")
+    package static let jwtOrganizationIDs = Setting(
+        "jwt_organization_ids",
+        .choice(IdentityPlaces.OrganizationForm.allCases.map(\.rawValue)),
+        "either"
+    )
+    .meaning(
+        "Form of the organization claim: the UUID (`uuid`), one of the `external_ids` (`external`), or both "
+            + "(`either`)."
+    )
+    package static let jwtLeewaySeconds = Setting("jwt_leeway_seconds", .number(0...600), "0")
+        .meaning("Tolerated clock difference to the issuer of tokens.")
+    package static let operatorToken = Setting("operator_token", .operatorTokens, hint: "/admin is off", isSecret: true)
+        .meaning("Bearer tokens of /admin, separated by spaces. Prefer their hashes (`sluice token --operator`).")
+
+    static let signingKeyFile = Setting("signing_key_file", .path, hint: "no signed tokens")
+        .meaning("Private key (PEM; EC P-256, Ed25519 or RSA) that signs tokens for upstreams.")
+    package static let masterKeyFile = Setting("master_key_file", .path, hint: "no encryption")
+        .meaning("Master keys of encryption at rest, one in each line. `sluice keys --help` describes the format.")
+    package static let retryBaseSeconds = Setting("retry_base_seconds", .decimal(0.01...3_600), "2")
+        .meaning("Base of the back-off, which doubles with each failed attempt at an upstream.")
+    package static let retryCapSeconds = Setting("retry_cap_seconds", .decimal(0.01...86_400), "1800")
+        .meaning("Maximum pause between attempts.")
+    package static let leaseSeconds = Setting("lease_seconds", .decimal(2...3_600), "120")
+        .meaning("Duration of a worker's lease of a lane, unless it is renewed.")
+    package static let maxLanes = Setting("max_lanes", .number(1...100_000), "1024")
+        .meaning("Lanes processed at the same time, without those that wait for a slow upstream.")
+    package static let maxUpstreamRequests = Setting(
+        "max_upstream_requests",
+        .number(1...100_000),
+        hint: "4 × max_lanes, at least 4,096"
+    )
+    .meaning("All lanes in progress, and therefore concurrent requests to upstreams.")
+
+    static let webhookAllowedNetworks = Setting(
+        "webhook_allowed_networks",
+        .networks,
+        hint: "public addresses, https only"
+    )
+    .meaning("Private networks to which webhooks may be sent, such as 10.1.2.0/24; http is allowed there too.")
+    package static let webhookSigningKey = Setting(
+        "webhook_signing_key",
+        .webhookKey,
+        hint: "v1 signatures only",
+        isSecret: true
+    )
+    .meaning("Key of v1a signatures of webhooks. `sluice webhooks create-key` generates one.")
+    package static let maxWebhooks = Setting("max_webhooks", .number(1...1_000), "32")
+        .meaning("Concurrent webhook deliveries; up to four times as many while some wait for a response.")
+    package static let maxReplications = Setting("max_replications", .number(1...1_000), "32")
+        .meaning("Databases of organizations that are replicated at the same time.")
+    package static let maxPolls = Setting("max_polls", .number(1...1_000), "16")
+        .meaning("Sources that are polled at the same time; up to four times as many while some wait for a response.")
+
+    static let retentionSucceededDays = Setting("retention_succeeded_days", .decimal(0.01...36_500), "7")
+        .meaning("Days for which payloads of final mutations are kept.")
+    package static let retentionDays = Setting("retention_days", .decimal(0.01...36_500), "30")
+        .meaning("Days for which records, tombstones and unsettled mutations are kept.")
+    static let retentionAuditDays = Setting("retention_audit_days", .decimal(0.01...36_500), "365")
+        .meaning("Days for which the audit log is kept.")
+    package static let retentionIntervalSeconds = Setting("retention_interval_seconds", .decimal(1...604_800), "3600")
+        .meaning("Seconds between the end of a retention run and the next run.")
+
+    package static let logLevel = Setting("log_level", .choice(Logger.Level.allCases.map(\.rawValue)), "info")
+        .meaning("Minimum level of log lines.")
+    package static let logFormat = Setting(
+        "log_format",
+        .choice(LogFormat.allCases.map(\.rawValue)),
+        hint: "text on a terminal, else json"
+    )
+    .meaning("Format of log lines.")
+    package static let metricsOrganizations = Setting("metrics_organizations", .number(0...100), "0")
+        .meaning("Maximum number of organizations named, by id, in metrics of waiting lanes.")
+
+    package static let maxMutations = Setting("max_mutations", .number(1...10_000), "500")
+        .meaning("Maximum mutations in a push.")
+    package static let maxBodyBytes = Setting("max_body_bytes", .number(1_024...67_108_864), "4194304")
+        .meaning("Maximum size of a push.")
+    package static let maxPayloadBytes = Setting("max_payload_bytes", .number(256...16_777_216), "262144")
+        .meaning("Maximum size of a mutation's payload.")
+    package static let maxConnections = Setting("max_connections", .number(1...1_000_000), "10000")
+        .meaning("Maximum open connections of the public listener.")
+    package static let maxBodyBytesInFlight = Setting(
+        "max_body_bytes_in_flight",
+        .number(1_024...8_589_934_592),
+        "67108864"
+    )
+    .meaning("Maximum size of all request bodies in memory. An organization that exceeds its share receives 503.")
+    package static let maxAnswerBytesInFlight = Setting(
+        "max_answer_bytes_in_flight",
+        .number(4_194_304...8_589_934_592),
+        "67108864"
+    )
+    .meaning("Maximum size of all responses in memory. An organization that exceeds its share receives 503.")
+    static let maxDevicesPerUser = Setting("max_devices_per_user", .number(1...1_000_000), "1000")
+        .meaning("Maximum devices of a user. Another device is rejected.")
+
+    /// Every setting, in the order of the help text.
+    package static let all = [
+        databaseURL, hintsDatabaseURL, directCommits, databasePoolSize, committers, statementSeconds,
+        publicAddress, operationsAddress, corsOrigins,
+        jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
+        jwtIssuer, jwtAudience, jwtAudienceClaim, jwtExclusiveKeys, jwtUserClaim, jwtUserIDs,
+        jwtOrganizationClaim, jwtOrganizationKeys, jwtOrganization, jwtOrganizationIDs, jwtLeewaySeconds,
+        operatorToken, signingKeyFile, masterKeyFile,
+        retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes, maxUpstreamRequests,
+        webhookAllowedNetworks, webhookSigningKey, maxWebhooks, maxReplications, maxPolls,
+        retentionSucceededDays, retentionDays, retentionAuditDays, retentionIntervalSeconds,
+        logLevel, logFormat, metricsOrganizations,
+        maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
+        maxAnswerBytesInFlight, maxDevicesPerUser,
+    ]
+
+    /// The name of the variable that names a configuration file.
+    package static let configFile = "config_file"
+
+    /// All known names.
+    static let knownNames = all.flatMap { [$0.name] + ($0.fileName.map { [$0] } ?? []) } + [configFile]
+}

@@ -1,0 +1,201 @@
+import Foundation
+import JSONText
+import SyncModel
+
+/// Looks settings up, the environment before a file before the default, and collects their problems.
+struct SettingsReader {
+    private let sources: [SettingsSource]
+    private(set) var problems: [String] = []
+    /// Each setting read, in the form to be shown.
+    private(set) var inForce: [(name: String, value: String)] = []
+
+    init(sources: [SettingsSource]) {
+        self.sources = sources
+    }
+
+    /// Returns the checked value in force; nil if there is no value, or an invalid one, which is reported as a problem.
+    mutating func text(_ setting: Setting) -> String? {
+        var value = setting.fallback
+        do throws(ConfigurationError) {
+            if let (found, label) = try lookUp(setting) {
+                guard setting.form.accepts(found) else {
+                    throw ConfigurationError(Self.refusal(of: found, label: label, setting))
+                }
+                value = found
+            }
+        } catch {
+            problems += error.problems
+            value = nil
+        }
+        // a default is no secret
+        let isDefault = value != nil && value == setting.fallback
+        inForce.append((setting.name, isDefault ? value ?? "" : Self.shown(value, setting)))
+        return value
+    }
+
+    /// Whether a source has a value for it, valid or not.
+    func isSet(_ setting: Setting) -> Bool {
+        do throws(ConfigurationError) {
+            return try lookUp(setting) != nil
+        } catch {
+            return true
+        }
+    }
+
+    /// Notes a problem of several settings together.
+    mutating func require(_ condition: Bool, _ problem: String) {
+        // If single settings are wrong, a problem with their combination is not reported.
+        if !condition, problems.isEmpty { problems.append(problem) }
+    }
+
+    /// Adds a problem of a file or address that a setting names.
+    mutating func record(_ problem: String) { problems.append(problem) }
+
+    private func lookUp(_ setting: Setting) throws(ConfigurationError) -> (String, label: String)? {
+        for source in sources {
+            let value = try source.text(setting.name)
+            guard let fileName = setting.fileName, let path = try source.text(fileName) else {
+                if let value { return (value, source.label(setting.name)) }
+                continue
+            }
+            let (label, fileLabel) = (source.label(setting.name), source.label(fileName))
+            guard value == nil else { throw ConfigurationError("\(label) and \(fileLabel) are both set; choose one.") }
+            return (try Self.contents(of: path, label: fileLabel), fileLabel)
+        }
+        return nil
+    }
+
+    /// A file's text without the line ends that editors put at its end.
+    private static func contents(of path: String, label: String) throws(ConfigurationError) -> String {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw ConfigurationError("\(label) names \(path), which cannot be read.")
+        }
+        if let defect = FileForm.defect(ofSecret: data) {
+            throw ConfigurationError("\(label) names \(path), which \(defect).")
+        }
+        guard let text = String(bytes: data, encoding: .utf8) else {
+            throw ConfigurationError("\(label) names \(path), which is not UTF-8 text.")
+        }
+        let trimmed = String(text.reversed().drop(while: \.isNewline).reversed())
+        if trimmed.isEmpty { throw ConfigurationError("\(label) names \(path), which is empty.") }
+        return trimmed
+    }
+
+    private static func refusal(of value: String, label: String, _ setting: Setting) -> String {
+        if case .keySetURL = setting.form { return "\(label) must be \(setting.form.allowed)." }
+        if setting.isSecret { return "\(label) must be \(setting.form.allowed)." }
+        return "\(label) is \"\(TerminalText.of(value))\", but must be \(setting.form.allowed)."
+    }
+
+    private static func shown(_ value: String?, _ setting: Setting) -> String {
+        guard let value else { return setting.fallbackHint ?? "not set" }
+        if case .keySetURL = setting.form { return KeySetURL.shown(value) }
+        return setting.isSecret ? "set" : value
+    }
+}
+
+/// The environment, or a file. All values are texts until they are checked.
+struct SettingsSource: Sendable {
+    /// The values by the setting's name; nil if a value is neither a text nor a number.
+    private let values: [String: String?]
+    /// The file's path; nil for the environment.
+    private let path: String?
+
+    /// The variables that begin with `SLUICE_` and are in capitals. An empty one counts as absent.
+    static func environment(_ variables: [String: String]) -> SettingsSource {
+        var values: [String: String?] = [:]
+        for (variable, value) in variables where variable.hasPrefix(Setting.prefix) && !value.isEmpty {
+            guard variable == variable.uppercased() else { continue }
+            values[variable.dropFirst(Setting.prefix.count).lowercased()] = value
+        }
+        return SettingsSource(values: values, path: nil)
+    }
+
+    /// A JSON object whose members are the settings' names in lower case, without `SLUICE_`.
+    static func file(_ path: String) throws(ConfigurationError) -> SettingsSource {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw ConfigurationError("The configuration file \(path) cannot be read.")
+        }
+        let tree = try JSONFile.object(data, "The configuration file \(path)")
+        let members = tree.root.members.map(Array.init) ?? []
+        if let defect = tree.defects.first {
+            throw ConfigurationError("In the configuration file \(path), at \(defect.pointer): \(defect.explanation)")
+        }
+        let values = members.map { ($0.name.string, text(of: $0.value)) }
+        return SettingsSource(values: Dictionary(values) { first, _ in first }, path: path)
+    }
+
+    private static func text(of value: JSONValue) -> String? {
+        value.kind == .number ? String(decoding: value.raw, as: UTF8.self) : value.string
+    }
+
+    /// Returns the value of this source, as a text; nil if it has no value.
+    func text(_ name: String) throws(ConfigurationError) -> String? {
+        guard let value = values[name] else { return nil }
+        guard let value else { throw ConfigurationError("\(label(name)) must be a text or a number.") }
+        return value
+    }
+
+    /// A setting's name here.
+    func label(_ name: String) -> String {
+        if let path { return "\"\(name)\" in \(path)" }
+        return Setting.variable(for: name)
+    }
+
+    /// Warnings about unknown names, each with the known one that may have been meant.
+    var unknownNames: [String] {
+        values.keys.sorted().filter { !Setting.knownNames.contains($0) }.map { name in
+            let nearest = NearestName.of(name, among: Setting.knownNames)
+            let label = label(name)
+            guard let nearest else { return "\(label) is not a setting and has no effect." }
+            let meant = path == nil ? Setting.variable(for: nearest) : "\"\(nearest)\""
+            return "\(label) is not a setting and has no effect; did you mean \(meant)?"
+        }
+    }
+}
+
+/// Invalid settings. Each problem names the setting and the allowed values; no problem contains a secret.
+package struct ConfigurationError: Error, Sendable, CustomStringConvertible {
+    /// Whole sentences, in the order of the settings.
+    package let problems: [String]
+
+    init(_ problems: [String]) {
+        self.problems = problems
+    }
+
+    init(_ problem: String) {
+        self.init([problem])
+    }
+
+    package var description: String { problems.joined(separator: " ") }
+}
+
+/// Collects the problems of several settings that are read in sequence, so that all are reported together.
+struct ConfigurationProblems {
+    private var problems: [String] = []
+
+    /// What `body` makes; nil if it cannot, and its problems are noted.
+    mutating func gather<Value>(_ body: () throws(ConfigurationError) -> Value) -> Value? {
+        do throws(ConfigurationError) {
+            return try body()
+        } catch {
+            problems += error.problems
+            return nil
+        }
+    }
+
+    /// The same for asynchronous reads.
+    mutating func gather<Value>(_ body: () async throws(ConfigurationError) -> Value) async -> Value? {
+        do throws(ConfigurationError) {
+            return try await body()
+        } catch {
+            problems += error.problems
+            return nil
+        }
+    }
+
+    /// - Throws: all that was noted, if anything was.
+    func check() throws(ConfigurationError) {
+        if !problems.isEmpty { throw ConfigurationError(problems) }
+    }
+}

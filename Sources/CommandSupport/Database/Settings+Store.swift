@@ -1,0 +1,44 @@
+package import Logging
+import SyncHTTP
+package import SyncModel
+package import SyncStore
+import Telemetry
+
+extension Settings {
+    /// A store on the database of these settings, with the rows and tables of all features.
+    package func store(logger: Logger) -> Store {
+        var configuration = StoreConfiguration(
+            databaseURL: databaseURL,
+            poolSize: databasePoolSize,
+            committers: committers,
+            leaseSeconds: leaseSeconds
+        )
+        configuration.hintsURL = hintsDatabaseURL
+        configuration.commitsDirectly = directCommits
+        configuration.masterKeys = masterKeys
+        configuration.timeouts = databaseTimeouts
+        configuration.devicesPerUser = maxDevicesPerUser
+        configuration.retention = retentionPolicy
+        configuration.participants = InstalledFeatures.list.flatMap { $0.participants }
+        configuration.tables = InstalledFeatures.list.tables
+        return Store(configuration, now: SystemClock.now, logger: logger)
+    }
+
+    /// A store of a command, with a single connection in its pool.
+    package func commandStore() -> Store {
+        var settings = self
+        settings[.databasePoolSize] = "1"
+        return settings.store(logger: .ofCommands())
+    }
+
+    package var retentionPolicy: RetentionPolicy {
+        RetentionPolicy(payloadDays: retentionSucceededDays, days: retentionDays, auditDays: retentionAuditDays)
+    }
+}
+
+extension Logger {
+    /// A logger for commands that print results: warnings and errors only, to standard error.
+    package static func ofCommands() -> Logger {
+        Logger(label: "sluice") { LineLogHandler($0, .text, level: .warning, writer: .standardError) }
+    }
+}

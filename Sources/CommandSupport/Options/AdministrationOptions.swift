@@ -1,0 +1,174 @@
+package import ArgumentParser
+package import Foundation
+package import JSONText
+import SyncHTTP
+package import SyncModel
+package import SyncStore
+
+/// Options of the commands that work on the database.
+package struct AdministrationOptions: ParsableArguments {
+    @Flag(help: "Print JSON instead of text.")
+    package var json = false
+
+    @Option(help: ArgumentHelp("Reason recorded in the audit log, for commands that change data.", valueName: "text"))
+    package var reason: String?
+
+    @OptionGroup package var options: ConfigurationOptions
+
+    package init() {}
+
+    package func validate() throws {
+        guard let reason, AuditReason.reading(reason) == nil else { return }
+        throw ValidationError("--reason must be 1 to \(AuditReason.maximumBytes) bytes without control characters.")
+    }
+
+    /// Ends the command if there is no master key to wrap data keys.
+    package func requireMasterKey() async throws {
+        let settings = try await options.load()
+        guard settings.masterKeys?.wrapping == nil else { return }
+        let variable = Setting.masterKeyFile.variable
+        let reason =
+            settings.masterKeys == nil
+            ? "\(variable) is not set: no master key wraps data keys"
+            : "the file that \(variable) names begins with -: no master key wraps data keys"
+        throw Terminal.failure(reason, Terminal.badConfiguration)
+    }
+
+    /// Runs a read-only action on the database and closes it; prints a problem, and ends the command.
+    package func run<Value: Sendable>(
+        _ body: (Administration) async throws(Problem) -> Value
+    ) async throws -> Value {
+        try await withStore { store, _ throws(Problem) -> Value in try await body(store.administration) }
+    }
+
+    /// Runs an act on the database, without the settings; otherwise like the function with both.
+    package func run<Value: Sendable>(
+        _ act: CommandAct,
+        orElse nothing: CommandFailure,
+        result: (Value) -> ActResult = { _ in .whole },
+        recording: (Value, inout AuditOutcome) -> Void = { _, _ in },
+        _ body: (Administration) async throws(Problem) -> Value?
+    ) async throws -> Value {
+        try await withStore(act, orElse: nothing, result: result, recording: recording) {
+            store,
+            _ throws(Problem) -> Value? in
+            try await body(store.administration)
+        }
+    }
+
+    /// Runs an act on the database with the settings, and closes it; prints a problem, and ends the command.
+    ///
+    /// Each act specifies what it means if nothing was done, so that the audit log records it in addition to the
+    /// terminal.
+    ///
+    /// - Parameters:
+    ///   - act: the act as recorded in the audit log; nil if nothing changes.
+    ///   - nothing: why `body` returned nil: the object of the act does not exist.
+    ///   - result: how far the act went.
+    ///   - recording: adds further results to the audit record.
+    package func withStore<Value: Sendable>(
+        _ act: CommandAct?,
+        orElse nothing: CommandFailure,
+        result: (Value) -> ActResult = { _ in .whole },
+        recording: (Value, inout AuditOutcome) -> Void = { _, _ in },
+        _ body: (Store, Settings) async throws(Problem) -> Value?
+    ) async throws -> Value {
+        let value = try await withStore { store, settings throws(Problem) -> Value? in
+            guard let act else { return try await body(store, settings) }
+            let note = { (value: Value?, outcome: inout AuditOutcome) in
+                (value.map(result) ?? .failed(nothing.code)).record(in: &outcome)
+                if let value { recording(value, &outcome) }
+            }
+            return try await audited(act, note, store) { () throws(Problem) -> Value? in
+                try await body(store, settings)
+            }
+        }
+        guard let value else { throw nothing.failure() }
+        return value
+    }
+
+    /// Runs a read-only action on the database with the settings, and closes it; prints a problem, and ends the
+    /// command.
+    package func withStore<Value: Sendable>(
+        _ body: (Store, Settings) async throws(Problem) -> Value
+    ) async throws -> Value {
+        let settings = try await options.load()
+        try await requireSchema(settings)
+        let store = settings.commandStore()
+        do throws(Problem) {
+            let value = try await body(store, settings)
+            await store.close()
+            return value
+        } catch {
+            await store.close()
+            if error.isLocked {
+                let userMessage = "the organization's data cannot be decrypted with the keys of"
+                let advice = "\(Setting.masterKeyFile.variable) (see: sluice doctor)"
+                throw Terminal.failure("\(userMessage) \(advice)", Terminal.badConfiguration)
+            }
+            let code = [.storeUnavailable, .overloaded].contains(error.code) ? Terminal.unavailable : .failure
+            let errors = error.shownErrors
+            throw Terminal.failure(errors.isEmpty ? error.detail : errors.joined(separator: "; "), code)
+        }
+    }
+
+    private func audited<Value: Sendable>(
+        _ act: CommandAct,
+        _ note: (Value?, inout AuditOutcome) -> Void,
+        _ store: Store,
+        _ body: () async throws(Problem) -> Value?
+    ) async throws(Problem) -> Value? {
+        let log = store.audit
+        let mark = try await log.begin(act.act(reason: reason))
+        var outcome = AuditOutcome()
+        do throws(Problem) {
+            let value = try await body()
+            note(value, &outcome)
+            await log.end(mark, outcome)
+            return value
+        } catch {
+            ActResult.failed(error.code).record(in: &outcome)
+            await log.end(mark, outcome)
+            throw error
+        }
+    }
+
+    /// Explains to the operator why the database cannot be used, before a statement fails with an SQL error.
+    private func requireSchema(_ settings: Settings) async throws {
+        let finding = await SchemaCheck.check(at: settings.databaseURL)
+        switch finding {
+        case .ready: return
+        case .shared: throw Terminal.failure(finding.userMessage, Terminal.badConfiguration)
+        case .empty, .behind: throw Terminal.failure(finding.userMessage)
+        case .unfit: throw Terminal.failure(finding.userMessage + settings.databaseHint)
+        case .unreachable: throw Terminal.failure(finding.userMessage + settings.databaseHint, Terminal.unavailable)
+        }
+    }
+
+    /// Prints the result: as JSON if requested, otherwise as text.
+    package func output(_ json: [UInt8], _ userMessage: String) {
+        Terminal.output(self.json ? String(decoding: json, as: UTF8.self) : userMessage)
+    }
+
+    package func output(_ userMessage: String, _ members: (inout JSONWriter) -> Void) {
+        output(Self.body(members), userMessage)
+    }
+
+    /// All organizations by id.
+    package static func organizations(_ administration: Administration) async throws(Problem) -> [OrganizationRow] {
+        var organizations: [OrganizationRow] = []
+        var last: UUID?
+        repeat {
+            let page = try await administration.organizations(limit: 1_000, after: last)
+            organizations += page.organizations
+            last = page.next
+        } while last != nil
+        return organizations
+    }
+
+    package static func unknown(_ id: UUID) -> any Error { CommandFailure.noOrganization(id).failure() }
+
+    package static func body(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
+        JSONWriter.object(members)
+    }
+}

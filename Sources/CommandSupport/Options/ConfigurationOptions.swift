@@ -1,0 +1,100 @@
+package import ArgumentParser
+package import Foundation
+import JSONText
+package import SyncModel
+import SyncStore
+import Tokens
+
+/// The sources of a command's settings.
+package struct ConfigurationOptions: ParsableArguments {
+    @Option(
+        name: .customLong("config"),
+        help: ArgumentHelp(
+            "JSON file of settings. The environment takes precedence. Also SLUICE_CONFIG_FILE.",
+            valueName: "file"
+        ),
+        completion: .file(extensions: ["json"])
+    )
+    package var configFile: String?
+
+    package init() {}
+
+    /// The settings; prints their problems, and ends the command.
+    package func load() async throws -> Settings {
+        try await Self.explained { () async throws(ConfigurationError) in
+            try Settings.load(configFile: configFile, environment: ProcessInfo.processInfo.environment)
+        }
+    }
+
+    /// Prints the problems of a wrong configuration, and ends the command.
+    package static func explained<Value>(_ body: () async throws(ConfigurationError) -> Value) async throws -> Value {
+        do throws(ConfigurationError) {
+            return try await body()
+        } catch {
+            for problem in error.problems { Terminal.printError(problem) }
+            throw Terminal.badConfiguration
+        }
+    }
+}
+
+/// Reads a UUID off the command line, in either case.
+package func uuidArgument(_ text: String) throws -> UUID {
+    guard let id = UUID(parsing: text) else {
+        throw ValidationError("\"\(text)\" is not a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab.")
+    }
+    return id
+}
+
+/// Reads a moment off the command line: an RFC 3339 date-time, or a date, which begins in UTC.
+package func momentArgument(_ text: String) throws -> Timestamp {
+    guard let moment = Timestamp(rfc3339: text) ?? Timestamp(rfc3339: text + "T00:00:00Z") else {
+        throw ValidationError("\"\(text)\" is neither a date-time such as 2026-11-20T07:00:00Z nor a date.")
+    }
+    return moment
+}
+
+/// Whose words a name is.
+package struct IssuerOption: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Issuer of the subject or name: its `iss` or its namespace. Default: the only issuer of the settings.",
+            valueName: "name"
+        )
+    )
+    package var issuer: String?
+
+    package init() {}
+
+    package func validate() throws {
+        guard ExternalName.isValidIssuer(issuer ?? "") else {
+            throw ValidationError("--issuer must have up to 1000 bytes without control characters.")
+        }
+    }
+
+    /// Returns the selected issuer; warns if the settings have no issuer of that name, which may be a typing error.
+    package func resolve(_ options: ConfigurationOptions) async throws -> ByteExactString {
+        let settings = try await options.load()
+        let known = (try? settings.tokenConfiguration().issuers.map(\.rememberedAs)) ?? []
+        if let issuer {
+            if !known.isEmpty, !known.contains(ByteExactString(issuer)) {
+                let names = known.map { $0 == "" ? "the issuer without a name" : TerminalText.of($0) }
+                let list = names.prefix(5).joined(separator: ", ")
+                Terminal.printError(
+                    "the settings contain no issuer \(TerminalText.of(issuer)), only \(list)"
+                )
+            }
+            return ByteExactString(issuer)
+        }
+        if let only = known.first, Set(known).count == 1 { return only }
+        let reason = known.isEmpty ? "the settings have no issuer" : "the settings have \(Set(known).count) issuers"
+        throw Terminal.failure("--issuer is required: \(reason)", ExitCode.validationFailure)
+    }
+}
+
+/// Parses the name that an issuer gives a user.
+package func externalName(_ text: String) throws -> ByteExactString {
+    guard ExternalName.isValid(text) else {
+        throw ValidationError("A name has 1 to \(ExternalName.maximumBytes) bytes without control characters.")
+    }
+    return ByteExactString(text)
+}

@@ -1,0 +1,216 @@
+import CommandSupport
+import Foundation
+import JSONText
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import ServiceLifecycle
+import SyncHTTP
+import SyncModel
+import Synchronization
+
+/// The demo's REST API on a port of this machine.
+///
+/// It accepts connections from the beginning. Its documents are lost when it ends.
+final class DemoUpstream: Service {
+    let address: ListenAddress
+    /// Reports changes to a gateway.
+    let webhook: DemoWebhook
+    private let channel: any Channel
+    private let report: @Sendable (String) -> Void
+
+    private init(
+        _ channel: any Channel,
+        _ address: ListenAddress,
+        _ webhook: DemoWebhook,
+        report: @escaping @Sendable (String) -> Void
+    ) {
+        self.channel = channel
+        self.address = address
+        self.webhook = webhook
+        self.report = report
+    }
+
+    /// - Parameters:
+    ///   - port: on 127.0.0.1; 0 uses any free one.
+    ///   - now: its clock.
+    ///   - report: gets a line on each request.
+    static func listen(
+        port: Int,
+        now: @escaping TimeSource = SystemClock.now,
+        report: @escaping @Sendable (String) -> Void
+    ) async throws(DemoUpstreamError) -> DemoUpstream {
+        let webhook = DemoWebhook()
+        let state = Shared(webhook, now: now)
+        let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.configureHTTPServerPipeline(withErrorHandling: true)
+                    let connection = DemoConnection { request in state.answer(request, report: report) }
+                    try channel.pipeline.syncOperations.addHandler(connection)
+                }
+            }
+        do {
+            let channel = try await bootstrap.bind(host: host, port: port).get()
+            let address = ListenAddress(host: host, port: channel.localAddress?.port ?? port)
+            return DemoUpstream(channel, address, webhook, report: report)
+        } catch {
+            let place = ListenAddress(host: host, port: port)
+            throw DemoUpstreamError(
+                "\(place) cannot be used (\(error)); choose another port with --demo-upstream-port, or 0."
+            )
+        }
+    }
+
+    /// Waits for graceful shutdown, or for cancellation.
+    func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.webhook.run(report: self.report) }
+            try? await gracefulShutdown()
+            group.cancelAll()
+        }
+        try? await channel.close()
+    }
+
+    private static let host = "127.0.0.1"
+
+    /// The state that all connections share.
+    private final class Shared: Sendable {
+        private let collections: Mutex<DemoCollections>
+        private let webhook: DemoWebhook
+
+        init(_ webhook: DemoWebhook, now: @escaping TimeSource) {
+            collections = Mutex(DemoCollections(now: now))
+            self.webhook = webhook
+        }
+
+        func answer(_ request: DemoRequest, report: (String) -> Void) -> DemoAnswer {
+            let answer = collections.withLock { collections in
+                let answer = collections.answer(request)
+                // under the lock: in the order in which they happened
+                for change in collections.takeChanges() { webhook.record(change) }
+                return answer
+            }
+            report(DemoLine.text(request, answer))
+            return answer
+        }
+    }
+}
+
+/// Why the API cannot start, with an instruction.
+struct DemoUpstreamError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+// MARK: - DemoConnection
+
+/// One connection to the demo's REST API: collects a request and writes the response.
+final class DemoConnection: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private let answer: @Sendable (DemoRequest) -> DemoAnswer
+    private var head: HTTPRequestHead?
+    private var body: [UInt8] = []
+    private var isTooLarge = false
+
+    init(answer: @escaping @Sendable (DemoRequest) -> DemoAnswer) {
+        self.answer = answer
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            self.head = head
+            body = []
+            isTooLarge = false
+        case .body(let part):
+            isTooLarge = isTooLarge || body.count + part.readableBytes > DemoDocument.maximumBytes
+            if !isTooLarge { body.append(contentsOf: part.readableBytesView) }
+        case .end:
+            guard let head else { return }
+            self.head = nil
+            write(answer(to: head), to: head, in: context)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+
+    private func answer(to head: HTTPRequestHead) -> DemoAnswer {
+        if isTooLarge {
+            return DemoAnswer(status: 413, remark: "a body may have at most \(DemoDocument.maximumBytes) bytes")
+        }
+        return answer(
+            DemoRequest(
+                method: head.method == .HEAD ? "GET" : head.method.rawValue,
+                target: head.uri,
+                idempotencyKey: head.headers.first(name: "idempotency-key"),
+                ifMatch: head.headers.first(name: "if-match"),
+                ifNoneMatch: head.headers.first(name: "if-none-match"),
+                user: head.headers.first(name: "x-sluice-user").flatMap(UUID.init(parsing:)),
+                body: body
+            )
+        )
+    }
+
+    private func write(_ answer: DemoAnswer, to request: HTTPRequestHead, in context: ChannelHandlerContext) {
+        let keepAlive = request.isKeepAlive
+        var headers = HTTPHeaders()
+        if answer.body != nil { headers.add(name: "content-type", value: "application/json") }
+        if answer.status != 204, answer.status != 304 {
+            headers.add(name: "content-length", value: "\(answer.body?.count ?? 0)")
+        }
+        if let etag = answer.etag { headers.add(name: "etag", value: etag) }
+        if let location = answer.location { headers.add(name: "location", value: location) }
+        if let link = answer.link { headers.add(name: "link", value: link) }
+        if !keepAlive { headers.add(name: "connection", value: "close") }
+        let head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: answer.status), headers: headers)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        if let body = answer.body, request.method != .HEAD {
+            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: body)))), promise: nil)
+        }
+        let channel = context.channel
+        context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in
+            if !keepAlive { channel.close(promise: nil) }
+        }
+    }
+}
+
+struct DemoRequest: Sendable {
+    var method: String
+    /// As in the request line, with the query if there is one.
+    var target: String
+    var idempotencyKey: String?
+    /// `If-Match`.
+    var ifMatch: String?
+    /// `If-None-Match`.
+    var ifNoneMatch: String?
+    /// `X-Sluice-User`: the user whose mutation the gateway replays; nil for other clients of the API.
+    var user: UUID?
+    var body: [UInt8] = []
+
+    /// Without the query.
+    var path: Substring { target.before("?") }
+
+    /// The value of the query's parameter, decoded; nil if it is not there.
+    func parameter(_ name: String) -> String? {
+        guard let query = target.firstIndex(of: "?") else { return nil }
+        for pair in target[target.index(after: query)...].split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if parts[0] == name { return (parts.count > 1 ? String(parts[1]) : "").removingPercentEncoding }
+        }
+        return nil
+    }
+
+    /// Whether another request has the same method, target and body, under any conditions.
+    func isRepeated(by other: DemoRequest) -> Bool {
+        method == other.method && target == other.target && body == other.body
+    }
+}

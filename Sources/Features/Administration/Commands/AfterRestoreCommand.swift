@@ -1,0 +1,88 @@
+import ArgumentParser
+import CommandSupport
+import JSONText
+import SyncModel
+import SyncStore
+
+struct AfterRestoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "after-restore",
+        abstract: "Repair a database after restoring a backup, before gateways start.",
+        discussion: """
+            Invalidates all cursors of changes, events and mappings, because cursors issued
+            after the backup may refer to data that the backup does not contain. Requests
+            with an older cursor receive 410, and clients start over. Releases the leases of
+            lanes. Repeats erasures of users that the restored database records; gateways
+            run them after they start. Lists the sources that follow a database's log: if a
+            replication slot is ahead of the restored position, its source stops until it is
+            run from the beginning.
+
+            EXAMPLES
+              sluice after-restore
+              pg_restore -d sluice sluice.dump && sluice migrate && sluice after-restore
+
+            Exits with 75 while gateways are connected. The command can be run again, but
+            then all clients start over again.
+            """
+    )
+
+    @Flag(help: "Run even if other programs named sluice are connected.")
+    var force = false
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let isForced = force
+        let result = try await options.run(
+            CommandAct("setRightAfterRestore"),
+            orElse: .notFound("there is nothing to repair"),
+            result: { if case .others = $0 { .failed(.overloaded) } else { .whole } }
+        ) { administration throws(Problem) -> Result? in
+            let others = isForced ? 0 : try await Self.longLivedSessions(administration)
+            if others > 0 { return .others(others) }
+            let report = try await administration.setRightAfterRestore()
+            var notes: [RestoreNote] = []
+            for feature in InstalledFeatures.list {
+                if let note = try await feature.restored(administration) { notes.append(note) }
+            }
+            return .done(report, notes)
+        }
+        switch result {
+        case .others(let count):
+            let reason = "gateways are connected to the database (\(count) connections); stop them or use --force"
+            throw Terminal.failure(reason, Terminal.tryAgain)
+        case .done(let report, let notes):
+            options.output(Self.userMessage(report, notes)) {
+                $0.member("feeds", report.feeds)
+                $0.member("lanes", report.lanes)
+                $0.member("erasures", report.erasures)
+                $0.member("had_retention", report.hadRetention)
+                for note in notes { $0.member(note.name, raw: note.json) }
+            }
+        }
+    }
+
+    private static func userMessage(_ report: RestoreReport, _ notes: [RestoreNote]) -> String {
+        var lines = [
+            "\(report.feeds) organizations: older cursors now receive 410",
+            "\(report.lanes) leases of lanes released",
+        ]
+        if report.erasures > 0 { lines.append("\(report.erasures) erased users: gateways will erase them again") }
+        if report.hadRetention { lines.append("retention lease released") }
+        return (lines + notes.flatMap(\.lines)).joined(separator: "\n")
+    }
+
+    private enum Result: Sendable {
+        case others(Int)
+        case done(RestoreReport, [RestoreNote])
+    }
+
+    /// The sessions that remain after two seconds: the server takes a moment to end one, such as this command's own.
+    private static func longLivedSessions(_ administration: Administration) async throws(Problem) -> Int {
+        for _ in 1...20 {
+            if try await administration.otherSessions() == 0 { return 0 }
+            try? await Task.sleep(for: .milliseconds(100))
+        }
+        return try await administration.otherSessions()
+    }
+}

@@ -1,0 +1,110 @@
+import ArgumentParser
+import CommandSupport
+import Foundation
+import JSONText
+import SyncModel
+import SyncStore
+
+/// Seals rows that are stored in plain text or under older data keys.
+struct SealRowsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "seal",
+        abstract: "Encrypt data that is stored as plaintext or with an older data key.",
+        discussion: """
+            EXAMPLES
+              sluice keys seal                       all organizations
+              sluice keys seal --organization 0192f0c1-2345-7abc-8def-0123456789ab
+
+            Decrypts all encrypted values to check them, encrypts the remaining ones row by
+            row while gateways run, and drops an organization's older data keys at its end.
+            Each row is locked in the same way as by every other writer. The command starts
+            one minute after the organization's newest data key was created, when every
+            gateway encrypts with it. Another run only checks the values that are encrypted
+            already.
+
+            Progress is written to standard error every few seconds. A value that cannot be
+            decrypted (it is damaged, or its key is missing) is left unchanged, and its data
+            key is kept. The first 20 of an organization are listed, and all are counted.
+            Everything else is encrypted, and the command exits with 1. A user whose key is
+            missing but may be restored gets no new key: until a run with the right key, new
+            data of this user is encrypted with the organization's key only.
+            """
+    )
+
+    @Option(help: "Only this organization (UUID).", transform: uuidArgument)
+    var organization: UUID?
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let outcome = try await options.withStore(
+            CommandAct("sealRows", of: organization),
+            orElse: organization.map(CommandFailure.noOrganization) ?? .notFound("there are no organizations"),
+            result: { .leaving($0.left) }
+        ) { store, _ throws(Problem) -> Outcome? in
+            if let organization { return try await seal(organization, "", store.keyRotation) }
+            let organizations = try await AdministrationOptions.organizations(store.administration).map(\.id)
+            for organization in organizations { _ = try await store.keyRotation.prepare(organization) }
+            var outcome = Outcome()
+            var locked = 0
+            for (index, organization) in organizations.enumerated() {
+                let place = " (\(index + 1) of \(organizations.count))"
+                do throws(Problem) {
+                    // an organization that was purged during the run is no error
+                    outcome.left += try await seal(organization, place, store.keyRotation)?.left ?? 0
+                } catch {
+                    if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
+                    locked += error.isLocked ? 1 : 0
+                    // nothing can be opened: that is the configuration's fault, and no organization's
+                    if locked == organizations.count { throw error }
+                    Terminal.printError("\(organization.lowercased): \(error.detail)")
+                    outcome.left += 1
+                }
+            }
+            return outcome
+        }
+        if outcome.left > 0 { throw ExitCode.failure }
+    }
+
+    private struct Outcome: Sendable {
+        /// Values that cannot be opened and were left as they are, and organizations that are locked.
+        var left = 0
+    }
+
+    /// Nil if there is no such organization.
+    private func seal(
+        _ organization: UUID,
+        _ place: String,
+        _ keyRotation: KeyRotation
+    ) async throws(Problem) -> Outcome? {
+        let (json, name) = (options.json, organization.lowercased)
+        let progress = Throttle(.seconds(3))
+        let rows = try await keyRotation.sealRows(
+            of: organization,
+            onWait: { seconds in
+                let userMessage = "waiting \(Int(seconds.rounded(.up))) s, until every gateway uses its newest data key"
+                if !json { Terminal.printError("\(name)\(place): \(userMessage)") }
+            },
+            { rows in
+                guard !json, progress.isDue() else { return }
+                Terminal.printError("\(name)\(place): \(rows.examined) rows examined, \(rows.sealed) encrypted so far")
+            }
+        )
+        guard let rows else { return nil }
+        for value in rows.unreadableValues { Terminal.printError("\(name): cannot be decrypted: \(value)") }
+        let unreadable = rows.unreadable > 0 ? "\(rows.unreadable) values that cannot be decrypted, " : ""
+        let userMessage =
+            "\(name): \(rows.examined) rows examined, \(rows.sealed) encrypted, "
+            + unreadable + "\(rows.droppedKeys) older data keys dropped"
+            + (rows.keptKeys > 0 ? ", \(rows.keptKeys) kept for them" : "")
+        options.output(userMessage) {
+            $0.member("organization_id", organization)
+            $0.member("examined", rows.examined)
+            $0.member("sealed", rows.sealed)
+            $0.member("unreadable", rows.unreadable)
+            $0.member("dropped_keys", rows.droppedKeys)
+            $0.member("kept_keys", rows.keptKeys)
+        }
+        return Outcome(left: rows.unreadable)
+    }
+}

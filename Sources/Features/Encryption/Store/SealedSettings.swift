@@ -1,0 +1,57 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// A table with sealed settings of organizations, which have few rows of it.
+struct SealedSettings {
+    let columns: [SealedSetting]
+    let read: Statement
+    let write: Statement
+    private let hasKey: Bool
+
+    var statements: [Statement] { [read, write] }
+
+    /// Nil for a table without such settings.
+    init?(_ table: StoredTable) {
+        guard case .settings(let columns) = table.sealing else { return nil }
+        self.columns = columns
+        let (name, key) = (table.name, table.key.first)
+        hasKey = key != nil
+        let names = columns.map { "\($0.name)" }
+        // the key again before each column, whose place in the sealed text it may be
+        let list = key.map { key in "\(key)::text AS row_key, " + names.map { "\(key), \($0)" }.joined(separator: ", ")
+        }
+        read = Statement(
+            "seal_\(name)",
+            ["organization"],
+            """
+            SELECT \(list ?? names.joined(separator: ", ")) FROM \(name)
+            WHERE organization_id = :organization AND (\(names.map { "\($0) IS NOT NULL" }.joined(separator: " OR ")))
+            \(key.map { "ORDER BY \($0)" } ?? "")
+            """
+        )
+        let values = names.map { "\($0) = :\($0)" }.joined(separator: ", ")
+        write = Statement(
+            "seal_write_\(name)",
+            ["organization"] + (hasKey ? ["row_key"] : []) + names,
+            "UPDATE \(name) SET \(values) WHERE organization_id = :organization"
+                + (key.map { " AND \($0)::text = :row_key" } ?? "")
+        )
+    }
+
+    /// The query that writes a row of an organization with its values sealed again.
+    func renewed(_ row: inout RowReader, of organization: UUID, _ renewal: inout Renewal) throws -> Query {
+        var parameters = Parameters(of: organization)
+        if hasKey { parameters.add(try row.string("row_key")) }
+        for column in columns {
+            let place = try column.place(&row)
+            if column.isText {
+                parameters.add(try renewal.text(row.optionalString(column.name), as: place))
+            } else {
+                parameters.add(json: try renewal.json(row.optionalBytes(column.name), as: place))
+            }
+        }
+        return Query(write, parameters)
+    }
+}

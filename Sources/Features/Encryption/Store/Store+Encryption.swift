@@ -1,8 +1,0 @@
-package import SyncStore
-
-extension Store {
-    /// Data keys, and rows that require sealing again.
-    package var keyRotation: KeyRotation {
-        KeyRotation(pool: pool, catalog: catalog, masterKeys: masterKeys, now: now, failure: failure)
-    }
-}

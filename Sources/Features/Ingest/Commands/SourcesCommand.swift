@@ -1,0 +1,229 @@
+import ArgumentParser
+import CommandSupport
+import Foundation
+import JSONText
+import StandardWebhooks
+import SyncHTTP
+import SyncModel
+import SyncStore
+
+struct SourcesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sources",
+        abstract: "Receive external edits by webhook, by polling an API, or from a database.",
+        discussion: """
+            EXAMPLES
+              sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
+              sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm message.json
+              sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
+              sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
+
+            A source receives an organization's external edits without a separate program
+            between its API and the gateway. docs/ingest.md describes the settings of each
+            kind.
+
+            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
+            within 5 seconds.
+            """,
+        subcommands: [
+            ListSourcesCommand.self, ShowSourceCommand.self, PutSourceCommand.self, TestSourceCommand.self,
+            RunSourceCommand.self, RemoveSourceCommand.self,
+        ]
+    )
+}
+
+/// A source of an organization, by its name.
+struct SourceArguments: ParsableArguments {
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var organization: UUID
+
+    @Argument(help: "The source's name: [a-z][a-z0-9_-]{0,63}.")
+    var name: String
+
+    var key: SourceKey { SourceKey(organization: organization, name: name) }
+
+    func validate() throws {
+        guard IngestSource.isValid(name) else { throw ValidationError("The name must match [a-z][a-z0-9_-]{0,63}.") }
+    }
+
+    var unknown: CommandFailure { .notFound("organization \(organization.lowercased) has no source '\(name)'") }
+
+    /// More than settings or a message can be.
+    private static let maximumBytes = 4_194_304
+
+    /// Returns the content of a file, or of standard input for `-`.
+    static func bytes(of file: String) throws -> [UInt8] {
+        do {
+            let handle = file == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(filePath: file))
+            let data = try handle.read(upToCount: maximumBytes + 1) ?? Data()
+            guard data.count <= maximumBytes else {
+                throw Terminal.failure("\(file) has more than \(maximumBytes) bytes")
+            }
+            return Array(data)
+        } catch let error as CocoaError {
+            throw Terminal.failure("\(file) cannot be read: \(error.localizedDescription)")
+        }
+    }
+}
+
+extension SourceRow {
+    /// A line of the list.
+    var line: String {
+        let success = lastSuccessAt.map { "last success \($0.rfc3339)" } ?? "no success yet"
+        let failure = failingSince.map { "  failing since \($0.rfc3339): \(lastError ?? "")" } ?? ""
+        return "\(name)  \(kind.rawValue)  \(activity.rawValue)  \(success)\(failure)"
+    }
+
+    /// A complete description as text.
+    var userMessage: String {
+        var lines = [line, "settings: \(String(decoding: settings, as: UTF8.self))"]
+        if let state { lines.append("progress: \(String(decoding: state, as: UTF8.self))") }
+        if let lastEventAt { lines.append("last event: \(lastEventAt.rfc3339)") }
+        if let nextRunAt { lines.append("next run: \(nextRunAt.rfc3339)") }
+        if failureCount > 0 { lines.append("failures since the last success: \(failureCount)") }
+        if let previousSecretUntil { lines.append("the previous secret is valid until \(previousSecretUntil.rfc3339)") }
+        return lines.joined(separator: "\n")
+    }
+}
+
+// MARK: - ListSourcesCommand
+
+struct ListSourcesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List an organization's sources and their state.",
+        discussion: """
+            EXAMPLE
+              sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
+
+            Each line shows a source: its name, its kind, its state (receiving, running,
+            waiting, retrying, disabled), its last success and, if it fails, the time of the
+            first failure and the reason.
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var organization: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let found = try await options.withStore { store, _ throws(Problem) in
+            try await store.sourceAdministration.list(in: organization)
+        }
+        guard let sources = found else { throw AdministrationOptions.unknown(organization) }
+        if options.json {
+            let body = AdministrationOptions.body { writer in
+                writer.name("sources")
+                writer.beginArray()
+                for source in sources { writer.object { source.writeMembers(to: &$0) } }
+                writer.endArray()
+            }
+            return Terminal.output(String(decoding: body, as: UTF8.self))
+        }
+        for source in sources { Terminal.output(source.line) }
+        if sources.isEmpty { Terminal.printError("\(organization.lowercased) has no sources") }
+    }
+}
+
+struct ShowSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show a source: its settings, its progress, and its last failure.",
+        discussion: """
+            EXAMPLE
+              sluice sources show 0192f0c1-2345-7abc-8def-0123456789ab crm
+
+            Secrets are not shown.
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let key = source.key
+        let found = try await options.withStore { store, _ throws(Problem) in
+            try await store.sourceAdministration.source(key)
+        }
+        guard let found else { throw source.unknown.failure() }
+        options.output(found.userMessage) { found.writeMembers(to: &$0) }
+    }
+}
+
+struct RemoveSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Remove a source. Data that it delivered is kept.",
+        discussion: """
+            EXAMPLE
+              sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let key = source.key
+        let act = CommandAct("deleteSource", of: key.organization, ["name": key.name])
+        try await options.withStore(act, orElse: source.unknown) { store, _ throws(Problem) -> Void? in
+            try await store.sourceAdministration.delete(key) ? () : nil
+        }
+        options.output("\(key.name) is removed") { $0.member("name", key.name) }
+    }
+}
+
+// MARK: - PutSourceCommand
+
+struct PutSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "put",
+        abstract: "Create a source, or replace its settings.",
+        discussion: """
+            EXAMPLES
+              sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
+              sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm - <<'END'
+              {"kind": "webhook", "settings": {"mapping": {"rules": [
+                {"entity_type": "contact", "operation": "upsert", "id": "/data/id",
+                 "version": "/data/revision", "document": "/data"}]}}}
+              END
+
+            The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind,
+            settings, secret, status. If a new webhook source has no secret, one is generated
+            and shown once. An existing source keeps its secret.
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @Argument(help: "JSON file, or - for standard input.", completion: .file())
+    var file: String
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let body = try SourceArguments.bytes(of: file)
+        let key = source.key
+        typealias Put = (written: (row: SourceRow, isNew: Bool), usual: String?)
+        let (written, usual) = try await options.withStore(
+            CommandAct("putSource", of: key.organization, ["name": key.name]),
+            orElse: .noOrganization(key.organization)
+        ) { store, settings throws(Problem) -> Put? in
+            let update = try SourceUpdate(body: body)
+            try update.check(settings.webhookAddresses)
+            let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
+            guard let written = try await store.sourceAdministration.put(key, update, usual: usual) else { return nil }
+            return (written: written, usual: usual)
+        }
+        let secret = written.isNew ? usual : nil
+        let userMessage = "\(key.name) is \(written.isNew ? "created" : "changed"): \(written.row.line)"
+        options.output(userMessage + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
+            written.row.writeMembers(to: &writer)
+            writer.member("secret", secret)
+        }
+    }
+}

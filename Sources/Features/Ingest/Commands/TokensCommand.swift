@@ -1,0 +1,145 @@
+import ArgumentParser
+import CommandSupport
+import Foundation
+import JSONText
+import SyncHTTP
+import SyncModel
+import SyncStore
+
+struct TokensCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tokens",
+        abstract: "Manage service tokens of programs that report external edits.",
+        discussion: """
+            EXAMPLES
+              sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
+              sluice tokens list 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
+                0192f0c1-9999-7abc-8def-0123456789ab
+
+            POST /v1/ingest requires a service token of the organization. Tokens of one source
+            share the ids of their events, so that one token can replace another.
+
+            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
+            within 5 seconds.
+            """,
+        subcommands: [CreateServiceTokenCommand.self, ListServiceTokensCommand.self, RevokeServiceTokenCommand.self]
+    )
+}
+
+struct CreateServiceTokenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "create",
+        abstract: "Create a service token and print it. It is shown only once.",
+        discussion: """
+            EXAMPLE
+              sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @Option(help: "Source of the events, such as crm: [a-z][a-z0-9_-]{0,63}.")
+    var source: String
+
+    @OptionGroup var options: AdministrationOptions
+
+    func validate() throws {
+        guard IngestSource.isValid(source) else {
+            throw ValidationError("--source must match [a-z][a-z0-9_-]{0,63}.")
+        }
+    }
+
+    func run() async throws {
+        let act = CommandAct("makeServiceToken", of: id, ["source": source])
+        let made = try await options.run(act, orElse: .noOrganization(id)) {
+            administration throws(Problem) -> (token: ServiceToken, row: ServiceTokenRow)? in
+            try await administration.makeServiceToken(for: source, of: id)
+        }
+        options.output(made.token.text) { writer in
+            made.row.writeMembers(to: &writer)
+            writer.member("token", made.token.text)
+        }
+    }
+}
+
+struct ListServiceTokensCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List an organization's service tokens, without their secrets.",
+        discussion: """
+            EXAMPLE
+              sluice tokens list 0192f0c1-2345-7abc-8def-0123456789ab
+
+            Each line shows a token: its id, its source, and the times of its creation, its
+            last use and, if revoked, its revocation.
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let found = try await options.run { administration throws(Problem) in
+            try await administration.serviceTokens(of: id)
+        }
+        guard let tokens = found else { throw AdministrationOptions.unknown(id) }
+        if options.json { return Terminal.output(String(decoding: Self.json(tokens), as: UTF8.self)) }
+        for token in tokens { Terminal.output(Self.line(token)) }
+        if tokens.isEmpty { Terminal.printError("\(id.lowercased) has no service tokens") }
+    }
+
+    private static func line(_ token: ServiceTokenRow) -> String {
+        let used = token.lastUsedAt.map { "used \($0.rfc3339)" } ?? "never used"
+        let revoked = token.revokedAt.map { "  revoked \($0.rfc3339)" } ?? ""
+        return "\(token.id.lowercased)  \(token.source)  created \(token.createdAt.rfc3339)  \(used)\(revoked)"
+    }
+
+    private static func json(_ tokens: [ServiceTokenRow]) -> [UInt8] {
+        AdministrationOptions.body { writer in
+            writer.name("service_tokens")
+            writer.beginArray()
+            for token in tokens {
+                writer.beginObject()
+                token.writeMembers(to: &writer)
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+    }
+}
+
+struct RevokeServiceTokenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "revoke",
+        abstract: "Permanently revoke a service token.",
+        discussion: """
+            EXAMPLE
+              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
+                0192f0c1-9999-7abc-8def-0123456789ab
+
+            Gateways reject it within 5 seconds.
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @Argument(help: "The token's id, as the list shows it.", transform: uuidArgument)
+    var token: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let act = CommandAct("revokeServiceToken", of: id, ["token_id": token.lowercased])
+        let unknown = "organization \(id.lowercased) has no service token \(token.lowercased)"
+        let row = try await options.run(act, orElse: .notFound(unknown)) {
+            administration throws(Problem) -> ServiceTokenRow? in
+            try await administration.revokeServiceToken(token, of: id)
+        }
+        options.output("\(token.lowercased) of \(row.source) is revoked") { row.writeMembers(to: &$0) }
+    }
+}

@@ -1,0 +1,95 @@
+package import Postgres
+package import SyncModel
+import SyncStore
+import SyncUpstream
+
+/// Connects to an organization's database: it looks the host up, and refuses addresses that the operator has not
+/// allowed.
+package struct ReplicationConnector: Sendable {
+    /// - Throws: why nothing is sent there.
+    package let configuration: @Sendable (DatabaseURI) async throws(SourceFailure) -> ConnectionConfiguration
+
+    /// - Parameter configuration: returns how to connect to a database; throws the reason if that is not allowed.
+    package init(
+        configuration: @escaping @Sendable (DatabaseURI) async throws(SourceFailure) -> ConnectionConfiguration
+    ) {
+        self.configuration = configuration
+    }
+
+    /// - Parameters:
+    ///   - policy: which addresses may be connected to.
+    ///   - authorities: the file with the certificate authorities that are trusted.
+    ///   - resolve: the addresses of a host's name.
+    package init(
+        policy: AddressPolicy,
+        authorities: String,
+        resolve: @escaping @Sendable (String) async -> [IPAddress]
+    ) {
+        self.init { uri async throws(SourceFailure) in
+            let addresses = await resolve(uri.host)
+            guard let first = addresses.first else {
+                throw SourceFailure("The database's host '\(uri.host)' has no address.", isFatal: false)
+            }
+            // connects to the address that was checked, even if the name resolves to another one later
+            guard let address = addresses.first(where: { uri.problem($0, policy) == nil }) else {
+                throw SourceFailure(
+                    "Connections to host '\(uri.host)' are not allowed: \(uri.problem(first, policy) ?? "")."
+                )
+            }
+            return ConnectionConfiguration(
+                uri: uri.keywords(address: address, authorities: authorities),
+                connectTimeout: .seconds(10),
+                statementTimeout: .seconds(60)
+            )
+        }
+    }
+}
+
+extension ReplicationConnector {
+    /// The gateway's: trusts the system's certificate authorities.
+    package static func gateway(_ policy: AddressPolicy) -> ReplicationConnector {
+        ReplicationConnector(
+            policy: policy,
+            authorities: "/etc/ssl/certs/ca-certificates.crt",
+            resolve: HostAddresses.of
+        )
+    }
+}
+
+/// Checks whether the database of a source is as its settings need it, without reading its slot.
+package struct SourceInspector: Sendable {
+    let connector: ReplicationConnector
+    let now: TimeSource
+
+    package init(connector: ReplicationConnector, now: @escaping TimeSource) {
+        self.connector = connector
+        self.now = now
+    }
+
+    /// - Returns: what should be corrected although the source works; nil if nothing.
+    /// - Throws: the defect, with an instruction. A source that misses changes has one until it is run from null.
+    package func inspect(_ source: SourceStore.Followed) async throws(SourceFailure) -> String? {
+        guard let secret = source.secret else { throw SourceFailure("The database's URI cannot be decrypted.") }
+        let uri: DatabaseURI
+        do throws(DatabaseURI.Malformed) {
+            uri = try DatabaseURI(secret)
+        } catch {
+            throw SourceFailure(SourceStoreMessages.sentence(error.reason))
+        }
+        let database = try await connector.configuration(uri)
+        let advice = ReplicationAdvice(settings: source.settings)
+        do {
+            let connection = try await Connection.open(database)
+            defer { connection.close() }
+            let warning = try await SlotInspection(connection: connection, settings: source.settings).examine(now: now)
+            if let gap = source.gap { throw advice.gap(gap) }
+            return warning
+        } catch let failure as SourceFailure {
+            throw failure
+        } catch let error as PostgresError {
+            throw advice.failure(error)
+        } catch {
+            throw SourceFailure("The database cannot be checked: \(error)", isFatal: false)
+        }
+    }
+}

@@ -1,0 +1,270 @@
+package import Foundation
+import JSONText
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// A place among the groups of stuck mutations, bound to the filter that it was made with.
+struct FailureGroupCursor {
+    let organization: UUID
+    /// The group behind which the page begins; nil for the organization's first.
+    let key: FailureGroup.Key?
+    private let filter: UInt64
+
+    init(_ text: String?, _ filter: FailureFilter, _ organization: UUID?) throws(Problem) {
+        self.filter = filter.standIn ^ (organization.map { FeedCursor.filter([$0.lowercased]) } ?? 0)
+        guard let text else {
+            (self.organization, key) = (organization ?? UUID.least, nil)
+            return
+        }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard [3, 6].contains(parts.count), parts[0] == "g1", let place = UUID(parsing: parts[1]),
+            let made = UInt64(parts[2], radix: 36)
+        else { throw .foreignCursor }
+        guard made == self.filter else { throw .cursorOfAnotherFilter }
+        self.organization = place
+        guard parts.count == 6 else {
+            key = nil
+            return
+        }
+        guard let status = Int16(parts[5]), EntityType.isValidName(parts[3]), parts[4].utf8.count <= 64 else {
+            throw .foreignCursor
+        }
+        key = FailureGroup.Key(entityType: parts[3], errorCode: parts[4], responseStatus: status)
+    }
+
+    func next(_ organization: UUID, _ key: FailureGroup.Key?) -> String {
+        let start = ["g1", organization.lowercased, String(filter, radix: 36)]
+        let end = key.map { [$0.entityType, $0.errorCode, String($0.responseStatus)] } ?? []
+        return (start + end).joined(separator: ".")
+    }
+}
+
+/// A place among the stuck mutations, newest first, bound to the filter that it was made with.
+struct FailureCursor {
+    let place: FailurePosition
+    private let filter: UInt64
+
+    init(_ text: String?, _ filter: FailureFilter, _ organization: UUID?) throws(Problem) {
+        self.filter = filter.standIn ^ (organization.map { FeedCursor.filter([$0.lowercased]) } ?? 0)
+        guard let text else {
+            place = .newest
+            return
+        }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 6, parts[0] == "s1", let moment = Int64(parts[1], radix: 36),
+            let organization = UUID(parsing: parts[2]), let user = UUID(parsing: parts[3]),
+            let id = UUID(parsing: parts[4]), let made = UInt64(parts[5], radix: 36)
+        else { throw .foreignCursor }
+        guard made == self.filter else { throw .cursorOfAnotherFilter }
+        place = FailurePosition(at: Timestamp(microseconds: moment), organization: organization, user: user, id: id)
+    }
+
+    func next(_ place: FailurePosition) -> String {
+        [
+            "s1", String(place.at.microseconds, radix: 36), place.organization.lowercased, place.user.lowercased,
+            place.id.lowercased, String(filter, radix: 36),
+        ].joined(separator: ".")
+    }
+}
+
+/// A place among the lanes in which nothing runs, bound to the filter that it was made with.
+struct StoppedLaneCursor {
+    let place: (at: Timestamp, organization: UUID, user: UUID)
+    private let filter: UInt64
+
+    /// - Parameter now: behind which those are that wait.
+    init(_ text: String?, _ state: StoppedLanes.State, _ organization: UUID?, now: Timestamp) throws(Problem) {
+        filter = FeedCursor.filter([state.rawValue] + [organization?.lowercased].compactMap(\.self))
+        guard let text else {
+            place =
+                switch state {
+                case .halted: (now, organization ?? .least, .least)
+                case .waiting: (now, organization ?? .greatest, .greatest)
+                }
+            return
+        }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 5, parts[0] == "k1", let moment = Int64(parts[1], radix: 36),
+            let place = UUID(parsing: parts[2]), let user = UUID(parsing: parts[3]),
+            let made = UInt64(parts[4], radix: 36)
+        else { throw .foreignCursor }
+        guard made == filter else { throw .cursorOfAnotherFilter }
+        // a lane whose moment has passed since then runs, or is listed among those that are due next
+        self.place = (max(Timestamp(microseconds: moment), now), organization ?? place, user)
+    }
+
+    func next(_ lane: StoppedLanes.Lane) -> String {
+        [
+            "k1", String(lane.readyAt?.microseconds ?? 0, radix: 36), lane.key.organization.lowercased,
+            lane.key.user.lowercased, String(filter, radix: 36),
+        ].joined(separator: ".")
+    }
+}
+
+/// The place of a mutation among the stuck ones.
+struct FailurePosition: Sendable, Hashable {
+    let at: Timestamp
+    let organization: UUID
+    let user: UUID
+    let id: UUID
+
+    /// Before all of them, newest first.
+    static let newest = FailurePosition(
+        at: Timestamp(microseconds: .max),
+        organization: .greatest,
+        user: .greatest,
+        id: .greatest
+    )
+}
+
+// MARK: - FailureList
+
+/// Lists the stuck mutations, newest first, over all organizations or in one.
+///
+/// A page reads a bounded number of them for any filter. It may be short or empty and still have a next page.
+package struct FailureList: Sendable {
+    package struct Page: Sendable {
+        package let mutations: [FailedMutation]
+        package let next: String?
+    }
+
+    let pool: Pool
+    let catalog: Catalog
+    let failure: StoreFailure
+
+    /// - Parameters:
+    ///   - organization: only this one's; nil for all, and then no user is named.
+    ///   - limit: 1 to 1,000.
+    ///   - cursor: `next` of the page before.
+    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    package func page(
+        _ filter: FailureFilter,
+        organization: UUID?,
+        limit: Int,
+        cursor: String?
+    ) async throws(Problem) -> Page {
+        let start = try FailureCursor(cursor, filter, organization)
+        do {
+            let queries = FailureQuery(filter, of: organization).newest(behind: start.place, limit: limit + 1)
+            let results = try await pool.readByIndex(queries)
+            let edge = queries.count < 2 ? nil : try results[1].read(FailurePosition.init).first
+            let mutations = try await read(results[0])
+            let page = mutations.prefix(limit)
+            let isCut = mutations.count > limit
+            let last = isCut ? page.last.map(\.place) : edge
+            return Page(mutations: Array(page), next: last.map(start.next))
+        } catch {
+            throw failure.problem(error, doing: "list failed mutations")
+        }
+    }
+
+    /// Returns the mutations at some places.
+    package func mutations(
+        at places: [FailureQuery.Place],
+        in organization: UUID
+    ) async throws(Problem) -> [FailedMutation] {
+        guard !places.isEmpty else { return [] }
+        do {
+            let rows = try await pool.readByIndex(
+                Self.byIDStatement(organization: organization, users: places.map(\.user), ids: places.map(\.id))
+            )
+            return try await read(rows)
+        } catch {
+            throw failure.problem(error, doing: "read failed mutations")
+        }
+    }
+
+    static let byIDStatement = Statement(
+        "stuck_by_id",
+        ["organization", "users", "ids"],
+        """
+        SELECT \(FailedMutation.list)
+        FROM unnest(:users::uuid[], :ids::uuid[]) WITH ORDINALITY AS k (user_id, id, place)
+        CROSS JOIN LATERAL (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = :organization AND x.user_id = k.user_id AND x.id = k.id
+            OFFSET 0
+        ) m
+        WHERE \(StuckRows.are("m"))
+        ORDER BY k.place
+        """
+    )
+
+    /// Opens the problems; those of an organization that is locked stay closed.
+    private func read(_ rows: Rows) async throws -> [FailedMutation] {
+        let owners = Set(try rows.read { try $0.uuid("organization_id") })
+        var seals: [UUID: Seal] = [:]
+        for owner in owners {
+            do { seals[owner] = try await catalog.seal(of: owner) } catch is SealError { continue }
+        }
+        guard owners.count == 1, let owner = owners.first, seals[owner] != nil else {
+            return try await catalog.userKeys.fetchingMissingKeys { [seals] in
+                try rows.readSealed { try FailedMutation(&$0, seals) }
+            }
+        }
+        return try await catalog.opening(owner) { seal in
+            try rows.readSealed { try FailedMutation(&$0, [owner: seal]) }
+        }
+    }
+}
+
+extension FailedMutation {
+    var place: FailurePosition {
+        FailurePosition(at: stuckAt, organization: lane.organization, user: lane.user, id: id)
+    }
+
+    static let list = """
+        m.organization_id, m.user_id, m.id, m.device_id, m.operation, \(EntityName.list), m.status, m.error_code,
+            m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+        """
+
+    /// - Parameter seals: by organization; without its seal, a mutation's problem stays sealed.
+    init(_ row: inout RowReader, _ seals: [UUID: Seal]) throws {
+        let lane = try row.lane()
+        let id = try row.uuid("id")
+        var detail: String?
+        let device = try row.uuid("device_id")
+        let operation: SyncModel.Operation = try row.choice("operation")
+        let entity = try row.entity()
+        let status: MutationStatus = try row.choice("status")
+        let code = try row.string("error_code")
+        let response = try row.int16("error_status")
+        let error = try row.optionalBytes("error")
+        if let seal = seals[lane.organization] {
+            var closed: [String] = []
+            let open = try LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user).read(
+                json: error,
+                .error,
+                of: id,
+                &closed
+            )
+            detail = open.flatMap { StoredProblem($0).detail }
+        }
+        self.init(
+            lane: lane,
+            id: id,
+            device: device,
+            operation: operation,
+            entity: entity,
+            status: status,
+            errorCode: code,
+            responseStatus: response,
+            detail: detail,
+            attemptCount: try row.int16("attempt_count"),
+            acceptedAt: try row.moment("accepted_at"),
+            stuckAt: try row.moment("stuck_at")
+        )
+    }
+}
+
+extension FailurePosition {
+    init(_ row: inout RowReader) throws {
+        self.init(
+            at: try row.moment("stuck_at"),
+            organization: try row.uuid("organization_id"),
+            user: try row.uuid("user_id"),
+            id: try row.uuid("id")
+        )
+    }
+}

@@ -1,0 +1,140 @@
+package import Foundation
+package import Postgres
+package import SyncModel
+import SyncStore
+
+/// A search of mutations that wait for a person, by the index that fits its filter.
+///
+/// Lists read them newest first, bulk operations in the order in which they got stuck. Every search reads a bounded
+/// number of them, and continues after the last one.
+package struct FailureQuery: Sendable {
+    /// The index that a search uses. Each has separate statements, so that each plan uses its index for any values.
+    enum Path {
+        case everywhere
+        case someGroupsOfAll
+        case organization
+        case someGroups
+        case group
+        case user
+        case ids
+    }
+
+    /// A place among the stuck mutations of an organization.
+    package struct Place: Sendable, Hashable {
+        package let at: Timestamp
+        package let user: UUID
+        package let id: UUID
+
+        package init(at: Timestamp, user: UUID, id: UUID) {
+            self.at = at
+            self.user = user
+            self.id = id
+        }
+
+        /// Reads `stuck_at`, `user_id` and `id`.
+        package init(_ row: inout RowReader) throws {
+            self.init(at: try row.moment("stuck_at"), user: try row.uuid("user_id"), id: try row.uuid("id"))
+        }
+    }
+
+    /// Mutations that one page of a list reads.
+    static let listScan: Int64 = 10_000
+    /// Open mutations of a lane that a list searches for a user's.
+    static let laneScan: Int64 = 50_000
+    /// Mutations that one step of an operation reads. Of a user, it reads all open ones, as settling does.
+    static let operationScan: Int64 = 5_000
+
+    private let filter: FailureFilter
+    private let ids: [UUID]?
+    private let organization: UUID?
+    private let path: Path
+
+    /// - Parameters:
+    ///   - ids: only these, which match the rest of the filter; requires an organization.
+    ///   - organization: only this one's; nil for all, and then no user is named.
+    init(_ filter: FailureFilter, ids: [UUID]? = nil, of organization: UUID?) {
+        (self.filter, self.ids, self.organization) = (filter, ids, organization)
+        path =
+            if organization == nil {
+                filter.isOfSomeGroups ? .someGroupsOfAll : .everywhere
+            } else if ids != nil {
+                .ids
+            } else if filter.user != nil {
+                .user
+            } else if filter.group != nil {
+                .group
+            } else {
+                filter.isOfSomeGroups ? .someGroups : .organization
+            }
+    }
+
+    /// The next mutations, newest first; then the last one that was read, if there may be more.
+    ///
+    /// A user's lane is read completely, up to the allowed number, so nothing follows it.
+    func newest(behind place: FailurePosition, limit: Int) -> [Query] {
+        let parameters =
+            if let organization {
+                Parameters(of: organization, place.at, place.user, place.id, place.at)
+            } else {
+                Parameters(place.at, place.organization, place.user, place.id)
+            }
+        return queries(.newest, parameters, scan: path == .user ? Self.laneScan : Self.listScan, limit)
+    }
+
+    /// The places of the next mutations that got stuck until some moment; then the last one that was read, if there may
+    /// be more.
+    func oldest(behind place: Place?, until moment: Timestamp, limit: Int) -> [Query] {
+        let parameters = Parameters(
+            of: organization ?? .least,
+            place?.at ?? .longAgo,
+            place?.user ?? UUID.least,
+            place?.id ?? UUID.least,
+            moment
+        )
+        let queries = queries(.oldest, parameters, scan: path == .user ? .max : Self.operationScan, limit)
+        return queries.count > 1 ? queries : queries + [Query(FailureStatements.noEdge)]
+    }
+
+    /// How many got stuck until some moment, and of how many users: up to ``BoundedCount/limit``, and whether there are
+    /// more.
+    func count(until moment: Timestamp) -> Query {
+        var parameters = Parameters(of: organization ?? .least, moment)
+        addKey(to: &parameters)
+        addFilter(to: &parameters)
+        return Query(FailureStatements.count(path), parameters)
+    }
+
+    private func queries(
+        _ statements: FailureStatements,
+        _ place: Parameters,
+        scan: Int64,
+        _ limit: Int
+    ) -> [Query] {
+        var read = place
+        addKey(to: &read)
+        if path != .ids { read.add(scan) }
+        var page = read
+        addFilter(to: &page)
+        page.add(Int64(limit))
+        let edge = statements.edge(path).map { Query($0, read) }
+        return [Query(statements.page(path), page), edge].compactMap(\.self)
+    }
+
+    /// The parameters that the index is asked for.
+    private func addKey(to parameters: inout Parameters) {
+        switch path {
+        case .ids: parameters.add(ids ?? [])
+        case .user: parameters.add(filter.user)
+        case .group:
+            parameters.add(filter.entityType)
+            parameters.add(filter.errorCode)
+            parameters.add(filter.responseStatus)
+        case .everywhere, .someGroupsOfAll, .organization, .someGroups: break
+        }
+    }
+
+    private func addFilter(to parameters: inout Parameters) {
+        parameters.add(groupsOf: filter)
+        if path == .ids { parameters.add(filter.user) }
+    }
+}

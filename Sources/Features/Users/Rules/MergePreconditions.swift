@@ -1,0 +1,126 @@
+package import Foundation
+import JSONText
+package import SyncModel
+
+/// The facts that decide whether an operator may join a user into another. Pure.
+package struct MergePreconditions: Sendable {
+    /// A join as it is stored.
+    package struct Join: Sendable, Hashable {
+        package let user: UUID
+        package let target: UUID
+        /// Nil once the rows have moved.
+        package let closedUntil: Timestamp?
+
+        package init(user: UUID, target: UUID, closedUntil: Timestamp?) {
+            self.user = user
+            self.target = target
+            self.closedUntil = closedUntil
+        }
+
+        /// Whether the join is in progress: one that is not continued in time is given up.
+        func counts(at now: Timestamp) -> Bool { closedUntil.map { now < $0 } ?? true }
+    }
+
+    /// Joined users of an organization: every gateway has all of them in memory.
+    package static let limit: Int64 = 10_000
+    /// Rows of the joined user that one transaction moves.
+    package static let rowLimit: Int64 = 50_000
+
+    package let user: UUID
+    package let target: UUID
+    package var isOrganizationActive: Bool
+    package var isTargetKnown: Bool
+    /// Those that name either of the two.
+    package var joins: [Join]
+    /// Joined users that the organization has.
+    package var count: Int64
+    /// Whether a gateway runs that does not know of joins.
+    package var hasOldGateway: Bool
+    /// Whether an operator provisions users, and provisioned only one of the two.
+    package var isOneShutOut: Bool
+
+    package init(
+        user: UUID,
+        target: UUID,
+        isOrganizationActive: Bool,
+        isTargetKnown: Bool,
+        joins: [Join],
+        count: Int64,
+        hasOldGateway: Bool,
+        isOneShutOut: Bool = false
+    ) {
+        self.user = user
+        self.target = target
+        self.isOrganizationActive = isOrganizationActive
+        self.isTargetKnown = isTargetKnown
+        self.joins = joins
+        self.count = count
+        self.hasOldGateway = hasOldGateway
+        self.isOneShutOut = isOneShutOut
+    }
+
+    package enum Decision: Sendable, Hashable {
+        /// Neither user is served from now on, or still is not.
+        case close
+        /// The rows have moved already.
+        case hasMoved
+    }
+
+    /// - Throws: `validation_failed`, with the rule.
+    package func decide(at now: Timestamp) throws(Problem) -> Decision {
+        if user == target { throw Self.refusal("join_same_user", "a user cannot be merged into itself") }
+        let joins = joins.filter { $0.counts(at: now) }
+        let own = joins.first { $0.user == user }
+        if let own {
+            guard own.target == target else {
+                let word = own.closedUntil == nil ? "is merged into" : "is being merged into"
+                throw Self.refusal("join_already", "the user \(word) \(own.target.lowercased)")
+            }
+            if own.closedUntil == nil { return .hasMoved }
+        }
+        if let other = joins.first(where: { $0.user == target }) {
+            let detail = "the target itself is merged into \(other.target.lowercased): use that user"
+            throw Self.refusal("join_chain", detail)
+        }
+        if let other = joins.first(where: { $0.target == user && $0.closedUntil != nil }) {
+            let detail = "\(other.user.lowercased) is being merged into the user: wait until that merge ends"
+            throw Self.refusal("join_chain", detail)
+        }
+        guard isTargetKnown else {
+            throw Self.unknownTarget
+        }
+        guard isOrganizationActive else {
+            throw Self.refusal("join_organization_suspended", "the organization is suspended: activate it first")
+        }
+        if isOneShutOut { throw Self.oneIsShutOut }
+        guard own != nil || count < Self.limit else {
+            throw Self.refusal(
+                "join_too_many",
+                "the organization already has \(Self.limit) merged users"
+            )
+        }
+        guard !hasOldGateway else {
+            let detail =
+                "a gateway of an older version without support for merges is running: update all gateways first"
+            throw Self.refusal("join_old_gateway", detail)
+        }
+        return .close
+    }
+
+    package static var unknownTarget: Problem {
+        refusal("join_unknown_user", "the organization has no such target user")
+    }
+
+    /// The tokens of one would be accepted as the other's: that requires an operator's decision and not a join.
+    package static var oneIsShutOut: Problem {
+        refusal(
+            "join_shut_out",
+            "only one of the two users is added, and the organization's provisioning is explicit: add both, or remove "
+                + "both, first"
+        )
+    }
+
+    package static func refusal(_ rule: String, _ detail: String) -> Problem {
+        Problem(.validationFailed, pointer: "/into", rule: rule, detail)
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// Searches an organization's entities for those of a user.
+///
+/// No index has them by their owner, because it would make each write slower. So all are read, in the order of the
+/// feed, a page at a time and without locks.
+///
+/// An entity that is written during the walk moves up, and is found again. The owner of an entity does not change, and
+/// a user whose lane is idle writes nothing: of such a user the walk misses no entity.
+struct EntityScan {
+    /// Entities that one statement reads.
+    static let page: Int64 = 5_000
+
+    let pool: Pool
+    let organization: UUID
+    let user: UUID
+
+    /// Calls `found` with the keys on each page, sorted, up to a position of the feed.
+    ///
+    /// - Parameters:
+    ///   - statement: ``named`` or ``unseen``.
+    ///   - start: the position behind which it begins.
+    ///   - passed: called with the last position of each page, behind `found`.
+    func run(
+        _ statement: Statement,
+        after start: Int64 = 0,
+        upTo end: Int64 = .max,
+        passed: (Int64) async throws -> Void = { _ in },
+        _ found: ([EntityKey]) async throws -> Void
+    ) async throws {
+        var position = start
+        while position < end, let page = try await page(statement, after: position, upTo: end) {
+            if !page.found.isEmpty { try await found(page.found.inLockingOrder) }
+            position = page.last
+            try await passed(position)
+        }
+    }
+
+    /// Whether there is one at all.
+    func findsAny(_ statement: Statement) async throws -> Bool {
+        var position: Int64 = 0
+        while let page = try await page(statement, after: position, upTo: .max) {
+            if !page.found.isEmpty { return true }
+            position = page.last
+        }
+        return false
+    }
+
+    private func page(
+        _ statement: Statement,
+        after start: Int64,
+        upTo end: Int64
+    ) async throws -> (found: [EntityKey], last: Int64)? {
+        let query = statement(organization: organization, user: user, after: start, end: end, limit: Self.page)
+        let rows = try await pool.runByIndex(query)
+        guard var row = rows.first, let last = try row.optionalInt64("last") else { return nil }
+        let types = try row.optionalStrings("entity_types") ?? []
+        let ids = try row.optionalStrings("ids") ?? []
+        return (zip(types, ids).map { EntityKey(type: $0, id: $1) }, last)
+    }
+
+    /// Entities that the user owns, or wrote last.
+    static let named = walking("entity_walk_named", "x.owner_id = :user OR x.updated_by = :user")
+
+    /// Living entities that the user owns and no other user sees.
+    static let unseen = walking(
+        "entity_walk_unseen",
+        """
+        x.owner_id = :user AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
+                    SELECT t.name FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user'))
+        """
+    )
+
+    private static func walking(_ name: String, _ isWanted: String) -> Statement {
+        Statement(
+            name,
+            ["organization", "user", "after", "end", "limit"],
+            """
+            SELECT max(x.feed_position) AS last,
+                array_agg(x.entity_type) FILTER (WHERE \(isWanted)) AS entity_types,
+                array_agg(x.id::text) FILTER (WHERE \(isWanted)) AS ids
+            FROM (
+                SELECT * FROM entities e
+                WHERE e.organization_id = :organization AND e.feed_position > :after AND e.feed_position <= :end
+                ORDER BY e.feed_position
+                LIMIT :limit
+            ) x
+            """
+        )
+    }
+
+    static let statements = [named, unseen]
+}
+
+extension [EntityKey] {
+    /// In the order in which entities are locked.
+    var inLockingOrder: [EntityKey] {
+        sorted { left, right in
+            left.type != right.type
+                ? left.type.utf8.lexicographicallyPrecedes(right.type.utf8)
+                : left.id.utf8.lexicographicallyPrecedes(right.id.utf8)
+        }
+    }
+}

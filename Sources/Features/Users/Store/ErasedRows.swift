@@ -1,0 +1,117 @@
+import Postgres
+import SyncModel
+import SyncStore
+
+/// The statements that erase a user's rows, made from the catalogue of tables.
+struct ErasedRows: Sendable {
+    /// How rows of a table are deleted.
+    ///
+    /// Two statements and not one: on a cluster, rows that one statement deletes and inserts elsewhere would be copied,
+    /// which no role under row-level security may.
+    struct Deletion: Sendable {
+        /// With the parameters of ``StoredTable/Erase/batches(_:keep:)``.
+        ///
+        /// Returns the number of rows or, if a part of them stays, a row with hashes for each.
+        let delete: Statement
+        /// Keeps these hashes.
+        let keep: Statement?
+    }
+
+    /// Under the lane's lock, in this order: a transaction deletes a batch of rows of one of them.
+    let batches: [Deletion]
+    /// The tables with one row for each user, and last the lane, under whose lock all of this is done.
+    let withLane: [Statement]
+    let walks: [(scan: NamingScan, delete: Statement)]
+    /// In the erasure's last transaction.
+    let last: [Statement]
+
+    init(_ tables: [StoredTable]) {
+        var (first, batches): ([Deletion], [Deletion]) = ([], [])
+        var (withLane, last): ([Statement], [Statement]) = ([], [])
+        var walks: [(scan: NamingScan, delete: Statement)] = []
+        for table in tables {
+            guard let users = table.users else { continue }
+            let owner = users.owner ?? "user_id"
+            switch users.erase {
+            case .first(let statement): first.append(Deletion(delete: statement, keep: nil))
+            case .batches(let statement, let keep): batches.append(Deletion(delete: statement, keep: keep))
+            case .delete: batches.append(Self.deleting(table, of: owner))
+            case .deleteKeeping(let id, let fingerprint):
+                batches.append(Self.deleting(table, of: owner, keeping: id, fingerprint))
+            case .withLane:
+                let delete = "DELETE FROM \(table.name) WHERE organization_id = :organization AND \(owner) = :user"
+                withLane.append(Statement("erase_\(table.name)", ["organization", "user"], delete))
+            case .scan(let scan, let delete): walks.append((scan, delete))
+            case .last(let statements): last += statements
+            case .step: break
+            }
+        }
+        self.batches = first + batches
+        // the lane is the first table
+        self.withLane = withLane.reversed()
+        self.walks = walks
+        self.last = last
+    }
+
+    var statements: [Statement] {
+        batches.map(\.delete) + Set(batches.compactMap(\.keep)) + withLane
+            + walks.flatMap { [$0.scan.find, $0.delete] } + last
+    }
+
+    /// Keeps hashes of names, and of the values known by them.
+    static let keepNames = Statement(
+        "erase_keep_names",
+        ["organization", "user_hash", "hashes", "known_hashes"],
+        """
+        INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
+        SELECT :organization::uuid, :user_hash::bytea, k.name_hash, k.fingerprint_hash
+        FROM unnest(:hashes::bytea[], :known_hashes::bytea[]) AS k (name_hash, fingerprint_hash)
+        ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING
+        """
+    )
+
+    /// Rows are matched by the values read, organization and user included: matched by the parameters, PostgreSQL would
+    /// read all of the user's rows for each.
+    ///
+    /// - Parameter name: the id that stays as a hash.
+    private static func deleting(
+        _ table: StoredTable,
+        of owner: String,
+        keeping name: String? = nil,
+        _ fingerprint: String? = nil
+    ) -> Deletion {
+        let keys = ["organization_id", owner] + table.key.filter { $0 != owner }
+        let gone = """
+            gone AS (
+                DELETE FROM \(table.name) AS x
+                USING (
+                    SELECT \(keys.map { "y.\($0)" }.joined(separator: ", ")) FROM \(table.name) y
+                    WHERE y.organization_id = :organization AND y.\(owner) = :user
+                    LIMIT :limit
+                ) k
+                WHERE \(keys.map { "x.\($0) = k.\($0)" }.joined(separator: " AND "))
+                RETURNING x.*
+            )
+            """
+        // all of them have the same parameters
+        let parameters = ["organization", "user", "user_hash", "limit"]
+        guard let name else {
+            let count = "count(*) FILTER (WHERE :user_hash::bytea IS NOT NULL) AS count"
+            return Deletion(
+                delete: Statement("erase_\(table.name)", parameters, "WITH \(gone) SELECT \(count) FROM gone"),
+                keep: nil
+            )
+        }
+        let delete = Statement(
+            "erase_\(table.name)",
+            parameters,
+            """
+            WITH \(gone)
+            SELECT sha256(:user_hash::bytea || uuid_send(g.\(name))) AS hash,
+                \(fingerprint.map { "sha256(g.\($0))" } ?? "NULL::bytea") AS known_hash
+            FROM gone g
+            """
+        )
+        return Deletion(delete: delete, keep: keepNames)
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// The statements that make a user's rows another's, from the catalogue of tables.
+struct MergedRows: Sendable {
+    /// In the order of the catalogue, all in one transaction: nil for a statement that only needs the user.
+    let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
+    /// The user's rows (`user`), counted up to one more than may move.
+    let count: Statement
+    /// Whether only one of the users is provisioned, and then whether rows of both have the same key, as ``collided``.
+    ///
+    /// Client ids and the other ids are random, so this does not occur with apps that generate them as required. If it
+    /// occurs, a later reference to such an id would be ambiguous.
+    let collisions: Statement
+    let collided: [StoredTable.Collision]
+    /// Tables with values that are bound to their user.
+    let sealed: [SealedTable]
+
+    init(_ tables: [StoredTable]) {
+        var moves: [(statement: Statement, values: [StoredTable.MergeValue]?)] = []
+        var counted: [String] = []
+        var collided: [(collision: StoredTable.Collision, condition: String)] = []
+        for table in tables {
+            guard let users = table.users else { continue }
+            let owner = users.owner ?? "user_id"
+            let moving: StoredTable.Moving
+            switch users.merge {
+            case .keep, .step: continue
+            case .adopt(let condition):
+                moves.append((Self.adopting(table, of: owner, where: condition), []))
+                moves.append((Self.leaving(table, owner), nil))
+                continue
+            case .rename(let conditions):
+                moves.append((Self.renaming(table, owner), []))
+                moving = conditions
+            case .update(let statement, let values, let conditions):
+                moves.append((statement, values))
+                moving = conditions
+            }
+            if moving.isCounted { counted.append(Self.count(of: table, owner)) }
+            guard let collision = moving.collision else { continue }
+            collided.append((collision, Self.meets(table, table, table.key.filter { $0 != owner })))
+        }
+        collided.append((StoredTable.Collision("an idempotency key"), Self.sharesKey(tables)))
+        self.moves = moves
+        self.collided = collided.map(\.collision)
+        sealed = tables.compactMap(SealedTable.init)
+        count = Statement("join_count", ["organization", "user"], "SELECT \(counted.joined(separator: " + ")) AS rows")
+        let conditions = collided.map { "(\($0.condition))" }
+        collisions = Statement(
+            "join_collisions",
+            ["organization", "user", "into"],
+            "SELECT \(([JoinStatements.isOneShutOut] + conditions).joined(separator: ",\n    "))"
+        )
+    }
+
+    /// The numbers that are added to positions and change positions.
+    typealias Shift = (positions: Int64, changes: Int64)
+
+    var statements: [Statement] { moves.map(\.statement) + [count, collisions] }
+
+    /// The queries that move a user's rows.
+    func queries(from user: LaneKey, to target: UUID, _ shift: Shift, at now: Timestamp) -> [Query] {
+        moves.map { statement, values in
+            guard let values else { return statement(organization: user.organization, user: user.user) }
+            var parameters = Parameters(of: user, target)
+            for value in values {
+                switch value {
+                case .positions: parameters.add(shift.positions)
+                case .changes: parameters.add(shift.changes)
+                case .now: parameters.add(timestamp: now.microseconds)
+                }
+            }
+            return Query(statement, parameters)
+        }
+    }
+
+    // MARK: - Statements
+
+    private static func renaming(_ table: StoredTable, _ owner: String) -> Statement {
+        Statement(
+            "join_\(table.name)",
+            ["organization", "user", "into"],
+            "UPDATE \(table.name) AS x SET \(owner) = :into WHERE x.organization_id = :organization AND x.\(owner) = :user"
+        )
+    }
+
+    private static func adopting(_ table: StoredTable, of owner: String, where condition: String) -> Statement {
+        let others = Set(table.columns).subtracting(["organization_id", owner]).sorted()
+        return Statement(
+            "join_\(table.name)",
+            ["organization", "user", "into"],
+            """
+            INSERT INTO \(table.name) AS t (organization_id, \(owner), \(others.joined(separator: ", ")))
+            SELECT x.organization_id, :into::uuid, \(others.map { "x.\($0)" }.joined(separator: ", ")) FROM \(table.name) x
+            WHERE x.organization_id = :organization AND x.\(owner) = :user AND \(condition)
+            ON CONFLICT (organization_id, \(owner)) DO NOTHING
+            """
+        )
+    }
+
+    private static func leaving(_ table: StoredTable, _ owner: String) -> Statement {
+        Statement(
+            "join_leave_\(table.name)",
+            ["organization", "user"],
+            "DELETE FROM \(table.name) WHERE organization_id = :organization AND \(owner) = :user"
+        )
+    }
+
+    private static func count(of table: StoredTable, _ owner: String) -> String {
+        """
+        (SELECT count(*) FROM (
+            SELECT 1 FROM \(table.name) x WHERE x.organization_id = :organization AND x.\(owner) = :user
+            LIMIT \(MergePreconditions.rowLimit + 1)) y)
+        """
+    }
+
+    /// An idempotency key is unique among mutations and rejections together.
+    private static func sharesKey(_ tables: [StoredTable]) -> String {
+        let keyed = tables.filter { ["mutations", "rejections"].contains($0.name) }
+        let pairs = keyed.flatMap { own in keyed.map { meets(own, $0, ["idempotency_key"]) } }
+        return pairs.map { "(\($0))" }.joined(separator: " OR ")
+    }
+
+    /// Whether rows of the users (`user`, `into`) in two tables have the same values.
+    private static func meets(_ own: StoredTable, _ other: StoredTable, _ columns: [String]) -> String {
+        let (owner, others) = (own.users?.owner ?? "user_id", other.users?.owner ?? "user_id")
+        return """
+            SELECT count(*) > 0 FROM (
+                    SELECT 1 FROM \(own.name) a
+                    CROSS JOIN LATERAL (
+                        SELECT 1 FROM \(other.name) b
+                        WHERE b.organization_id = :organization AND b.\(others) = :into
+                            AND \(columns.map { "b.\($0) = a.\($0)" }.joined(separator: " AND "))
+                        OFFSET 0
+                    ) z
+                    WHERE a.organization_id = :organization AND a.\(owner) = :user
+                    LIMIT 1
+                ) y
+            """
+    }
+}

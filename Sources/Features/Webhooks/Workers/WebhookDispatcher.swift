@@ -1,0 +1,337 @@
+package import Foundation
+package import Logging
+import Postgres
+package import SyncDispatch
+package import SyncModel
+package import SyncStore
+import Synchronization
+
+/// Delivers webhooks to endpoints with something to send.
+///
+/// Organizations take turns, and none has more than its part of the places. Endpoints that are slow to answer cannot
+/// take all places: see ``HostPlaces``.
+package final class WebhookDispatcher: LeasedWorker {
+    /// How messages are sent: opens a line to an endpoint, sends on it, and closes it.
+    package struct WebhookTransport: Sendable {
+        package let open: @Sendable (_ url: String) async -> Session
+
+        package init(open: @escaping @Sendable (_ url: String) async -> Session) {
+            self.open = open
+        }
+
+        package struct Session: Sendable {
+            package let send: @Sendable (WebhookDelivery, WebhookStore.Lease) async -> WebhookAnswer
+            package let close: @Sendable () async -> Void
+
+            package init(
+                send: @escaping @Sendable (WebhookDelivery, WebhookStore.Lease) async -> WebhookAnswer,
+                close: @escaping @Sendable () async -> Void
+            ) {
+                self.send = send
+                self.close = close
+            }
+        }
+    }
+
+    package struct Configuration: Sendable {
+        /// Endpoints that this replica sends to at the same time, without those that are slow to answer.
+        package var places = 32
+        /// Endpoints in all for each place, with those that are slow to answer.
+        package var requestsPerPlace = 4
+        /// Of these, for one organization.
+        package var maxConcurrentPerOrganization = 4
+        /// Messages to one endpoint at the same time.
+        package var pipelining = 4
+        /// The interval at which waiting messages are checked for whether they are still to be sent, in seconds.
+        package var recheckInterval: Double = 1
+        /// Steps after which an endpoint gives its place away.
+        package var turn = 8
+        /// How often the database is searched, in seconds, before jitter.
+        package var pollInterval: Double = 1
+        /// How long messages in progress may take once the gateway shuts down, in seconds.
+        package var grace: Double = 5
+        /// The courier's clock.
+        package var now: TimeSource
+
+        package init(now: @escaping TimeSource) {
+            self.now = now
+        }
+    }
+
+    private let store: WebhookStore
+    private let post: WebhookTransport
+    private let configuration: Configuration
+    private let logger: Logger
+    private let metrics = WebhookMetrics()
+    private let upstreams = AsyncStream<UpstreamChange>.makeStream(bufferingPolicy: .bufferingNewest(1_000))
+    private let known = Mutex([UUID: Bool]())
+    package let loop: WorkerLoop<RunningHosts<WebhookKey>>
+
+    package init(store: WebhookStore, post: WebhookTransport, configuration: Configuration, logger: Logger) {
+        self.store = store
+        self.post = post
+        self.configuration = configuration
+        self.logger = logger
+        loop = WorkerLoop(
+            RunningHosts(
+                places: configuration.places,
+                requestsPerPlace: configuration.requestsPerPlace,
+                share: configuration.maxConcurrentPerOrganization
+            ),
+            pace: WorkerPace(
+                interval: configuration.pollInterval,
+                unfinished: "Due webhooks could not be queried",
+                // by key: what lies behind the endpoints that found no place has its turn, too
+                resumes: true,
+                grace: configuration.grace
+            ),
+            logger: logger
+        )
+    }
+
+    // MARK: - News of upstreams
+
+    private struct UpstreamChange: Sendable {
+        let organization: UUID
+        let isDown: Bool
+        let reason: String?
+    }
+
+    /// Records from a request's result whether the upstream is unavailable for a while, or responds.
+    ///
+    /// A known state is not written again, so this may be called with every request.
+    package func record(upstream organization: UUID, isDown: Bool, reason: String? = nil) {
+        let isChange = known.withLock { known in
+            guard known[organization] != isDown else { return false }
+            if known.count >= 100_000 { known.removeAll() }
+            known[organization] = isDown
+            return true
+        }
+        if isChange {
+            upstreams.continuation.yield(UpstreamChange(organization: organization, isDown: isDown, reason: reason))
+        }
+    }
+
+    private func notify(_ news: UpstreamChange) async {
+        do throws(Problem) {
+            try await Retry(20, milliseconds: 250...750).run { (_: Problem, _) in
+                !Task.isCancelled
+            } _: { () async throws(Problem) in
+                try await store.record(upstream: news.organization, isDown: news.isDown, reason: news.reason)
+            }
+        } catch {
+            // another request finds it out again
+            known.withLock { $0[news.organization] = nil }
+            logger.warning("An upstream's state was not written", metadata: ["reason": "\(error.detail)"])
+        }
+    }
+
+    // MARK: - Running
+
+    /// Delivers until graceful shutdown.
+    ///
+    /// A shutdown waits for the messages in flight, at most ``Configuration/grace``, records their outcomes and
+    /// releases every endpoint. The next worker of the endpoint repeats a cancelled message under the same id.
+    package func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for await news in self.upstreams.stream { await self.notify(news) }
+            }
+            group.addTask {
+                await self.runUntilShutdown()
+                self.upstreams.continuation.finish()
+            }
+            await group.waitForAll()
+        }
+    }
+
+    package func due(from cursor: inout (due: WebhookKey?, behind: WebhookKey?)?) async throws(Problem) -> [WebhookKey]
+    {
+        let (waiting, late) = (try await store.due(after: cursor?.due), try await store.behind(after: cursor?.behind))
+        cursor = waiting.next == nil && late.next == nil ? nil : (waiting.next, late.next)
+        return Set(waiting.due + late.due).shuffled()
+    }
+
+    package func claim(_ endpoint: WebhookKey) async throws(Problem) -> WebhookStore.Lease? {
+        if let lease = try await store.claim(endpoint) { return lease }
+        try await store.dispose(of: endpoint)
+        return nil
+    }
+
+    package func work(on lease: WebhookStore.Lease) async throws(Problem) -> Bool {
+        let line = await loop.places.measuring(lease.endpoint) { await post.open(lease.url) }
+        let problem = await deliver(lease, on: line)
+        await line.close()
+        if let problem { throw problem }
+        return false
+    }
+
+    package func report(_ problem: Problem, on endpoint: WebhookKey) {
+        logger.warning("Webhooks wait", metadata: Self.metadata(endpoint, ["reason": "\(problem.detail)"]))
+    }
+
+    /// The results of a step's attempts.
+    private struct Results {
+        var outcomes: [WebhookOutcome] = []
+        var answers: [WebhookAnswer] = []
+        /// Indices of answers to attempts that began before the last failure was noted.
+        var sameRound: Set<Int> = []
+    }
+
+    /// Sends what is due, step by step.
+    private func deliver(_ lease: WebhookStore.Lease, on line: WebhookTransport.Session) async -> Problem? {
+        var results = Results()
+        for count in 0... {
+            let releases = count >= configuration.turn || loop.ends
+            let step: WebhookStore.Step?
+            do throws(Problem) {
+                step = try await write(lease, results, releases: releases)
+            } catch {
+                return error
+            }
+            guard let step else {
+                metrics.leaseLost()
+                logger.warning("A webhook's lease was lost", metadata: Self.metadata(lease.endpoint))
+                return nil
+            }
+            if step.deliveries.isEmpty { return nil }
+            results = await send(step, lease, on: line)
+        }
+        return nil
+    }
+
+    /// Writes a step; retries while the database is unavailable, because deliveries that are not recorded would be sent
+    /// again.
+    private func write(
+        _ lease: WebhookStore.Lease,
+        _ results: Results,
+        releases: Bool
+    ) async throws(Problem) -> WebhookStore.Step? {
+        try await loop.write { () async throws(Problem) in
+            try await store.step(
+                lease,
+                results.outcomes,
+                answers: results.answers,
+                sameRound: results.sameRound,
+                releases: releases
+            )
+        }
+    }
+
+    /// Sends the deliveries of a step, a few at a time, until the endpoint rests.
+    private func send(
+        _ step: WebhookStore.Step,
+        _ lease: WebhookStore.Lease,
+        on line: WebhookTransport.Session
+    ) async -> Results {
+        let isProbe = step.health.isOpen
+        var health = step.health
+        var results = Results()
+        // failures that were counted: what began before the last of them is of its round, and counts with it
+        var round = 0
+        var deliveries = step.deliveries
+        var checkedAt = ContinuousClock.now
+        await withTaskGroup(of: (WebhookDelivery, WebhookAnswer, Duration, Int).self) { group in
+            var next = 0
+            var underWay = 0
+            while true {
+                let moment = configuration.now()
+                let mayGoOn =
+                    !loop.ends && !health.rests(at: moment) && !(isProbe && next > 0)
+                    // leaves a margin, so that no other gateway sends a late message at the same time
+                    && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
+                if mayGoOn, underWay < configuration.pipelining, next < deliveries.count {
+                    if .now - checkedAt >= .seconds(configuration.recheckInterval) {
+                        let waiting = await stillWaiting(deliveries[next...], lease)
+                        deliveries.removeSubrange(next...)
+                        deliveries += waiting
+                        checkedAt = .now
+                        if waiting.isEmpty { continue }
+                    }
+                    let delivery = deliveries[next]
+                    (next, underWay) = (next + 1, underWay + 1)
+                    group.addTask { [round] in
+                        let began = ContinuousClock.now
+                        let answer = await self.loop.places.measuring(lease.endpoint) {
+                            await self.loop.send { await line.send(delivery, lease) }
+                        }
+                        return (delivery, answer, .now - began, round)
+                    }
+                    continue
+                }
+                guard let (delivery, answer, elapsed, begunIn) = await group.next() else { break }
+                underWay -= 1
+                // cancelled at the end of this process, which is no evidence about the endpoint
+                if case .none = answer, loop.ends { continue }
+                let now = configuration.now()
+                let isSameRound = begunIn < round
+                health.record(answer, now: now, jitter: 0, isSameRound: isSameRound)
+                if answer.error != nil, !isSameRound { round += 1 }
+                let outcome = WebhookSchedule.outcome(
+                    of: delivery,
+                    answer,
+                    now: now,
+                    jitter: .random(in: 0...1)
+                )
+                record(delivery, outcome, elapsed, lease.endpoint)
+                results.outcomes.append(outcome)
+                if isSameRound { results.sameRound.insert(results.answers.count) }
+                results.answers.append(answer)
+            }
+            // a delivery that has waited for three days for an endpoint that does not respond is given up
+            if health.isOpen {
+                let moment = configuration.now()
+                for delivery in deliveries[next...] {
+                    guard let outcome = WebhookSchedule.outcome(ofUnsent: delivery, now: moment) else { continue }
+                    record(delivery, outcome, nil, lease.endpoint)
+                    results.outcomes.append(outcome)
+                }
+            }
+        }
+        return results
+    }
+
+    /// Those that still are to be sent; none where that cannot be found out.
+    private func stillWaiting(
+        _ deliveries: ArraySlice<WebhookDelivery>,
+        _ lease: WebhookStore.Lease
+    ) async -> [WebhookDelivery] {
+        let waiting = try? await store.stillWaiting(deliveries.map(\.id), lease)
+        return deliveries.filter { waiting?.contains($0.id) ?? false }
+    }
+
+    // MARK: - Metrics and logs
+
+    private func record(
+        _ delivery: WebhookDelivery,
+        _ outcome: WebhookOutcome,
+        _ elapsed: Duration?,
+        _ endpoint: WebhookKey
+    ) {
+        metrics.attempt(outcome.status, took: elapsed)
+        let isGood = outcome.status == .delivered
+        var metadata = Self.metadata(
+            endpoint,
+            [
+                "webhook_id": "\(delivery.messageID)", "event": "\(delivery.event.rawValue)",
+                "sequence": "\(delivery.sequence)", "attempt": "\(outcome.attemptCount)",
+                "becomes": "\(outcome.status.rawValue)",
+            ]
+        )
+        if let elapsed { metadata["duration_ms"] = "\(elapsed.nanoseconds / 1_000_000)" }
+        if let error = outcome.lastError { metadata["reason"] = "\(error)" }
+        if outcome.status == .waiting { metadata["next_attempt_at"] = "\(outcome.nextAttempt.rfc3339)" }
+        logger.log(
+            level: isGood ? .debug : .warning,
+            isGood ? "Webhook delivered" : "Webhook was not delivered",
+            metadata: metadata
+        )
+    }
+
+    private static func metadata(_ endpoint: WebhookKey, _ more: Logger.Metadata = [:]) -> Logger.Metadata {
+        var metadata = more
+        metadata["organization"] = "\(endpoint.organization.lowercasedText)"
+        metadata["webhook"] = "\(endpoint.id.lowercasedText)"
+        return metadata
+    }
+}

@@ -1,0 +1,274 @@
+import CLibPQ
+import Glibc
+
+/// A PGconn, used and freed by one thread only.
+final class LibPQConnection {
+    enum ConnectStep {
+        case reading, writing, connected, failed
+    }
+
+    let connection: OpaquePointer
+    private let listener: Listener
+    private let password: String?
+    /// Whether the session is of no use on a server that cannot write.
+    private let requiresWrites: Bool
+
+    /// Receives notices; kept alive as long as libpq may call it.
+    private final class Listener {
+        let onNotice: (@Sendable (String) -> Void)?
+        /// Whether a warning has arrived that a commit was not replicated, since
+        /// ``LibPQConnection/takeCommitWarning()``.
+        var hasCommitWarning = false
+        init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
+    }
+
+    /// Starts connecting. The URI's own text never reaches a message: a malformed part of it may be the password.
+    ///
+    /// - Parameter more: further of libpq's connection parameters, which go before the URI's.
+    init(
+        connecting configuration: ConnectionConfiguration,
+        _ more: [(String, String)] = []
+    ) throws(PostgresError) {
+        guard let password = Self.password(in: configuration.uri) else {
+            throw PostgresError(
+                .unavailable,
+                "the connection URI is malformed (in a password, write @ as %40, / as %2F)"
+            )
+        }
+        self.password = password.isEmpty ? nil : password
+        // libpq connects to it, regardless of the host's name
+        if configuration.server != nil, Self.option("hostaddr", in: configuration.uri) != nil {
+            throw PostgresError(.unavailable, "hostaddr in the connection URI leaves no choice of a server")
+        }
+        requiresWrites =
+            configuration.requiresWrites && Self.option("target_session_attrs", in: configuration.uri) == nil
+            && getenv("PGTARGETSESSIONATTRS") == nil
+        let options =
+            (requiresWrites ? [("target_session_attrs", "read-write")] : []) + [
+                // A silent peer is noticed in this time; the URI may override it.
+                ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
+                ("dbname", configuration.uri),
+                ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
+            ] + (configuration.server.map { [("host", $0.host), ("port", String($0.port))] } ?? []) + more
+        let userMessage = options.map { strdup($0.0) } + options.map { strdup($0.1) }
+        defer { for word in userMessage { free(word) } }
+        let names = userMessage.prefix(options.count).map { UnsafePointer($0) } + [nil]
+        let values = userMessage.suffix(options.count).map { UnsafePointer($0) } + [nil]
+        guard let connection = PQconnectStartParams(names, values, 1) else {
+            throw PostgresError(.unavailable, "out of memory")
+        }
+        self.connection = connection
+        // until it is connected: the only way to the SQLSTATE of a refused session
+        PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
+        listener = Listener(configuration.onNotice)
+        PQsetNoticeReceiver(
+            connection,
+            { context, result in
+                guard let context, let result else { return }
+                let listener = Unmanaged<Listener>.fromOpaque(context).takeUnretainedValue()
+                if ResultHandle.isCommitWarning(result) { listener.hasCommitWarning = true }
+                if let onNotice = listener.onNotice, let message = PQresultErrorMessage(result) {
+                    onNotice(String(cString: message))
+                }
+            },
+            Unmanaged.passUnretained(listener).toOpaque()
+        )
+    }
+
+    deinit { PQfinish(connection) }
+
+    /// The password in the URI, empty if missing; `nil` for an invalid URI.
+    ///
+    /// A password with an `@` or `/` that is not percent-encoded ends, in part, in what libpq takes for host, port or
+    /// database, and from there in its messages. No such URI is used.
+    static func password(in uri: String) -> String? {
+        guard let options = PQconninfoParse(uri, nil) else { return nil }
+        defer { PQconninfoFree(options) }
+        var password = ""
+        var option = options
+        while let keyword = option.pointee.keyword {
+            let value = option.pointee.val.map { String(cString: $0) } ?? ""
+            switch String(cString: keyword) {
+            case "password": password = value
+            case "host" where value.contains("@"), "dbname" where value.contains("@"): return nil
+            case "port" where !value.utf8.allSatisfy({ (48...57).contains($0) || $0 == UInt8(ascii: ",") }): return nil
+            default: break
+            }
+            option += 1
+        }
+        return password
+    }
+
+    /// The value of an option in a URI or keyword string, if it is set there.
+    private static func option(_ name: String, in uri: String) -> String? {
+        guard let options = PQconninfoParse(uri, nil) else { return nil }
+        defer { PQconninfoFree(options) }
+        var option = options
+        while let keyword = option.pointee.keyword, String(cString: keyword) != name { option += 1 }
+        return option.pointee.val.map { String(cString: $0) }
+    }
+
+    // Connecting
+
+    var hasFailed: Bool { PQstatus(connection) == CONNECTION_BAD }
+    var socket: Int32 { PQsocket(connection) }
+    /// The number of the server's process, as the server or the pooler gave it.
+    var serverProcess: Int32 { PQbackendPID(connection) }
+
+    func connectStep() -> ConnectStep {
+        switch PQconnectPoll(connection) {
+        case PGRES_POLLING_OK: .connected
+        case PGRES_POLLING_READING: .reading
+        case PGRES_POLLING_WRITING: .writing
+        default: .failed
+        }
+    }
+
+    /// Makes sends and receives return instead of wait.
+    func setNonBlocking() -> Bool { PQsetnonblocking(connection, 1) == 0 }
+
+    /// From here on errors have their usual form.
+    func usePlainErrors() { PQsetErrorVerbosity(connection, PQERRORS_DEFAULT) }
+
+    /// The last error message, without the password.
+    var message: String { Self.oneLine(fullMessage) }
+
+    /// The last error message as libpq has it, line by line, without the password.
+    var fullMessage: String {
+        let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""
+        return password.map { text.replacing($0, with: "…") } ?? text
+    }
+
+    static func oneLine(_ text: String) -> String {
+        text.split(separator: "\n").joined(separator: " ")
+    }
+
+    /// Whether the server has reported that it cannot write but the session must.
+    ///
+    /// PostgreSQL reports both parameters with the result after each change; a pooler may not.
+    var isReadOnly: Bool {
+        requiresWrites
+            && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in
+                PQparameterStatus(connection, name).map { strcmp($0, "on") == 0 } ?? false
+            }
+    }
+
+    // Sending
+
+    func enterPipeline() -> Bool { PQenterPipelineMode(connection) == 1 }
+    func exitPipeline() -> Bool { PQexitPipelineMode(connection) == 1 }
+    func sync() -> Bool { PQpipelineSync(connection) == 1 }
+    func send(script: String) -> Bool { PQsendQuery(connection, script) == 1 }
+
+    func sendPrepare(_ name: String, _ sql: String, _ types: [UInt32]) -> Bool {
+        PQsendPrepare(connection, name, sql, Int32(clamping: types.count), types) == 1
+    }
+
+    /// Asks for binary results. libpq copies the values.
+    func sendExecute(_ name: String, _ values: borrowing ValuePointers) -> Bool {
+        PQsendQueryPrepared(
+            connection,
+            name,
+            Int32(clamping: values.count),
+            values.values,
+            values.lengths,
+            values.formats,
+            1
+        ) == 1
+    }
+
+    /// Sends buffered bytes, as far as the socket takes them.
+    ///
+    /// Returns whether some are left, `nil` where the connection is lost.
+    func flush() -> Bool? {
+        switch PQflush(connection) {
+        case 0: false
+        case 1: true
+        default: nil
+        }
+    }
+
+    // Receiving
+
+    /// Reads from the socket; `false` where the connection is lost.
+    func receive() -> Bool { PQconsumeInput(connection) == 1 }
+
+    /// Whether `nextResult` would have to wait.
+    var isBusy: Bool { PQisBusy(connection) == 1 }
+
+    func nextResult() -> ResultHandle? { PQgetResult(connection).map(ResultHandle.init(owning:)) }
+
+    /// Returns whether such a warning has arrived since the last call (``ResultHandle/isCommitWarning(_:)``).
+    func takeCommitWarning() -> Bool {
+        defer { listener.hasCommitWarning = false }
+        return listener.hasCommitWarning
+    }
+
+    func nextNotification() -> ConnectionConfiguration.Notification? {
+        guard let notification = PQnotifies(connection) else { return nil }
+        defer { PQfreemem(notification) }
+        return .init(
+            channel: String(cString: notification.pointee.relname),
+            payload: String(cString: notification.pointee.extra)
+        )
+    }
+
+    var transaction: Mailbox.Transaction {
+        PQtransactionStatus(connection) == PQTRANS_IDLE ? .none : .open
+    }
+
+    func cancelKey() -> CancelKey? { PQgetCancel(connection).map(CancelKey.init(owning:)) }
+}
+
+/// Connecting and waiting, on a thread that does nothing else during it.
+extension LibPQConnection {
+    /// Connects and authenticates; sends and receives do not wait from then on.
+    ///
+    /// - Parameter wait: waits for the socket to be ready, and returns whether it is; may throw to give up.
+    func connect(
+        within limit: Duration,
+        wait: (_ events: Int32, _ deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool
+    ) throws(PostgresError) {
+        let deadline = ContinuousClock.now + limit
+        // libpq requires that its first step is treated as if it wanted to write.
+        var step = ConnectStep.writing
+        while !hasFailed {
+            switch step {
+            case .connected:
+                usePlainErrors()
+                guard setNonBlocking() else { throw PostgresError(.unavailable, message) }
+                return
+            case .failed:
+                throw PostgresError(ConnectFailure.read(fullMessage))
+            case .reading, .writing:
+                if ContinuousClock.now >= deadline {
+                    throw PostgresError(ConnectFailure.read("connecting took too long"))
+                }
+                if try wait(step == .reading ? POLLIN : POLLOUT, deadline) { step = connectStep() }
+            }
+        }
+        throw PostgresError(ConnectFailure.read(fullMessage))
+    }
+
+    /// Waits for the socket, a signal or the deadline.
+    func wait(
+        for events: Int32,
+        or wakeUp: WakeUp,
+        until deadline: ContinuousClock.Instant?
+    ) -> (isReady: Bool, isSignalled: Bool) {
+        var descriptors = [
+            pollfd(fd: socket, events: Int16(events), revents: 0),
+            pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        let ready = poll(&descriptors, 2, deadline.map(Self.milliseconds) ?? -1)
+        return (ready > 0 && descriptors[0].revents != 0, ready > 0 && descriptors[1].revents != 0)
+    }
+
+    /// The time left in whole milliseconds, rounded up.
+    ///
+    /// So waiting does not end just before the deadline.
+    private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int32 {
+        let left = (deadline - ContinuousClock.now) / .milliseconds(1)
+        return Int32(min(max(left.rounded(.up), 0), 60_000))
+    }
+}

@@ -1,0 +1,58 @@
+extension Query {
+    /// For the rest of a transaction, plans look up rows by index, and none reads a whole table.
+    ///
+    /// Plans are made once for a connection: one that suits a small table would be kept when the table is large.
+    public static let planByIndex = Query(
+        Statement(
+            "postgres_plan_by_index",
+            """
+            SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+                set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
+            """
+        )
+    )
+
+    /// Begins a read-only transaction whose plans look up rows by index.
+    public static let beginReadingByIndex = [beginReading, planByIndex]
+}
+
+extension Connection {
+    /// Runs queries in one pipeline, with plans that look up rows by index.
+    ///
+    /// It is part of the transaction that is open, or otherwise one.
+    ///
+    /// - Parameter opening: queries before the plans change, such as a BEGIN.
+    /// - Returns: the results of `opening`, then those of `queries`.
+    public func runByIndex(
+        _ queries: [Query],
+        after opening: [Query] = [],
+        timeout: Duration? = nil
+    ) async throws(PostgresError) -> [Rows] {
+        var results = try await run(opening + [.planByIndex] + queries, timeout: timeout)
+        results.remove(at: opening.count)
+        return results
+    }
+
+    public func runByIndex(_ query: Query, timeout: Duration? = nil) async throws(PostgresError) -> Rows {
+        try await runByIndex([query], timeout: timeout)[0]
+    }
+}
+
+extension Pool {
+    /// Runs queries in one pipeline on one connection, as one implicit transaction whose plans look up rows by index.
+    public func runByIndex(_ queries: [Query]) async throws -> [Rows] {
+        try await withConnection { try await $0.runByIndex(queries) }
+    }
+
+    public func runByIndex(_ query: Query) async throws -> Rows { try await runByIndex([query])[0] }
+
+    /// Runs queries in one pipeline and one read-only transaction, whose plans look up rows by index.
+    ///
+    /// All of them see the database as of one moment.
+    public func readByIndex(_ queries: [Query]) async throws -> [Rows] {
+        let opening = Query.beginReadingByIndex
+        return Array(try await run(opening + queries + [.rollback])[opening.count...].dropLast())
+    }
+
+    public func readByIndex(_ query: Query) async throws -> Rows { try await readByIndex([query])[0] }
+}

@@ -1,0 +1,39 @@
+/// A bounded number of attempts, with pauses between them.
+public struct Retry: Sendable {
+    private let attempts: Int
+    private let pause: @Sendable (_ failures: Int) -> Duration
+
+    /// - Parameters:
+    ///   - attempts: in all; at least one is made.
+    ///   - pause: the time until the next attempt.
+    public init(_ attempts: Int, pause: @escaping @Sendable (_ failures: Int) -> Duration = { _ in .zero }) {
+        self.attempts = attempts
+        self.pause = pause
+    }
+
+    /// Pauses of a random length.
+    public init(_ attempts: Int, milliseconds: ClosedRange<Int>) {
+        self.init(attempts) { _ in .milliseconds(Int.random(in: milliseconds)) }
+    }
+
+    /// Runs `body` until it succeeds.
+    ///
+    /// Throws what the last attempt threw. The pauses of a cancelled task end at once.
+    ///
+    /// - Parameter mayRetry: whether another attempt may help after this error and this number of failures.
+    public nonisolated(nonsending) func run<Value, Failure: Error>(
+        while mayRetry: (_ error: Failure, _ failures: Int) -> Bool = { _, _ in true },
+        _ body: nonisolated(nonsending) () async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        var failures = 0
+        while true {
+            do throws(Failure) {
+                return try await body()
+            } catch {
+                failures += 1
+                guard failures < attempts, mayRetry(error, failures) else { throw error }
+            }
+            try? await Task.sleep(for: pause(failures))
+        }
+    }
+}

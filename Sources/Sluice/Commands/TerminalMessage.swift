@@ -1,0 +1,82 @@
+import ArgumentParser
+import Foundation
+import JSONText
+
+/// The error message about invalid arguments, without the arguments.
+///
+/// They may contain a token, whole or in parts, for example one that was copied with line ends. The token would remain
+/// in a terminal's scrollback, and in the logs of programs that run commands.
+enum TerminalMessage {
+    /// Shorter ones are words; longer ones may be parts of a token.
+    private static let longestWord = 15
+
+    /// The message without the arguments in it that may be a token or a part of one. Options and UUIDs stay.
+    static func of(_ message: String, about arguments: [String]) -> String {
+        let isAboutToken = arguments.first == "token"
+        let values = isAboutToken ? shortValues(in: arguments) : []
+        let pieces = arguments.flatMap(pieces).filter { !values.contains($0) && mayBeToken($0, isAboutToken) }
+        var shown = message
+        for piece in Set(pieces).sorted(by: { $0.utf8.count > $1.utf8.count }) {
+            if piece.utf8.count > longestWord {
+                shown = shown.replacing(piece, with: "…")
+            } else {
+                for (before, after) in [("'", "'"), ("\"", "\"")] {
+                    shown = shown.replacing(before + piece + after, with: before + "…" + after)
+                }
+            }
+        }
+        return shown
+    }
+
+    /// The values of options that never hold a token, as far as they are words: `--user ID` is reported with `ID`.
+    private static func shortValues(in arguments: [String]) -> Set<String> {
+        let options: Set = ["--user", "--organization", "--ttl", "--name", "--scope"]
+        var values: Set<String> = []
+        for (option, value) in zip(arguments, arguments.dropFirst()) where options.contains(option) {
+            values.insert(value)
+        }
+        for argument in arguments {
+            guard let equals = argument.firstIndex(of: "="), options.contains(String(argument[..<equals])) else {
+                continue
+            }
+            values.insert(String(argument[argument.index(after: equals)...]))
+        }
+        // a part of a token has letters of both cases, or digits between them
+        return values.filter { value in
+            let isWord = value.utf8.allSatisfy { (0x61...0x7a).contains($0) }
+            let isNumber = value.utf8.allSatisfy { (0x30...0x39).contains($0) }
+            return value.utf8.count <= longestWord && (isWord || isNumber)
+        }
+    }
+
+    /// Returns an argument, the part after its `=`, and the parts of it that a parser may name alone.
+    private static func pieces(of argument: String) -> [String] {
+        var pieces = [argument, String(argument.drop { $0 == "-" })]
+        if let equals = argument.firstIndex(of: "=") {
+            pieces += [String(argument[..<equals]), String(argument[argument.index(after: equals)...])]
+        }
+        pieces += argument.split(whereSeparator: { ".= \t\n\r".contains($0) }).map(String.init)
+        // an unknown option in short form is named by its first letter
+        if argument.hasPrefix("-"), !argument.hasPrefix("--") { pieces.append(String(argument.prefix(2))) }
+        return pieces
+    }
+
+    private static func mayBeToken(_ piece: String, _ isAboutToken: Bool) -> Bool {
+        if piece.isEmpty || piece == "-" || isOption(piece) || UUID(parsing: piece) != nil { return false }
+        let isLong = piece.utf8.count > longestWord
+        return isAboutToken ? !["token", "explain", "make"].contains(piece) : isLong && piece.utf8.allSatisfy(isTokens)
+    }
+
+    private static func isOption(_ piece: String) -> Bool {
+        piece.hasPrefix("--") && piece.utf8.allSatisfy { $0 == 0x2d || (0x61...0x7a).contains($0) }
+            && piece.utf8.count < 24
+    }
+
+    /// Letters, digits and `-._~+/=`: the characters of a token (RFC 6750).
+    private static func isTokens(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2b, 0x2d...0x2f, 0x3d, 0x5f, 0x7e: true
+        default: false
+        }
+    }
+}

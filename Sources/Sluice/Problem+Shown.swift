@@ -1,8 +1,0 @@
-import SyncModel
-
-extension Problem {
-    /// The errors, each with its place in the input, made safe for a terminal; empty if no place is known.
-    var shownErrors: [String] {
-        errors.map { ($0.pointer.isEmpty ? "" : ShownText.of($0.pointer) + ": ") + ShownText.of($0.detail) }
-    }
-}

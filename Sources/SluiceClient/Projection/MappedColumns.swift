@@ -1,0 +1,92 @@
+import Foundation
+import GRDB
+
+/// The mapping that the app's tables were last written with: the columns, and the places of ids in them.
+///
+/// If a new version of the app maps a further column, that column is empty in every row, though the server's documents
+/// may have the member: an update would take the empty column for the user's edit. So, before any other use, rows are
+/// written again from the library's data. A column for which the server has no member keeps the app's value, which was
+/// local so far. If ids were taken for data, they are translated. Because ids that were translated once may be data
+/// now, everything is also pulled again.
+struct MappedColumns {
+    private let map: EntityMap
+
+    init(_ map: EntityMap) { self.map = map }
+
+    /// By entity type, the mapped columns and members, and the references among them.
+    private var current: JSON {
+        .object(
+            Dictionary(
+                uniqueKeysWithValues: map.entities.map { entity in
+                    let columns = entity.columns.map { JSON.string("\($0.name) \($0.member)") }
+                    let references = entity.references.map(JSON.string)
+                    return (entity.entityType, ["columns": .array(columns), "references": .array(references)])
+                }
+            )
+        )
+    }
+
+    func adopt(_ database: any DatabaseWriter, now: Date) throws {
+        let current = current
+        let known = try database.read { db in
+            try String.fetchOne(db, sql: "SELECT mapped_columns FROM sluice_device")
+        }
+        guard known != current.text else { return }
+        let before = try known.map { try JSON(parsing: $0) }
+        try database.write { db in
+            _ = try Device.id(db)
+            let identities = Identities(map, db, now: now)
+            let rows = Projection(map, identities, db)
+            for entity in map.entities where before?[entity.entityType] != current[entity.entityType] {
+                let references = before?[entity.entityType]?["references"]?.array?.compactMap(\.string)
+                let isTranslated = references.map { $0 == entity.references } ?? true
+                let keys = try String.fetchAll(
+                    db,
+                    sql: "SELECT key FROM sluice_base WHERE entity_type = ?",
+                    arguments: [entity.entityType]
+                )
+                let known = Set((before?[entity.entityType]?["columns"]?.array ?? []).compactMap(\.string))
+                let added = entity.columns.filter { !known.contains("\($0.name) \($0.member)") }
+                for key in keys {
+                    if let references, !isTranslated {
+                        try translate(EntityName(entity.entityType, key), entity, references, identities, db)
+                    }
+                    try rows.refresh(entity, key, keeping: before == nil ? [] : added)
+                }
+                if !isTranslated { try Feed.startOver("", db, now: now) }
+            }
+            try db.execute(sql: "UPDATE sluice_device SET mapped_columns = ?", arguments: [current.text])
+        }
+    }
+
+    /// Puts local keys in the place of the ids that were data so far.
+    private func translate(
+        _ name: EntityName,
+        _ entity: EntitySync,
+        _ known: [String],
+        _ identities: Identities,
+        _ db: Database
+    ) throws {
+        guard var base = try ServerSnapshot.of(name, db), let document = base.document else { return }
+        base.document = try entity.replacingIDs(in: document, where: { !known.contains(entity.text(of: $0, $1)) }) {
+            type,
+            id in
+            let target = try map.entity(type)
+            // the device's own numbers come with the next pull
+            guard target.idSpace != .device else { return .null }
+            return target.key.json(of: try identities.key(of: target, serverID: id))
+        }
+        try base.save(name, db)
+    }
+}
+
+extension EntitySync {
+    /// The places of ids in documents, with their types.
+    fileprivate var references: [String] {
+        columns.flatMap { column in column.references.map { text(of: column, $0) } }
+    }
+
+    fileprivate func text(of column: SyncedColumn, _ path: ReferencePath) -> String {
+        "\(([column.member] + path.steps).joined(separator: "/")) \(path.entityType)"
+    }
+}

@@ -1,0 +1,203 @@
+import Foundation
+import GRDB
+
+/// Keeps the app's rows at what is to be shown, within one transaction.
+final class Projection {
+    private let map: EntityMap
+    private let identities: Identities
+    private let db: Database
+    private var writers: [String: RowWriter] = [:]
+    /// Whether a row that is new may be what another one waits for.
+    private lazy var isAnyHeld = Result {
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_held)") ?? false
+    }
+
+    init(_ map: EntityMap, _ identities: Identities, _ db: Database) {
+        self.map = map
+        self.identities = identities
+        self.db = db
+    }
+
+    convenience init(_ map: EntityMap, _ db: Database, now: Date) {
+        self.init(map, Identities(map, db, now: now), db)
+    }
+
+    /// The document that an entity is shown as, in the phone's terms; nil for none.
+    ///
+    /// - Parameter edits: the edits on top of the base.
+    func document(_ entity: EntitySync, _ key: String, of edits: Edit.Selection = .all) throws -> JSON? {
+        let name = EntityName(entity.entityType, key)
+        return try document(entity, name, base: try ServerSnapshot.of(name, db), edits)
+    }
+
+    private func document(
+        _ entity: EntitySync,
+        _ name: EntityName,
+        base: ServerSnapshot?,
+        _ selection: Edit.Selection = .all
+    ) throws -> JSON? {
+        let edits = try Edit.shown(of: name, selection, db).map { edit in
+            Edit(
+                operation: edit.operation,
+                payload: try edit.payload.map { try identities.toLocal($0, entity) }
+            )
+        }
+        return Edit.shown(edits, on: base)
+    }
+
+    /// Writes an entity's row again.
+    ///
+    /// - Parameter own: columns that stay as the row has them where the document has no such member.
+    func refresh(_ entity: EntitySync, _ key: String, keeping own: [SyncedColumn] = []) throws {
+        let name = EntityName(entity.entityType, key)
+        guard !own.isEmpty, let document = try document(entity, key) else {
+            return try refresh(entity, name, base: try ServerSnapshot.of(name, db))
+        }
+        let kept = own.filter { document[$0.member] == nil }
+        let values = kept.isEmpty ? [:] : try writer(entity).values(of: key, kept)
+        try refresh(entity, name, base: try ServerSnapshot.of(name, db))
+        try writer(entity).restore(values, key)
+    }
+
+    /// Writes an entity's row from a base that the caller has read.
+    ///
+    /// Then it writes the rows that waited for it, and those that waited for them, in sequence, for a chain of any
+    /// length.
+    func refresh(_ entity: EntitySync, _ name: EntityName, base: ServerSnapshot?) throws {
+        var arrived: [EntityName] = []
+        try write(entity, name, base, &arrived)
+        while let target = arrived.popLast() {
+            for name in try waiting(for: target) {
+                // a type that the app no longer has waits until it does
+                if let entity = map[name.entityType] {
+                    try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
+                }
+            }
+        }
+    }
+
+    private func write(_ entity: EntitySync, _ name: EntityName, _ base: ServerSnapshot?, _ arrived: inout [EntityName])
+        throws
+    {
+        let document = try document(entity, name, base: base)
+        let writer = writer(entity)
+        let descendants = document == nil ? try descendants(of: name) : []
+        switch try writer.write(name.key, document) {
+        case .unchanged:
+            if try isAnyHeld.get() { try release(name) }
+        case .inserted:
+            // a row that was deleted with its parent, and not by a write, waits for it
+            for descendant in descendants { try restore(descendant, &arrived) }
+            guard try isAnyHeld.get() else { return }
+            try release(name)
+            arrived.append(name)
+        case .kept(let reason, let target): try hold(name, reason, target)
+        }
+    }
+
+    /// The rows that SQLite deletes with one: those that name it, behind them those that name these, and so on; each
+    /// once, however they name each other.
+    private func descendants(of name: EntityName) throws -> [EntityName] {
+        var found = [name]
+        var known: Set = [name]
+        var next = 0
+        while next < found.count {
+            if let entity = map[found[next].entityType] {
+                found += try writer(entity).cascade(of: found[next].key).filter { known.insert($0).inserted }
+            }
+            next += 1
+        }
+        return Array(found.dropFirst())
+    }
+
+    private func restore(_ name: EntityName, _ arrived: inout [EntityName]) throws {
+        guard let entity = map[name.entityType], try !writer(entity).hasRow(name.key) else { return }
+        try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
+    }
+
+    /// Restores the rows that name a restored row: the app's foreign keys removed them with a deletion that does not
+    /// count, and no separate write has deleted them.
+    func restoreChildren(of name: EntityName) throws {
+        var parents = [name]
+        while let parent = parents.popLast() {
+            for entity in Set((map.referrers[parent.entityType] ?? []).map(\.entity.entityType)).compactMap({ map[$0] })
+            {
+                let keys = try String.fetchAll(
+                    db,
+                    sql: """
+                        SELECT key FROM sluice_base WHERE entity_type = ?1 AND NOT is_deleted AND instr(document, ?2)
+                        UNION
+                        SELECT key FROM sluice_mutations WHERE entity_type = ?1 AND is_shown
+                        """,
+                    arguments: [entity.entityType, parent.key]
+                )
+                for key in keys {
+                    // a row that is there may have lost its reference (`ON DELETE SET NULL`)
+                    let wasThere = try writer(entity).hasRow(key)
+                    try refresh(entity, key)
+                    if try !wasThere && writer(entity).hasRow(key) {
+                        parents.append(EntityName(entity.entityType, key))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the value of a column if the document has no such member; nil for NULL.
+    func standard(of column: SyncedColumn, in entity: EntitySync) throws -> DatabaseValue? {
+        try writer(entity).standard(of: column)
+    }
+
+    private func writer(_ entity: EntitySync) -> RowWriter {
+        if let writer = writers[entity.entityType] { return writer }
+        let writer = RowWriter(entity, map, db)
+        writers[entity.entityType] = writer
+        return writer
+    }
+
+    // MARK: - Rows that cannot be written
+
+    /// Notes that an entity's row is not as it should be.
+    func hold(_ name: EntityName, _ reason: String, _ target: EntityName? = nil) throws {
+        isAnyHeld = .success(true)
+        let statement = try db.cachedStatement(
+            sql: """
+                INSERT INTO sluice_held (entity_type, key, reason, waits_for_type, waits_for_key) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (entity_type, key) DO UPDATE
+                SET reason = excluded.reason, waits_for_type = excluded.waits_for_type,
+                    waits_for_key = excluded.waits_for_key
+                """
+        )
+        try statement.execute(arguments: [name.entityType, name.key, reason, target?.entityType, target?.key])
+    }
+
+    private func release(_ name: EntityName) throws {
+        let statement = try db.cachedStatement(sql: "DELETE FROM sluice_held WHERE entity_type = ? AND key = ?")
+        try statement.execute(arguments: [name.entityType, name.key])
+    }
+
+    private func waiting(for name: EntityName) throws -> [EntityName] {
+        try names(
+            sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type = ? AND waits_for_key = ?",
+            [name.entityType, name.key]
+        )
+    }
+
+    /// Some of those that wait for no row in particular.
+    func held(limit: Int) throws -> [EntityName] {
+        try names(
+            sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type IS NULL ORDER BY random() LIMIT ?",
+            [limit]
+        )
+    }
+
+    func refresh(_ names: [EntityName]) throws {
+        for name in names {
+            if let entity = map[name.entityType] { try refresh(entity, name.key) }
+        }
+    }
+
+    private func names(sql: String, _ arguments: StatementArguments) throws -> [EntityName] {
+        try Row.fetchAll(db, sql: sql, arguments: arguments).map { EntityName($0[0], $0[1]) }
+    }
+}

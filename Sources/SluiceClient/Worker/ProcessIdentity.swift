@@ -1,0 +1,54 @@
+import Foundation
+
+/// Identifies a process among all others with the same process id, earlier or later.
+///
+/// After a crash the app may get its former process id, in a container nearly always, and so may any other program.
+struct ProcessIdentity {
+    private let number: pid_t
+    /// When it was started, in the system's terms; empty if the system does not provide that.
+    private let start: String
+    private let token: String
+
+    /// This process.
+    static let own = ProcessIdentity(
+        number: ProcessInfo.processInfo.processIdentifier,
+        start: start(of: ProcessInfo.processInfo.processIdentifier) ?? "",
+        token: UUID.random().wire
+    )
+
+    private init(number: pid_t, start: String, token: String) {
+        self.number = number
+        self.start = start
+        self.token = token
+    }
+
+    /// - Returns: nil for what is no mark.
+    init?(text: some StringProtocol) {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard let number = parts.first.flatMap({ pid_t($0) }), number > 0 else { return nil }
+        self.number = number
+        start = parts.count > 1 ? String(parts[1]) : ""
+        token = parts.count > 2 ? String(parts[2]) : ""
+    }
+
+    var text: String { "\(number).\(start).\(token)" }
+
+    /// Whether the process has certainly ended.
+    var isGone: Bool {
+        // at one time a number is one process's
+        if number == Self.own.number { return token != Self.own.token }
+        if kill(number, 0) != 0 && errno == ESRCH { return true }
+        guard !start.isEmpty, let other = Self.start(of: number) else { return false }
+        return other != start
+    }
+
+    /// In ticks since the system was started; nil on systems other than Linux.
+    private static func start(of number: pid_t) -> String? {
+        guard let status = try? String(contentsOfFile: "/proc/\(number)/stat", encoding: .utf8),
+            // the name is in parentheses, and may contain any character
+            let end = status.lastIndex(of: ")")
+        else { return nil }
+        let fields = status[end...].split(separator: " ")
+        return fields.count > 20 ? String(fields[20]) : nil
+    }
+}

@@ -1,0 +1,41 @@
+import Foundation
+import GRDB
+
+/// The row that one process at a time holds while it synchronizes.
+///
+/// Two at a time would do no harm, for the gateway takes each write once; they would send everything twice.
+struct SyncLease: Sendable {
+    /// How long the row is held without a renewal, in seconds: longer than a request takes.
+    let lease: TimeInterval
+
+    /// This client among all clients of all processes: its process and its own id.
+    let holder: String
+
+    /// - Parameter timeout: seconds that a request may take.
+    init(timeout: TimeInterval) {
+        lease = timeout + 60
+        holder = "\(ProcessIdentity.own.text)/\(UUID.random().wire)"
+    }
+
+    /// - Returns: false if another one holds it.
+    func take(_ db: Database, now: Date) throws -> Bool {
+        let row = try Row.fetchOne(db, sql: "SELECT holder, expires_at FROM sluice_flight")
+        if let row, isHeld(by: row["holder"], until: row["expires_at"], now: now) { return false }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO sluice_flight (id, holder, expires_at) VALUES (1, ?, ?)",
+            arguments: [holder, now.timeIntervalSince1970 + lease]
+        )
+        return true
+    }
+
+    private func isHeld(by other: String, until expiry: Double, now: Date) -> Bool {
+        let left = expiry - now.timeIntervalSince1970
+        // a moment further away than any lease was written before the clock was set back
+        guard other != holder, left > 0, left <= lease else { return false }
+        return other.split(separator: "/").first.flatMap { ProcessIdentity(text: $0) }.map { !$0.isGone } ?? true
+    }
+
+    func release(_ db: Database) throws {
+        try db.execute(sql: "DELETE FROM sluice_flight WHERE holder = ?", arguments: [holder])
+    }
+}

@@ -1,0 +1,41 @@
+/// Wakes the worker. One ring is kept while no task waits.
+final class WakeSignal: Sendable {
+    private struct State {
+        var isRung = false
+        var waiters: [Promise<Void>] = []
+    }
+
+    private let state = Locked(State())
+
+    func ring() {
+        state.withLock { state in
+            let waiters = state.waiters
+            state.waiters = []
+            // a waiter whose time is over did not receive the ring
+            state.isRung = waiters.reduce(false) { $1.give(.success(())) || $0 } == false
+        }
+    }
+
+    /// Returns when it rings, when the time is over, or when the task is cancelled.
+    func wait(atMost duration: Duration) async {
+        let waiter = Promise<Void>()
+        let isRung = state.withLock { state in
+            if state.isRung {
+                state.isRung = false
+                return true
+            }
+            state.waiters.append(waiter)
+            return false
+        }
+        if isRung { return }
+        let timer = Task {
+            try await Task.sleep(for: duration)
+            waiter.give(.success(()))
+        }
+        defer { timer.cancel() }
+        try? await waiter.value
+        // from here on it receives no ring
+        waiter.give(.success(()))
+        state.withLock { $0.waiters.removeAll { $0 === waiter } }
+    }
+}

@@ -1,9 +1,0 @@
-import Logging
-import Metrics
-import NIOCore
-import NIOPosix
-import ServiceLifecycle
-import Synchronization
-
-/// The caller is not served any more.
-struct NotServed: Error {}

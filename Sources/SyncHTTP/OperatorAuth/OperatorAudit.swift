@@ -1,0 +1,232 @@
+package import Foundation
+package import HTTPTypes
+package import JSONText
+package import SyncModel
+package import SyncStore
+import Synchronization
+
+/// Records the act, or the access, of one request of an operator.
+package struct OperatorAudit: Sendable {
+    package let log: AuditLog
+    package let token: OperatorToken
+    /// `Sluice-Reason`, decoded.
+    package let reason: String?
+    package let requestID: String
+
+    /// - Throws: `invalid_request` for an invalid reason.
+    package init(_ exchange: Exchange, by token: OperatorToken, in log: AuditLog) throws(Problem) {
+        self.log = log
+        self.token = token
+        requestID = exchange.requestID
+        reason = try Self.reason(exchange.headers)
+    }
+
+    /// Runs an act between its row and its outcome.
+    ///
+    /// - Parameters:
+    ///   - action: its `operationId`.
+    ///   - names: of the path's parameters, in order.
+    ///   - target: read from the request's query.
+    package func recording(
+        _ action: String,
+        _ names: [String],
+        _ target: AuditTarget?,
+        _ exchange: Exchange,
+        _ endpoint: Route.Endpoint
+    ) async throws -> Answer {
+        let note = AuditRecorder()
+        var exchange = exchange
+        exchange.act = note
+        let mark = try await log.begin(act(action, names, exchange.parameters, target))
+        do {
+            let answer = try await endpoint(exchange)
+            await log.end(mark, note.outcome(status: answer.status.code, code: nil))
+            return answer
+        } catch {
+            let problem = Refusal(of: error).problem
+            await log.end(mark, note.outcome(status: problem.code.status, code: problem.code.rawValue))
+            throw error
+        }
+    }
+
+    /// Records an access to user content, before the response.
+    ///
+    /// - Parameter target: names of kinds, and which ones; users apart.
+    /// - Throws: if it cannot be recorded: then the content must not be returned.
+    package func recordingRead(
+        _ action: String,
+        of organization: UUID,
+        user: UUID? = nil,
+        _ target: KeyValuePairs<String, String> = [:]
+    ) async throws(Problem) {
+        var act = AuditAct(of: organization, by: token.name, scope: token.scope, action, reason: reason)
+        act.requestID = requestID
+        act.user = user
+        act.target = target.map { ($0.key, $0.value) }
+        try await log.record(act, AuditOutcome())
+    }
+
+    private func act(_ action: String, _ names: [String], _ values: [Substring], _ target: AuditTarget?) -> AuditAct {
+        var named = zip(names, values).map { (name: $0, value: String($1)) }
+        // the id after /admin/organizations/
+        let organization = named.first { $0.name == "id" }.flatMap { UUID(parsing: $0.value) }
+        named.removeAll { $0.name == "id" && organization != nil }
+        let user = named.first { $0.name == "user" }.flatMap { UUID(parsing: $0.value) }
+        named.removeAll { $0.name == "user" && user != nil }
+        var act = AuditAct(of: organization, by: token.name, scope: token.scope, action, reason: reason)
+        act.requestID = requestID
+        act.user = user ?? target?.user
+        act.target = named + (target?.names ?? [])
+        return act
+    }
+
+    private static func reason(_ headers: HTTPFields) throws(Problem) -> String? {
+        guard let field = headers[.sluiceReason], !field.isEmpty else { return nil }
+        // text other than ASCII must be percent-encoded: the encoding of other bytes is unknown
+        guard field.utf8.allSatisfy({ (0x20..<0x7f).contains($0) }),
+            let reason = URLQuery.decode(field.utf8).flatMap(AuditReason.reading)
+        else {
+            let detail = """
+                Sluice-Reason must be 1 to \(AuditReason.maximumBytes) bytes of percent-encoded UTF-8 text without control \
+                characters
+                """
+            throw Problem(.invalidRequest, pointer: "", rule: "header_invalid", detail)
+        }
+        return reason
+    }
+}
+
+// MARK: - AuditRecorder
+
+/// Collects an endpoint's details of its act, for the audit log.
+package final class AuditRecorder: Sendable {
+    /// Members of a body that are named.
+    private static let namedMembers = 32
+    /// Ids that are named.
+    private static let namedIDs = 20
+
+    private let outcome = Mutex(AuditOutcome())
+    private let isDryRun = Atomic(false)
+
+    /// Whether something may be another than it was: unless the act was only to show what would be.
+    package var mayHaveChanged: Bool { !isDryRun.load(ordering: .relaxed) }
+
+    /// Notes that the act changes nothing.
+    package func markDryRun() { isDryRun.store(true, ordering: .relaxed) }
+
+    package func record(_ name: StaticString, _ value: some JSONWritable & Sendable) {
+        outcome.withLock { $0.record(name, value) }
+    }
+
+    /// Records a text that is JSON already: ids and filters, never user content.
+    package func record(_ name: StaticString, raw value: [UInt8]) {
+        outcome.withLock { $0.record(name, raw: value) }
+    }
+
+    /// Records the user that the act is about, and the target if the user is joined.
+    package func record(user: UUID? = nil, into: UUID? = nil) {
+        outcome.withLock { outcome in
+            outcome.user = user ?? outcome.user
+            outcome.into = into ?? outcome.into
+        }
+    }
+
+    /// Records the reason; if it is too long for the act's own reason, it is recorded among the results.
+    package func record(reason: String) {
+        guard reason.utf8.count <= AuditReason.maximumBytes else { return record("reason", reason) }
+        outcome.withLock { $0.reason = reason }
+    }
+
+    /// Records the names of a body's members, without their values.
+    package func record(membersOf body: [UInt8]) {
+        guard let members = (try? JSONTree(parsing: body))?.root.members else { return }
+        record("members", raw: Self.list(members.prefix(Self.namedMembers).map { String($0.0.string.prefix(64)) }))
+    }
+
+    /// Notes the first of some ids, and how many there are.
+    package func record(ids: [UUID]) {
+        record("ids", raw: Self.list(ids.prefix(Self.namedIDs).map(\.lowercased)))
+        record("id_count", ids.count)
+    }
+
+    package func record(_ name: StaticString, texts: [String]) { record(name, raw: Self.list(texts)) }
+
+    private static func list(_ texts: [String]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginArray()
+        for text in texts { writer.string(text) }
+        writer.endArray()
+        return writer.bytes
+    }
+
+    /// Returns the recorded details, after the status of the response.
+    package func outcome(status: Int, code: String?) -> AuditOutcome {
+        outcome.withLock { noted in
+            var whole = AuditOutcome()
+            whole.record("status", status)
+            if let code { whole.record("code", code) }
+            whole.add(noted)
+            return whole
+        }
+    }
+}
+
+/// The target of an act as far as the request's query specifies it; the path is recorded in any case.
+package struct AuditTarget: Sendable {
+    /// Reads the target before the act, for the act's row; throws for an invalid query, which the endpoint refuses.
+    package typealias Reading = @Sendable (Exchange) throws -> AuditTarget
+
+    /// Separate from the names, since an erasure searches for it.
+    package var user: UUID?
+    package var names: [(name: String, value: String)] = []
+
+    package init(user: UUID? = nil, names: [(name: String, value: String)] = []) {
+        self.user = user
+        self.names = names
+    }
+}
+
+// MARK: - RequestOrigin
+
+/// The origin of a request as reported by the browser.
+///
+/// A browser also sends the cookie with requests of other pages. The browser itself sets these two fields, and no page
+/// can change them.
+package struct RequestOrigin {
+    package let method: HTTPRequest.Method
+    /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers leave it out if they do not trust the connection.
+    package let site: String?
+    /// RFC 6454
+    package let origin: String?
+    /// The `Host` that was asked.
+    package let host: String?
+
+    package init(_ request: HTTPRequest) {
+        method = request.method
+        site = request.headerFields[.secFetchSite]
+        origin = request.headerFields[.origin]
+        host = request.authority
+    }
+
+    /// Whether a request with a cookie may be served.
+    ///
+    /// One that changes something must come from the console itself; one that only reads must not come from another
+    /// page.
+    package var isOwn: Bool {
+        let isLook = method == .get || method == .head
+        if let site { return site == "same-origin" || isLook && site == "none" }
+        guard let origin else { return isLook }
+        return isOfHost(origin)
+    }
+
+    /// Whether a sign-in is allowed: programs other than browsers send no origin.
+    package var maySignIn: Bool {
+        if let site { return site == "same-origin" }
+        return origin.map(isOfHost) ?? true
+    }
+
+    private func isOfHost(_ origin: String) -> Bool {
+        guard let host else { return false }
+        return ["http://", "https://"].contains { origin.lowercased() == $0 + host.lowercased() }
+    }
+}

@@ -1,0 +1,172 @@
+import Crypto
+package import HTTPTypes
+package import SyncModel
+package import SyncStore
+
+/// Authenticates operators: by a bearer token, or by the cookie that the console received for one.
+package struct OperatorAuthenticator: Sendable {
+    package let tokens: OperatorTokens
+    package let ended: EndedSessions
+    package let now: TimeSource
+
+    /// An authenticated operator: the token and, if it has an end, its end in seconds since 1970.
+    package struct Identity: Sendable {
+        package let token: OperatorToken
+        package var end: Int64?
+    }
+
+    /// Returns the token of a request.
+    ///
+    /// - Throws: 401, or 403 if a request made by another page carries a cookie.
+    package func identity(of request: HTTPRequest) async throws(Refusal) -> Identity {
+        if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
+            guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
+                throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
+            }
+            guard RequestOrigin(request).isOwn else {
+                let detail = "A session can only be used by the console itself; Sec-Fetch-Site is a different site."
+                throw Refusal(Problem(.forbidden, detail))
+            }
+            guard await !ended.contains(OperatorSession.digest(of: cookie)) else {
+                throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
+            }
+            return Identity(token: session.token, end: session.end)
+        }
+        guard let token = tokens.token(try BearerToken.of(request.headerFields)) else {
+            throw BearerToken.refusal("invalid_token", "The token is not an operator's token.")
+        }
+        return Identity(token: token)
+    }
+
+    /// - Throws: also 403 if the token is good for less.
+    package func authorize(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Identity {
+        let identity = try await identity(of: request)
+        try Self.require(scope, of: identity.token)
+        return identity
+    }
+
+    /// - Throws: 403 if a token is good for less.
+    package static func require(_ scope: OperatorScope, of token: OperatorToken) throws(Refusal) {
+        guard token.scope >= scope else {
+            let own = token.scope.rawValue
+            throw Refusal(
+                Problem(.forbidden, "This requires a token with the scope '\(scope.rawValue)'; yours has '\(own)'.")
+            )
+        }
+    }
+}
+
+/// A secret for `/admin`: its owner and its scope. Of the secret itself only a digest is kept.
+package struct OperatorToken: Sendable, Equatable {
+    /// The name of an operator whose token has no name.
+    package static let usualName = "operator"
+    package static let hashPrefix = "sha256:"
+
+    /// The operator's name in the audit log.
+    @Exact package private(set) var name: String
+    package let scope: OperatorScope
+    /// SHA-256 of the secret.
+    package let digest: [UInt8]
+
+    /// Reads `[name@][scope:]secret`, the secret in plain text or as ``OperatorTokens/hash(of:)`` gives it; nil unless it
+    /// is valid: a bearer token holds letters, digits and `-._~+/=` only (RFC 6750, 2.1), so neither `@` nor `:`.
+    package init?(parsing word: Substring) {
+        var rest = word
+        var name = Self.usualName
+        if let at = rest.firstIndex(of: "@") {
+            name = String(rest[..<at])
+            guard Self.isValidName(name) else { return nil }
+            rest = rest[rest.index(after: at)...]
+        }
+        var scope = OperatorScope.admin
+        if let colon = rest.firstIndex(of: ":"), let named = OperatorScope(rawValue: String(rest[..<colon])) {
+            scope = named
+            rest = rest[rest.index(after: colon)...]
+        }
+        guard let digest = Self.digest(parsing: rest) else { return nil }
+        self.name = name
+        self.scope = scope
+        self.digest = digest
+    }
+
+    /// Whether a text can be an operator's name: 1 to 32 lower-case letters, digits and hyphens.
+    package static func isValidName(_ text: String) -> Bool {
+        (1...32).contains(text.utf8.count)
+            && text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "-") }
+    }
+
+    package static func digest(of text: some StringProtocol) -> [UInt8] {
+        Array(SHA256.hash(data: Array(text.utf8)))
+    }
+
+    package static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+        let digits = Array("0123456789abcdef")
+        return String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
+    }
+
+    private static func digest(parsing word: Substring) -> [UInt8]? {
+        guard word.hasPrefix(hashPrefix) else {
+            return word.utf8.count >= OperatorTokens.minimumBytes && BearerToken.isToken(word) ? digest(of: word) : nil
+        }
+        let digits = word.dropFirst(hashPrefix.count).utf8.map { Character(UnicodeScalar($0)).hexDigitValue }
+        guard digits.count == 64, digits.allSatisfy({ $0 != nil }) else { return nil }
+        let values = digits.map { UInt8($0 ?? 0) }
+        return stride(from: 0, to: 64, by: 2).map { values[$0] << 4 | values[$0 + 1] }
+    }
+}
+
+/// The secrets for `/admin`, kept as their digests.
+///
+/// There may be several, so that a replacement leaves no moment in which neither is valid, and so that each operator
+/// can have a separate one.
+package struct OperatorTokens: Sendable, Equatable {
+    /// Tokens that may be configured.
+    package static let maximum = 16
+    /// The length of the shortest token, in bytes.
+    package static let minimumBytes = 16
+
+    package let all: [OperatorToken]
+
+    /// Reads tokens with white space between them, each as ``OperatorToken/init(parsing:)`` accepts it; nil unless all
+    /// are valid.
+    package init?(parsing text: String) {
+        let words = text.split(whereSeparator: \.isWhitespace)
+        let tokens = words.compactMap(OperatorToken.init(parsing:))
+        guard (1...Self.maximum).contains(words.count), tokens.count == words.count else { return nil }
+        all = tokens
+    }
+
+    /// The names of a token that is configured under more than one; nil if each token has one name.
+    ///
+    /// Which of them the audit would name is not defined for the operators.
+    package var conflictingNames: (String, String)? {
+        for (index, token) in all.enumerated() {
+            for other in all[..<index] where other.digest == token.digest && other.name != token.name {
+                return (other.name, token.name)
+            }
+        }
+        return nil
+    }
+
+    /// The form of a token for configurations: `sha256:` and 64 hexadecimal digits.
+    ///
+    /// A machine-made token cannot be found from it.
+    package static func hash(of token: String) -> String {
+        OperatorToken.hashPrefix + OperatorToken.hexadecimal(OperatorToken.digest(of: token))
+    }
+
+    /// The one that a text is.
+    ///
+    /// Finds the token of a text, in the same time for every text: it compares all bytes of all digests. Of two entries
+    /// for the same token the first counts.
+    package func token(_ text: some StringProtocol) -> OperatorToken? {
+        let digest = OperatorToken.digest(of: text)
+        var found: OperatorToken?
+        for token in all.reversed() {
+            var difference: UInt8 = 0
+            for (left, right) in zip(token.digest, digest) { difference |= left ^ right }
+            if difference == 0 { found = token }
+        }
+        return found
+    }
+}

@@ -1,0 +1,125 @@
+import Metrics
+package import SyncModel
+import Synchronization
+
+/// Room that requests may wait for, for a while: organizations take turns (``FairSemaphore``).
+///
+/// A decoded push takes about five times the memory of its body. Decoding more than keeps the committers busy has no
+/// benefit, so the rest wait as bytes: this bounds the memory under load, and not the number of clients.
+package final class AdmissionController: Sendable {
+    private struct State {
+        package var semaphore: FairSemaphore
+        package var waiters: [FairSemaphore.Ticket: CheckedContinuation<Bool, Never>] = [:]
+    }
+
+    private let overload: Overload
+    private let limit: Int
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let state: Mutex<State>
+    private let meter: Meter?
+
+    /// - Parameters:
+    ///   - limit: bytes; larger requests than a quarter of it count as that.
+    ///   - timeout: a request that has waited longer is turned away: its client has given up, or had better retry
+    ///     later.
+    ///   - label: of the metric that shows how much is held.
+    package init(
+        _ kind: Overload.Kind,
+        limit: Int,
+        timeout: Duration,
+        label: String? = nil,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
+        overload = Overload(kind)
+        self.limit = limit
+        self.now = now
+        state = Mutex(State(semaphore: FairSemaphore(whole: limit, timeout: timeout)))
+        meter = label.map { Meter(label: $0) }
+    }
+
+    package var waiting: Int { state.withLock { $0.semaphore.waiting } }
+
+    package var held: Int { state.withLock { $0.semaphore.shares.taken } }
+
+    /// The weight of a request, limited so that a few of the largest always fit together.
+    package func weight(_ bytes: Int) -> Int { min(bytes, max(1, limit / 4)) }
+
+    /// Runs an operation as soon as there is room for it.
+    ///
+    /// - Throws: `overloaded` if there was no room in time, and errors of the operation.
+    package func admit<Value>(_ bytes: Int, for user: LaneKey, _ operation: () async throws -> Value) async throws
+        -> Value
+    {
+        let weight = weight(bytes)
+        try await acquire(weight, for: user)
+        defer { release(weight, of: user) }
+        return try await operation()
+    }
+
+    /// Reserves room, as soon as there is some. The caller releases it by ``release(_:of:)``.
+    ///
+    /// - Throws: `overloaded` when room did not come in time.
+    package func acquire(_ weight: Int, for user: LaneKey) async throws(Problem) {
+        if tryAcquire(weight, for: user) { return }
+        let isAdmitted = await withCheckedContinuation { continuation in
+            settle { state, now in
+                state.waiters[state.semaphore.wait(for: weight, by: user, now: now)] = continuation
+            }
+        }
+        guard isAdmitted else { throw overload.problem() }
+        meter?.increment(by: Double(weight))
+    }
+
+    /// Reserves room if there is some without waiting.
+    package func tryAcquire(_ weight: Int, for user: LaneKey) -> Bool {
+        guard state.withLock({ $0.semaphore.tryAcquire(weight, for: user) }) else { return false }
+        meter?.increment(by: Double(weight))
+        return true
+    }
+
+    package func release(_ weight: Int, of user: LaneKey) {
+        guard weight > 0 else { return }
+        settle { state, _ in state.semaphore.release(weight, of: user) }
+        meter?.decrement(by: Double(weight))
+    }
+
+    /// Counts bytes that are held already, whether or not there is room for them.
+    package func count(_ weight: Int, for user: LaneKey) {
+        state.withLock { $0.semaphore.take(weight, for: user) }
+        meter?.increment(by: Double(weight))
+    }
+
+    /// Refuses a user whose organization holds more than its share.
+    package func requireShare(of user: LaneKey) throws(Problem) {
+        if isOver(user) { throw overload.problem() }
+    }
+
+    /// Whether a user's organization holds more than its share.
+    package func isOver(_ user: LaneKey) -> Bool {
+        state.withLock { $0.semaphore.shares.isOver(user) }
+    }
+
+    /// Turns away requests that have waited too long.
+    package func expire() {
+        let late = state.withLock { state in
+            state.semaphore.expire(now: now()).compactMap { state.waiters.removeValue(forKey: $0) }
+        }
+        for waiter in late { waiter.resume(returning: false) }
+    }
+
+    /// Makes a change, then admits requests that now have room and turns away those that have waited too long.
+    private func settle(_ change: (inout State, ContinuousClock.Instant) -> Void) {
+        var admitted: [CheckedContinuation<Bool, Never>] = []
+        var refused: [CheckedContinuation<Bool, Never>] = []
+        state.withLock { state in
+            let now = now()
+            change(&state, now)
+            guard state.semaphore.waiting > 0 else { return }
+            let decision = state.semaphore.settle(now: now)
+            admitted = decision.admitted.compactMap { state.waiters.removeValue(forKey: $0) }
+            refused = decision.refused.compactMap { state.waiters.removeValue(forKey: $0) }
+        }
+        for waiter in admitted { waiter.resume(returning: true) }
+        for waiter in refused { waiter.resume(returning: false) }
+    }
+}

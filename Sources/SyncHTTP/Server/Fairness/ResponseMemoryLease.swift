@@ -1,0 +1,140 @@
+import Foundation
+package import SyncModel
+package import SyncStore
+import Synchronization
+
+/// The memory of one request's response, from before it is made until the client has read it.
+package final class ResponseMemoryLease: Sendable {
+    /// Responses up to this size, in bytes, are not counted: connections hold more anyway.
+    package static let small = 16_384
+    /// The bytes reserved for a page before it is read: the limit at which its readers end.
+    package static let page = 2_097_152
+    /// The bytes reserved for one mutation.
+    ///
+    /// Its payload, its response, its error and its list of blockers may have a megabyte each.
+    package static let mutation = 4_194_304
+    /// The bytes reserved for a backlog.
+    package static let backlog = 262_144
+    /// The bytes reserved for a preview, which holds documents and requests while it plans.
+    package static let preview = WorkBounds.preview
+    /// The bytes reserved for one id mapping of a list, however long its server id.
+    package static let mapping = 2 * WorkCost.mapping
+
+    private struct State {
+        package var user = LaneKey.nobody
+        /// Bytes.
+        package var held = 0
+        /// Whether it has one of the turns in which pages are read.
+        package var isReading = false
+    }
+
+    private let gate: AdmissionController
+    private let pages: AdmissionController
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - gate: bytes of responses.
+    ///   - pages: turns to read a page.
+    package init(_ gate: AdmissionController, pages: AdmissionController) {
+        self.gate = gate
+        self.pages = pages
+    }
+
+    /// Sets the response's user.
+    ///
+    /// - Throws: `overloaded` if the organization's unread responses already exceed its share.
+    package func assign(to user: LaneKey) throws(Problem) {
+        state.withLock { $0.user = user }
+        try gate.requireShare(of: user)
+    }
+
+    /// Sets the response's user; returns false if the organization's unread responses already exceed its share.
+    package func tryAssign(to user: LaneKey) -> Bool {
+        state.withLock { $0.user = user }
+        return !gate.isOver(user)
+    }
+
+    /// Reserves room for the response, once there is enough; does nothing if it was reserved.
+    ///
+    /// - Throws: `overloaded` when room did not come in time. Nothing is reserved then.
+    ///
+    /// - Parameter isPage: whether it needs one of the turns in which pages are read.
+    package func acquire(_ bytes: Int = ResponseMemoryLease.page, isPage: Bool? = nil) async throws(Problem) {
+        let before = state.withLock { $0 }
+        guard before.held == 0 else { return }
+        let weight = gate.weight(bytes)
+        try await gate.acquire(weight, for: before.user)
+        state.withLock { $0.held = weight }
+        guard isPage ?? (bytes == Self.page) else { return }
+        do throws(Problem) {
+            try await pages.acquire(1, for: before.user)
+        } catch {
+            release()
+            throw error
+        }
+        state.withLock { $0.isReading = true }
+    }
+
+    /// Reserves room for a response of so many bytes, with what it holds already, once there is enough.
+    ///
+    /// - Throws: `overloaded` when room did not come in time.
+    package func extend(to bytes: Int) async throws(Problem) {
+        let (missing, user) = missing(of: bytes)
+        guard missing > 0 else { return }
+        try await gate.acquire(missing, for: user)
+        state.withLock { $0.held += missing }
+    }
+
+    /// Reserves room for a response of so many bytes, with what it holds already, if there is enough without waiting.
+    package func tryAcquire(_ bytes: Int) -> Bool {
+        let (missing, user) = missing(of: bytes)
+        guard missing > 0 else { return true }
+        guard gate.tryAcquire(missing, for: user) else { return false }
+        state.withLock { $0.held += missing }
+        return true
+    }
+
+    private func missing(of bytes: Int) -> (bytes: Int, user: LaneKey) {
+        let weight = bytes > Self.small ? gate.weight(bytes) : 0
+        return state.withLock { (weight - $0.held, $0.user) }
+    }
+
+    /// Counts the response with its actual size.
+    ///
+    /// - Returns: whether bytes are held until ``release()``.
+    package func resize(to size: Int) -> Bool {
+        let size = size > Self.small ? size : 0
+        let before = state.withLock { state in
+            defer { (state.held, state.isReading) = (size, false) }
+            return state
+        }
+        if before.isReading { pages.release(1, of: before.user) }
+        if size > before.held {
+            gate.count(size - before.held, for: before.user)
+        } else {
+            gate.release(before.held - size, of: before.user)
+        }
+        return size > 0
+    }
+
+    package func release() {
+        _ = resize(to: 0)
+    }
+
+    /// For readers that look several times, and hold nothing while they wait.
+    package func room(for bytes: Int = ResponseMemoryLease.page) -> PagePermit {
+        PagePermit { () async throws(Problem) in
+            try await self.acquire(bytes)
+        } release: {
+            self.release()
+        }
+    }
+}
+
+extension LaneKey {
+    /// Requests without a user: those of operators, and those for public resources.
+    package static let nobody = LaneKey(
+        organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+        user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    )
+}

@@ -1,0 +1,114 @@
+public import Foundation
+
+/// Finds blocked mutations that only a person can unblock.
+///
+/// Such a mutation waits, directly or through others, for a mutation that has failed or is in conflict. It counts as
+/// settled.
+///
+/// The search starts from some mutations, lists the others that it needs in ``unknown``, and accepts them with
+/// ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
+/// settled. Pure.
+public struct FailureSearch: Sendable {
+    /// A mutation on the path from a mutation in question to those that it waits for.
+    public struct Step: Sendable {
+        public let id: UUID
+        public let status: MutationStatus
+        public let position: Int64
+        public let entity: EntityName
+        /// Mutations that this one waits for while it is blocked.
+        public let dependsOn: [UUID]
+
+        public init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
+            self.id = id
+            self.status = status
+            self.position = position
+            self.entity = entity
+            self.dependsOn = status == .blocked ? dependsOn : []
+        }
+
+        var isTrouble: Bool { status == .failed || status == .conflict }
+    }
+
+    /// One of the names of an entity.
+    private enum Name: Hashable {
+        case client(String, UUID)
+        case server(String, ServerID)
+    }
+
+    private var steps: [UUID: Step] = [:]
+    /// The lowest lane position of an entity's failed or conflicting mutation.
+    ///
+    /// It is used where the path to the mutation is not known. The key is an entity name.
+    private var troubles: [Name: Int64] = [:]
+    private let asked: Set<UUID>
+
+    /// - Parameter records: mutations of one lane. The search is about the blocked ones.
+    public init(_ records: [MutationRecord]) {
+        asked = Set(records.lazy.filter { $0.status == .blocked }.map(\.id))
+        for record in records {
+            steps[record.id] = Step(
+                id: record.id,
+                status: record.status,
+                position: record.position,
+                entity: record.entity,
+                dependsOn: record.dependsOn
+            )
+        }
+    }
+
+    /// Mutations that blocked ones wait for and that are not known yet, each once.
+    public var unknown: [UUID] {
+        var seen: Set<UUID> = []
+        var unknown: [UUID] = []
+        for step in steps.values {
+            for id in step.dependsOn where steps[id] == nil && seen.insert(id).inserted { unknown.append(id) }
+        }
+        return unknown
+    }
+
+    /// Adds mutations that blocked ones wait for; known ones are not replaced.
+    public mutating func add(_ found: [Step]) {
+        for step in found where steps[step.id] == nil { steps[step.id] = step }
+    }
+
+    /// Adds failed and conflicting mutations whose paths are too long to follow.
+    ///
+    /// A mutation waits for all earlier ones of its entity (product rule 3), so one of these is enough.
+    public mutating func add(troubled found: [Step]) {
+        for step in found where step.isTrouble {
+            for name in Self.names(of: step.entity) {
+                troubles[name] = min(troubles[name] ?? step.position, step.position)
+            }
+        }
+    }
+
+    /// Whether all mutations in question are known to be stuck.
+    ///
+    /// Further knowledge would change nothing.
+    public var isDecided: Bool { stuck.count == asked.count }
+
+    /// The stuck mutations among those in question.
+    public var stuck: Set<UUID> {
+        var dependants: [UUID: [UUID]] = [:]
+        for step in steps.values {
+            for id in step.dependsOn { dependants[id, default: []].append(step.id) }
+        }
+        var reached: Set<UUID> = []
+        var next = steps.values.filter { $0.isTrouble || isBehindFailure($0) }.map(\.id)
+        while let id = next.popLast() {
+            guard reached.insert(id).inserted else { continue }
+            next += dependants[id] ?? []
+        }
+        return reached.intersection(asked)
+    }
+
+    private func isBehindFailure(_ step: Step) -> Bool {
+        guard step.status == .blocked, !troubles.isEmpty else { return false }
+        return Self.names(of: step.entity).contains { name in troubles[name].map { $0 < step.position } ?? false }
+    }
+
+    private static func names(of entity: EntityName) -> [Name] {
+        [entity.clientID.map { .client(entity.type, $0) }, entity.serverID.map { .server(entity.type, $0) }]
+            .compactMap { $0 }
+    }
+}

@@ -1,0 +1,259 @@
+import Crypto
+public import Foundation
+import JSONText
+
+/// A mutation at the head of a lane, and its surroundings.
+struct DispatchDecision {
+    let mutation: QueuedMutation
+    let surroundings: DispatchPlanner.LaneContext
+    let lease: LaneLease
+    /// The entity's permanent id.
+    ///
+    /// Nil for a create whose entity gets one, and where the id is not known.
+    let own: ServerID?
+
+    init(_ mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, _ lease: LaneLease) {
+        self.mutation = mutation
+        self.surroundings = surroundings
+        self.lease = lease
+        own = surroundings.serverID(of: mutation)
+    }
+
+    /// - Throws: the reason why the mutation can never run as it is.
+    func decision(now: Timestamp, heldUntil: Timestamp?) throws(Problem) -> DispatchPlanner.Decision {
+        if let problem = Problem.unreadable(mutation) { throw problem }
+        if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
+        try checkTypes()
+        if mutation.operation != .create, own == nil {
+            throw Problem(.dependencyRejected, "the entity it changes has no server id")
+        }
+        guard surroundings.type.isForwarded else {
+            return .run(dispatch(to: .builtIn(payload: try body(instead: nil) ?? [])))
+        }
+        if let conflict = versionConflict() { return conflict }
+        if let heldUntil, heldUntil > now { return .hold(until: heldUntil) }
+        guard let upstream = surroundings.organization.upstream else {
+            return .hold(until: now.adding(seconds: DispatchPlanner.pauseWithoutUpstream))
+        }
+        return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
+    }
+
+    /// The outcome of a mutation that can never run.
+    ///
+    /// It does not cover an earlier attempt, which may have taken effect all the same.
+    func failure(_ problem: Problem) -> Outcome {
+        var outcome = unsent(.failed, .rejected, serverID: nil)
+        outcome.error = problem.json
+        outcome.lastError = problem.detail
+        return outcome
+    }
+
+    /// An outcome for which no request is sent, so that no attempt is spent.
+    func unsent(_ status: MutationStatus, _ kind: Outcome.Kind, serverID: ServerID?) -> Outcome {
+        var outcome = Outcome(
+            status,
+            kind,
+            of: Dispatch(of: mutation, surroundings, serverID: serverID, to: .builtIn(payload: []))
+        )
+        outcome.attemptCount = mutation.attemptCount
+        outcome.isOutcomeUnknown = mutation.isOutcomeUnknown
+        return outcome
+    }
+
+    private func dispatch(to destination: Dispatch.Destination) -> Dispatch {
+        Dispatch(of: mutation, surroundings, serverID: own, to: destination)
+    }
+}
+
+/// The mutation's content with permanent ids in place of client ids and device ids.
+extension DispatchDecision {
+    /// For a client id with a recorded type, only its permanent id in that type counts.
+    private var resolver: ReferenceResolver {
+        let (mappings, references) = (surroundings.mappings, mutation.references)
+        return ReferenceResolver(of: mutation.entity.with(own)) { id in
+            guard references.ids.contains(id) else { return nil }
+            let type = references.types[id]
+            return mappings[id]?.first { type == nil || $0.entityType == type }?.serverID
+        }
+    }
+
+    /// Checks that a client id without a recorded type belongs to one type only.
+    func checkTypes() throws(Problem) {
+        let references = mutation.references
+        for id in references.ids where references.types[id] == nil && id != mutation.entity.clientID {
+            guard let known = surroundings.mappings[id], Set<ByteExactString>(known.map(\.entityType)).count > 1 else {
+                continue
+            }
+            throw .ambiguous("client id \(id.lowercased)", known.map(\.entityType))
+        }
+    }
+
+    /// The path with server ids. A create has no server id yet, so its device's id is used instead.
+    func path(_ endpoint: Endpoint) -> String {
+        resolver.path(endpoint, own: own ?? mutation.entity.client?.asServerID)
+    }
+
+    /// The mutation's payload with server ids, or the body that it sends instead.
+    ///
+    /// - Throws: `dependency_rejected` where a relation has a device id without a server id. On another device such a
+    ///   number means another entity, or does not exist.
+    func body(instead sent: [UInt8]?) throws(Problem) -> [UInt8]? {
+        let type = surroundings.type
+        if let sent, !type.holdsLocalIDs { return sent }
+        guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
+        let related = type.localReferences(in: root, on: mutation.deviceID)
+        guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
+        // an id that was unknown when this body was decided was written as the UUID that represents it
+        let replacements = try resolver.replacements(of: related, unresolved: unresolved)
+        guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
+        return root.rewritten { replacements[$0] } ?? sent
+    }
+
+    private func unresolved(_ reference: LocalReference) throws(Problem) -> JSONReplacement {
+        // the built-in store inserts the id after making it
+        if reference.clientID == mutation.created?.clientID, !surroundings.type.isForwarded {
+            return .uuid(reference.clientID)
+        }
+        let pointer = "/payload" + reference.place.pointer
+        let isOwn = reference.clientID == mutation.entity.clientID
+        let reason = isOwn ? "which this mutation creates, so it has no server id yet" : "which has no server id"
+        let detail = "\(pointer) contains \(reference.id.words), \(reason)"
+        throw Problem(.dependencyRejected, pointer: pointer, rule: Rule.entityReference, detail)
+    }
+}
+
+/// The request to an upstream.
+extension DispatchDecision {
+    /// - Throws: the reason why no request can express the mutation.
+    func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
+        guard let endpoint = mutation.endpoint else {
+            let detail = "its type '\(mutation.entity.type)' is forwarded now, but the mutation has no endpoint"
+            throw Problem(.validationFailed, detail)
+        }
+        let resolved = mutation.override?.endpoint ?? path(endpoint)
+        if let problem = PathRules.problem(in: resolved) {
+            throw Problem(.validationFailed, "after replacement of ids, its endpoint \(problem)")
+        }
+        let headers = headers(upstream)
+        var request = UpstreamRequest(
+            organization: surroundings.lane.organization,
+            user: surroundings.lane.user,
+            method: mutation.override?.method ?? mutation.operation.method,
+            path: resolved,
+            headers: headers,
+            body: try body(instead: mutation.override?.payload),
+            idempotencyKey: DispatchPlanner.idempotencyKey(of: mutation, in: surroundings.lane),
+            timeout: .seconds(lease.timeout(of: upstream))
+        )
+        request.isUnconditional = mutation.override != nil
+        if mutation.override == nil { request.ifMatch = ifMatch(headers, sendsWeak: upstream.sendsWeakETags) }
+        request.trace = mutation.trace
+        return request
+    }
+
+    /// The mutation's headers that the operator allows.
+    private func headers(_ upstream: UpstreamSettings) -> [ByteExactString: String] {
+        guard let json = mutation.headers, let members = try? JSONTree(parsing: json).root.members else { return [:] }
+        var headers: [ByteExactString: String] = [:]
+        for (name, value) in members where upstream.allows(name.string) {
+            headers[name.string.lowercased()] = value.string
+        }
+        return headers
+    }
+
+    /// The If-Match of the request.
+    ///
+    /// Within a writer's own run of writes, the upstream's state is the one in its last response, even if the client
+    /// saw another state while it was offline. The client's own If-Match would conflict with itself. A mutation that
+    /// names no state gets no condition.
+    ///
+    /// If-Match requires the strong comparison, which no weak ETag passes (RFC 9110, 13.1.1). So a weak one is sent
+    /// only to an upstream that is known to accept it; to others the gateway sends the mutation without a condition.
+    private func ifMatch(_ headers: [ByteExactString: String], sendsWeak: Bool) -> String? {
+        guard mutation.operation != .create, mutation.resolution != .clientWins,
+            let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)
+        else { return nil }
+        let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
+        let isSendable = sendsWeak || !etag.hasPrefix("W/")
+        if let baseVersion = mutation.baseVersion {
+            if entity.run.verdict(on: baseVersion, from: writer) != .fits { return Self.passedValidator }
+            return isSendable ? etag : nil
+        }
+        return headers["if-match"] != nil && entity.lastWriter == writer && isSendable ? etag : nil
+    }
+}
+
+extension DispatchPlanner {
+    /// The gateway's idempotency key, the same for all attempts of a revision.
+    ///
+    /// Product rule 6. A hash of the revision's identity, so that every gateway makes the same key, also after its user
+    /// was joined into another. A UUID of version 8 (RFC 9562, 5.8).
+    public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
+        var hash = SHA256()
+        for id in [lane.organization, mutation.keyUser ?? lane.user, mutation.id] {
+            withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) }
+        }
+        withUnsafeBytes(of: mutation.revision.bigEndian) { hash.update(bufferPointer: $0) }
+        return UUID(hash: hash.finalize())
+    }
+}
+
+/// The conflict of a forwarded mutation whose base version is outdated.
+///
+/// Product rule 12. The gateway detects the conflict itself, so it sends nothing and no attempt is spent.
+extension DispatchDecision {
+    /// An If-Match that matches no state of an entity.
+    ///
+    /// A mutation that was sent before, with an unknown outcome, is sent again under its idempotency key even if
+    /// another mutation has written since, because only the upstream has the outcome. The upstream repeats its response
+    /// to a known key. For a request that it has not seen, this If-Match makes it refuse.
+    static let passedValidator = #""base-version-was-passed""#
+
+    /// The mutation's conflict with the entity in the feed.
+    ///
+    /// Nil where the mutation is to be sent.
+    func versionConflict() -> DispatchPlanner.Decision? {
+        // a mutation that overrides a conflict has met it before
+        guard mutation.operation != .create, mutation.override == nil, mutation.resolution != .clientWins,
+            let baseVersion = mutation.baseVersion, let entity = surroundings.visibleEntity, let own
+        else { return nil }
+        let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
+        let verdict = entity.run.verdict(on: baseVersion, from: writer)
+        // a deleted entity can be deleted again
+        if verdict == .fits || (entity.isDeleted && mutation.operation == .delete) { return nil }
+        if mutation.isOutcomeUnknown, verdict == .passed, entity.etag != nil { return nil }
+        var outcome = unsent(.conflict, .conflict, serverID: own)
+        var problem = Problem(
+            .conflict,
+            entity.isDeleted ? "another writer deleted the entity" : entity.run.conflictDescription(on: baseVersion)
+        )
+        problem.current = entity.json(type: mutation.entity.type, id: own)
+        outcome.error = problem.json
+        outcome.lastError = problem.detail
+        switch mutation.conflictResolution {
+        case .manual: return .conflict(outcome, version: nil)
+        case .serverWins:
+            outcome.status = .discarded
+            outcome.kind = .discarded
+            outcome.resolution = .serverWins
+            return .conflict(outcome, version: entity.version)
+        case .clientWins: return .conflict(overriding(outcome, own), version: nil)
+        }
+    }
+
+    /// Lets the client win.
+    ///
+    /// The feed's document is the last known state of the entity, and may be behind the upstream's, so a patch is sent
+    /// as it is.
+    private func overriding(_ conflict: Outcome, _ own: ServerID) -> Outcome {
+        let sent = ClientWins.plan(
+            operation: mutation.operation,
+            idSpace: surroundings.type.idSpace,
+            endpoint: mutation.endpoint?.text ?? "",
+            payload: nil,
+            current: nil,
+            serverID: own
+        )
+        return sent.map { conflict.overridden(by: $0, of: own) } ?? conflict
+    }
+}

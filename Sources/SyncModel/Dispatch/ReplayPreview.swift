@@ -1,0 +1,143 @@
+public import Foundation
+import JSONText
+
+/// A mutation's request as the last attempt sent it, or as the next will. Pure.
+///
+/// It has permanent ids in place, and their positions.
+public struct ReplayPreview: Sendable {
+    /// A client's id that gave way to a permanent one.
+    public struct Rewrite: Sendable, Hashable {
+        /// A JSON Pointer into the payload; `endpoint` for the path.
+        @Exact public private(set) var pointer: String
+        /// A client id, or a device's own number.
+        public let clientID: ServerID
+        public let serverID: ServerID
+        @Exact public private(set) var entityType: String
+    }
+
+    public let request: PreviewedRequest
+    /// Below the organization's base URL, which comes before it.
+    public let baseURL: String
+    public let idempotencyKey: UUID
+    public let rewritten: [Rewrite]
+
+    /// Nil for a mutation without a request.
+    ///
+    /// It is not replayed to an upstream, or cannot be sent as it is.
+    ///
+    /// - Parameter surroundings: `mappings` of every client id of the content that has a permanent id.
+    public init?(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, now: Timestamp) {
+        let planner = DispatchPlanner(leaseSeconds: 3_600)
+        var (queued, surroundings) = (mutation, surroundings)
+        queued.nextRetryAt = nil
+        var decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
+        if case .conflict = decision {
+            // it met the entity in the state of then
+            surroundings.entity = nil
+            decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
+        }
+        guard case .run(let dispatch) = decision, case .upstream(let request, let upstream) = dispatch.destination
+        else { return nil }
+        self.request = PreviewedRequest(request, unresolved: [])
+        baseURL = upstream.baseURL
+        idempotencyKey = request.idempotencyKey
+        rewritten = Self.rewrites(of: mutation, surroundings)
+    }
+
+    private static func rewrites(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext) -> [Rewrite]
+    {
+        let references = mutation.references
+        func resolved(_ id: UUID) -> DispatchPlanner.ResolvedID? {
+            if id == mutation.entity.clientID {
+                return surroundings.serverID(of: mutation)
+                    .map { DispatchPlanner.ResolvedID(entityType: mutation.entity.type, serverID: $0) }
+            }
+            guard references.ids.contains(id) else { return nil }
+            let type = references.types[id]
+            return surroundings.mappings[id]?.first { type == nil || $0.entityType == type }
+        }
+        func rewrite(_ pointer: String, _ client: ServerID, _ known: DispatchPlanner.ResolvedID) -> Rewrite {
+            Rewrite(pointer: pointer, clientID: client, serverID: known.serverID, entityType: known.entityType)
+        }
+        var found: [Rewrite] = []
+        if mutation.override?.endpoint == nil, let endpoint = mutation.endpoint {
+            var ids = endpoint.uuids
+            if endpoint.text.contains("{local_id}"), let own = mutation.entity.clientID { ids.append(own) }
+            for id in ids {
+                if let known = resolved(id) { found.append(rewrite("endpoint", ServerID(id), known)) }
+            }
+        }
+        guard mutation.override?.payload == nil, let payload = mutation.payload,
+            let root = try? JSONTree(parsing: payload).root
+        else { return found }
+        for place in surroundings.type.localReferences(in: root, on: mutation.deviceID) {
+            guard let known = resolved(place.clientID) else { continue }
+            found.append(rewrite(place.place.pointer, ServerID(place.id.number), known))
+        }
+        root.visitUUIDs(at: "") { id, pointer in
+            if let known = resolved(id) { found.append(rewrite(pointer, ServerID(id), known)) }
+        }
+        return found
+    }
+}
+
+extension QueuedMutation {
+    /// Client ids that may be in the content of a mutation without stored references.
+    ///
+    /// The references of a final mutation are not kept. The result has every UUID of the content, and every device id.
+    public func namedIDs(in type: EntityType) -> [UUID] {
+        var ids = references.ids + (endpoint?.uuids ?? [])
+        if let payload, let root = try? JSONTree(parsing: payload).root {
+            ids += root.uuids + type.localReferences(in: root, on: deviceID).map(\.clientID)
+        }
+        if let own = entity.clientID { ids.append(own) }
+        return Array(Set(ids))
+    }
+
+    /// The mutation before it became final, as far as it can be reconstructed.
+    ///
+    /// Each id in its content that has a permanent id counts as a reference.
+    public func recalling(_ mappings: [UUID: [DispatchPlanner.ResolvedID]]) -> QueuedMutation {
+        var mutation = self
+        guard references.ids.isEmpty else { return mutation }
+        let known = mappings.filter { $0.value.count == 1 && $0.key != entity.clientID }
+        mutation.references = References(Array(known.keys), types: known.compactMapValues { $0.first?.entityType })
+        return mutation
+    }
+}
+
+extension JSONValue {
+    /// Every UUID-shaped string within, with its place.
+    fileprivate func visitUUIDs(at pointer: String, _ visit: (UUID, String) -> Void) {
+        if let uuid {
+            visit(uuid, pointer)
+        } else if let members {
+            for (name, value) in members { value.visitUUIDs(at: pointer + JSONPointer.member(name.string), visit) }
+        } else if let elements {
+            for (place, value) in elements.enumerated() { value.visitUUIDs(at: "\(pointer)/\(place)", visit) }
+        }
+    }
+}
+
+/// A request as a shell command, without the organization's credential.
+///
+/// The credential is never shown.
+public struct CurlCommand: Sendable {
+    public let text: String
+
+    public init(_ preview: ReplayPreview) {
+        let request = preview.request
+        var words = ["curl", "-X", request.method, Self.quoted(preview.baseURL + request.path)]
+        for header in request.headers { words += ["-H", Self.quoted("\(header.name): \(header.value)")] }
+        if let body = request.body {
+            words += ["-H", Self.quoted("content-type: application/json")]
+            words += ["--data-raw", Self.quoted(String(decoding: body, as: UTF8.self))]
+        }
+        text = words.joined(separator: " ")
+    }
+
+    /// In single quotes, in which a shell takes every other character as it is.
+    private static func quoted(_ text: String) -> String {
+        "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
+    }
+}

@@ -1,0 +1,132 @@
+import Foundation
+import JSONText
+
+/// What an upstream's response proves about one entity, for the feed.
+///
+/// A mutation names its entity and its endpoint, and the gateway cannot decide whether the two belong together: a 200
+/// to a request for another resource proves nothing about the entity. So a response counts only if the request's path
+/// names the entity, or the document in the response has its id.
+struct UpstreamEvidence {
+    private let mutation: QueuedMutation
+    private let request: UpstreamRequest
+    private let response: UpstreamResponse
+    /// The entity's document as the answer shows it, JSON.
+    private let document: [UInt8]?
+    /// Whether the request's path holds the id.
+    private let isNamed: Bool
+
+    /// - Parameter shown: the entity in the response, which need not be the mutation's.
+    init(
+        about id: ServerID,
+        of mutation: QueuedMutation,
+        _ request: UpstreamRequest,
+        _ response: UpstreamResponse,
+        _ shown: UpstreamEntity?
+    ) {
+        self.mutation = mutation
+        self.request = request
+        self.response = response
+        document = shown?.id.text == id.text ? shown?.document : nil
+        isNamed = id.isSegment(of: request.path)
+    }
+
+    /// The ETag of the entity that the path names, or that a create has made.
+    var etag: String? {
+        switch mutation.operation {
+        case .delete: nil
+        case .create where mutation.override == nil: response.etag
+        case .create, .update, .replace: isNamed ? response.etag : nil
+        }
+    }
+
+    /// The mutation's change to the entity, and the ground for it.
+    var change: (Outcome.EntityChange, Outcome.Evidence) {
+        switch mutation.operation {
+        case .create where mutation.override == nil: (whole(document ?? request.body), .created)
+        case .create, .replace: (whole(document ?? (isNamed ? request.body : nil)), .written)
+        case .update: (patched, .written)
+        case .delete: deletion
+        }
+    }
+
+    private func whole(_ document: [UInt8]?) -> Outcome.EntityChange {
+        document.map { .document($0, etag: etag) } ?? .none
+    }
+
+    private var patched: Outcome.EntityChange {
+        if document != nil { return whole(document) }
+        guard isNamed, let body = request.body else { return .none }
+        return request.method == "PUT" ? whole(body) : .patch(body, etag: etag)
+    }
+
+    private var deletion: (Outcome.EntityChange, Outcome.Evidence) {
+        if response.status == 404 || response.status == 410 { return (isNamed ? .deleted : .none, .missing) }
+        return (isNamed || document != nil ? .deleted : .none, .written)
+    }
+}
+
+extension ServerID {
+    /// Whether the id is a whole segment of a path, percent-encoded or not.
+    func isSegment(of path: String) -> Bool {
+        let encoded = PercentEncoding.encoded(text)
+        return path.utf8.prefix { $0 != 0x3f }.split(separator: 0x2f).contains { segment in
+            if segment.elementsEqual(encoded) { return true }
+            // a segment in another spelling, or with OData's key
+            let mayHaveKey = segment.last == 0x29 || segment.contains(0x25)
+            guard mayHaveKey || (segment.count == 36 && !isInteger) else { return false }
+            guard let decoded = String(validating: PercentEncoding.decoded(segment), as: UTF8.self) else {
+                return false
+            }
+            if mayHaveKey, let key = ODataKey(segment: decoded)?.id, key.text == text { return true }
+            return decoded == text || (uuid != nil && UUID(parsing: decoded) == uuid)
+        }
+    }
+}
+
+/// The entity that an upstream's answer shows: its id, and the document around it.
+struct UpstreamEntity {
+    /// The id, in the JSON kind that the upstream gave it.
+    let id: ServerID
+    /// The object that holds the id; nil where it cannot be stored.
+    let document: [UInt8]?
+
+    /// Finds the entity in a response's body by the pointer to its id.
+    ///
+    /// A 202 contains no entity: the request is processed later, and the body describes that (RFC 9110, 15.3.3).
+    init?(in response: UpstreamResponse, idPointer: String) {
+        guard response.status != 202, let json = response.json ?? response.unkeptJSON,
+            let root = try? JSONTree(parsing: json).root,
+            let id = root.value(at: idPointer).flatMap(ServerID.init(json:)),
+            let step = idPointer.lastIndex(of: "/"), let holder = root.value(at: String(idPointer[..<step])),
+            // neither duplicate members nor an invalid string can be the id
+            !Self.isDefective(idPointer, in: root)
+        else { return nil }
+        self.id = id
+        document = response.json != nil && holder.kind == .object ? Array(holder.raw) : nil
+    }
+
+    private static func isDefective(_ pointer: String, in root: JSONValue) -> Bool {
+        root.defects.contains { (pointer + "/").hasPrefix($0.pointer + "/") }
+    }
+
+    /// Why a body shows no entity; completes "the body".
+    static func problem(in response: UpstreamResponse, idPointer: String) -> String {
+        guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root else {
+            return response.unusableBody?.reason ?? "is empty"
+        }
+        guard let value = root.value(at: idPointer) else {
+            let kind = root.kind == .array ? "is an array that" : "is JSON that"
+            return "\(kind) has no value at \(idPointer)"
+        }
+        if isDefective(idPointer, in: root) { return "has a duplicate member or an invalid text at \(idPointer)" }
+        switch value.kind {
+        case .null: return "has null at \(idPointer)"
+        case .bool: return "has a boolean at \(idPointer)"
+        case .object: return "has an object at \(idPointer)"
+        case .array: return "has an array at \(idPointer)"
+        case .number: return "has a number at \(idPointer) that is not written as a whole number of up to 200 digits"
+        case .string:
+            return "has a text at \(idPointer) that is empty, longer than 200 bytes, or has control characters"
+        }
+    }
+}

@@ -1,0 +1,392 @@
+public import Foundation
+
+/// Bounds of a group that is committed together.
+public struct GroupLimits: Sendable {
+    public var jobs = 64
+    /// The weight of all jobs, such as their mutations.
+    public var weight = 1_000
+    /// Bytes of all jobs.
+    public var bytes = 524_288
+    /// The weight of a worker's group before another worker takes part.
+    public var weightPerWorker = 400
+    /// A job that weighs more is heavy.
+    public var lightWeight = 200
+    /// A job that has more bytes is heavy.
+    public var lightBytes = 131_072
+    /// Microseconds that a group may take while the load is uneven.
+    ///
+    /// An organization takes much of the time then and others take little.
+    public var cost = 10_000.0
+    /// Microseconds from which on a job of such an organization is heavy.
+    public var lightCost = 2_500.0
+
+    public init() {}
+
+    /// Limits for steps of lanes, each of which takes little.
+    ///
+    /// Most of the database's cost for a small group of them is for the partitions and indexes that it opens.
+    public static var lanes: GroupLimits {
+        var limits = GroupLimits()
+        limits.jobs = 256
+        limits.bytes = 4_194_304
+        return limits
+    }
+}
+
+/// Jobs that wait to be committed in groups, at several workers.
+///
+/// Organizations take turns, and so do the users of each. A lane takes part in a group once, and an organization is at
+/// one worker at a time, so that two groups of one process never wait for each other.
+///
+/// Where organizations are in shards, a group contains those of one shard.
+///
+/// Each organization has its worker. Heavy jobs go to a separate worker, the last one: a group takes as long as its
+/// heaviest member, and no user should wait for megabytes that another one sends.
+///
+/// Turns are by cost, as committers measure it (``CostLedger``, ``CostOrderedQueue``): an organization whose jobs take
+/// ten times as long has a tenth of the turns while others wait. Where one takes much of the time and another one takes
+/// little, a group is as long as ``GroupLimits/cost`` at most, long jobs count as heavy, and the jobs of
+/// both are in separate groups.
+public struct FairGroupQueue: Sendable {
+    public struct Item: Sendable {
+        public let ticket: Int
+        public let lane: LaneKey
+        public let weight: Int
+        public let bytes: Int
+        /// A group holds jobs of one shard; nil where there are no shards.
+        public let shard: Int?
+
+        /// The estimated work of the job.
+        var units: Double { Double(weight) + Double(bytes) / 4_096 }
+
+        public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int, shard: Int? = nil) {
+            self.ticket = ticket
+            self.lane = lane
+            self.weight = weight
+            self.bytes = bytes
+            self.shard = shard
+        }
+    }
+
+    private struct Organization {
+        /// The worker for its light jobs.
+        let worker: Int
+        var line = RoundRobinQueue<UUID, Item>()
+        /// The worker whose group holds its jobs, if any.
+        var workedAt: Int?
+        /// The worker in whose queue the organization waits, or last waited.
+        var queuedAt: Int
+        /// Its jobs' shard, as of the last one.
+        var shard: Int?
+    }
+
+    /// Users of an organization whose jobs are considered in one turn.
+    private static let scanLimit = 64
+
+    private let limits: GroupLimits
+    private let hasHeavyWorker: Bool
+    private var organizations: [UUID: Organization] = [:]
+    private var workers: [FIFOQueue<UUID>]
+    private var shares: FairShares
+    /// Organizations with jobs in a worker's group, by worker.
+    private var atWork: [Int: [UUID]] = [:]
+    /// The jobs of a worker's group, by worker.
+    private var inProgress: [Int: [Item]] = [:]
+    private var ledger = CostLedger()
+    private var turns: [CostOrderedQueue]
+    /// The number of waiting jobs.
+    public private(set) var count = 0
+
+    /// - Parameters:
+    ///   - workers: the number of workers, without the heavy one.
+    ///   - capacity: how many jobs may wait.
+    public init(workers: Int, hasHeavyWorker: Bool, capacity: Int, limits: GroupLimits = GroupLimits()) {
+        self.limits = limits
+        self.hasHeavyWorker = hasHeavyWorker
+        self.workers = Array(repeating: FIFOQueue(), count: workers + (hasHeavyWorker ? 1 : 0))
+        turns = Array(repeating: CostOrderedQueue(), count: self.workers.count)
+        shares = FairShares(whole: capacity)
+    }
+
+    /// Adds a job; nil when its user or organization has its share of waiting jobs.
+    ///
+    /// - Parameter worker: the organization's.
+    /// - Returns: the worker that has something to do; -1 for no worker.
+    public mutating func add(_ item: Item, worker: Int) -> Int? {
+        guard shares.mayTake(1, for: item.lane) else { return nil }
+        shares.take(1, for: item.lane)
+        count += 1
+        let id = item.lane.organization
+        ledger.arrived(id)
+        let wasIdle = organizations[id] == nil
+        organizations[id, default: Organization(worker: worker, queuedAt: worker)].line.append(item, of: item.lane.user)
+        organizations[id]?.shard = item.shard
+        return wasIdle ? queue(id) : -1
+    }
+
+    /// Returns a job of the current group to the queue, as one for the heavy worker.
+    ///
+    /// It is committed alone there. It is in the queue once its group is finished.
+    ///
+    /// - Returns: false where there is no heavy worker, or no room for more.
+    public mutating func deferToHeavyWorker(_ item: Item) -> Bool {
+        let id = item.lane.organization
+        guard hasHeavyWorker, let shard = organizations[id].map(\.shard), shares.mayTake(1, for: item.lane) else {
+            return false
+        }
+        shares.take(1, for: item.lane)
+        count += 1
+        let bytes = max(item.bytes, limits.bytes, limits.lightBytes + 1)
+        let heavy = Item(ticket: item.ticket, lane: item.lane, weight: item.weight, bytes: bytes, shard: shard)
+        organizations[id]?.line.append(heavy, of: item.lane.user)
+        return true
+    }
+
+    /// The next group for a worker; empty when no job waits there. Its organizations are at work until
+    /// ``finish(at:took:)``.
+    public mutating func take(at worker: Int) -> [Item] {
+        let cost = ledger.isCrowded ? limits.cost - ledger.fixed : .infinity
+        var group = Group(limits: limits, takesHeavy: isHeavy(worker), cost: max(cost, limits.cost / 4))
+        var taken: [UUID] = []
+        // in the order of the queue
+        var passed: [UUID] = []
+        // those of other shards, which this group is not for
+        var otherShards = 0
+        // those that had more than their turn
+        var owing: [UUID] = []
+        var isSample = false
+        // every organization once, in turn
+        while !group.isFull, passed.count < Self.scanLimit, let id = workers[worker].popFirst() {
+            if !turns[worker].isDue(id) {
+                owing.append(id)
+            } else if add(of: id, to: &group, at: worker) {
+                taken.append(id)
+                isSample = taken.count == 1 && ledger.needsSample(of: id)
+                if isSample { break }
+            } else {
+                if cannotJoin(id, in: group) { otherShards += 1 }
+                passed.append(id)
+            }
+        }
+        let areAllOffered = workers[worker].isEmpty
+        workers[worker].prepend(passed)
+        // then again, as long as there is room
+        if isSample {
+            var others: [UUID] = []
+            takeAgain(at: worker, &group, &taken, &others)
+        } else if areAllOffered && passed.count == otherShards || group.items.isEmpty {
+            takeAgain(at: worker, &group, &taken, &owing)
+        }
+        for id in owing { workers[worker].append(id) }
+        atWork[worker] = taken
+        inProgress[worker] = group.items
+        return group.items
+    }
+
+    /// Takes further jobs of organizations, round by round.
+    ///
+    /// - Parameter owing: those that are not due yet; the ones that had a job taken are moved to `taken`.
+    private mutating func takeAgain(at worker: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID])
+    {
+        var again = taken + owing
+        var isNew = Set(owing)
+        while !group.isFull, !again.isEmpty {
+            turns[worker].advance(for: again)
+            var left: [UUID] = []
+            for id in again {
+                guard !group.isFull, turns[worker].isDue(id) else {
+                    left.append(id)
+                    continue
+                }
+                guard add(of: id, to: &group, at: worker) else { continue }
+                if isNew.remove(id) != nil {
+                    taken.append(id)
+                    owing.removeAll { $0 == id }
+                }
+                left.append(id)
+            }
+            again = left
+        }
+    }
+
+    private mutating func add(of id: UUID, to group: inout Group, at worker: Int) -> Bool {
+        guard let item = next(of: id, &group) else { return false }
+        let cost = ledger.cost(of: item)
+        group.add(item, cost: cost)
+        turns[worker].charge(id, cost)
+        organizations[id]?.workedAt = worker
+        return true
+    }
+
+    /// Ends the work on a worker's group.
+    ///
+    /// - Parameter took: the microseconds that it took; nil where it was not measured.
+    /// - Returns: the workers that have something to do.
+    public mutating func finish(at worker: Int, took: Double? = nil) -> Set<Int> {
+        let items = inProgress.removeValue(forKey: worker) ?? []
+        if let took, !items.isEmpty {
+            for (organization, cost) in ledger.measured(took, of: items) {
+                turns[worker].correct(organization, by: cost.actual - cost.expected)
+            }
+        }
+        var woken: Set<Int> = []
+        for id in atWork.removeValue(forKey: worker) ?? [] {
+            organizations[id]?.workedAt = nil
+            if let place = queue(id) { woken.insert(place) }
+        }
+        return woken
+    }
+
+    public func isEmpty(at worker: Int) -> Bool { workers[worker].isEmpty }
+
+    /// Whether no job waits at a worker, and only ``add(_:worker:)`` can bring one.
+    public func isIdle(for worker: Int) -> Bool {
+        workers[worker].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
+    }
+
+    public mutating func remove(where fits: (Item) -> Bool) -> [Item] {
+        var removed: [Item] = []
+        for id in Array(organizations.keys) { removed += remove(of: id, where: fits) }
+        return removed
+    }
+
+    /// Takes out all jobs that wait for a worker.
+    ///
+    /// - Parameter organization: only those of its shard; nil for all. Where there are no shards, all are of one.
+    public mutating func drain(at worker: Int, excluding organization: UUID? = nil) -> [Item] {
+        let shard = organization.map { organizations[$0]?.shard }
+        var removed: [Item] = []
+        for (id, other) in organizations where (other.workedAt ?? other.queuedAt) == worker {
+            removed += remove(of: id) { shard == nil || shard == .some($0.shard) }
+        }
+        return removed
+    }
+
+    // MARK: - Steps
+
+    private func isHeavy(_ worker: Int) -> Bool { hasHeavyWorker && worker == workers.count - 1 }
+
+    /// Queues an organization at the worker for its next job; nil if it has no job.
+    private mutating func queue(_ id: UUID) -> Int? {
+        guard let next = organizations[id]?.line.next, let own = organizations[id]?.worker else {
+            organizations[id] = nil
+            return nil
+        }
+        let place =
+            hasHeavyWorker && (limits.isHeavy(next) || isCostly(next)) ? workers.count - 1 : lightWorker(of: id, own)
+        organizations[id]?.queuedAt = place
+        workers[place].append(id)
+        return place
+    }
+
+    /// The worker for an organization's light jobs: its own, or one without work.
+    ///
+    /// Where one organization takes most of the time, the jobs of another do not wait for a group of it while a worker
+    /// has nothing to do.
+    private func lightWorker(of id: UUID, _ own: Int) -> Int {
+        guard ledger.isCrowded, !ledger.isBusy(id), isOccupied(own) else { return own }
+        return workers.indices.first { !isHeavy($0) && !isOccupied($0) } ?? own
+    }
+
+    /// Whether jobs wait for a worker, or are in its group.
+    private func isOccupied(_ worker: Int) -> Bool { !workers[worker].isEmpty || inProgress[worker]?.isEmpty == false }
+
+    /// Whether a job takes so long that short jobs should not wait for it.
+    private func isCostly(_ item: Item) -> Bool {
+        let organization = item.lane.organization
+        return ledger.isCrowded && ledger.isBusy(organization) && ledger.cost(of: item) > limits.lightCost
+    }
+
+    /// Whether an organization's next job cannot be in a group, because of its shard or of ``isApart(_:from:)``.
+    private func cannotJoin(_ id: UUID, in group: Group) -> Bool {
+        guard let next = organizations[id]?.line.next else { return false }
+        return !group.isOfShard(next) || isApart(id, from: group)
+    }
+
+    /// Whether an organization and a group must be separate: one of them takes most of the time, the other one little.
+    private func isApart(_ id: UUID, from group: Group) -> Bool {
+        guard ledger.isCrowded, let first = group.items.first?.lane.organization else { return false }
+        return ledger.isBusy(first) != ledger.isBusy(id)
+    }
+
+    /// Takes the next job of an organization that fits into the group.
+    private mutating func next(of id: UUID, _ group: inout Group) -> Item? {
+        guard !isApart(id, from: group), var organization = organizations.removeValue(forKey: id) else { return nil }
+        defer { organizations[id] = organization }
+        for _ in 0..<min(organization.line.ownerCount, Self.scanLimit) {
+            guard let item = organization.line.next else { return nil }
+            // a heavy job has its turn at the heavy worker
+            if !group.takesHeavy, hasHeavyWorker, limits.isHeavy(item) { return nil }
+            // the first one is accepted here at any cost
+            if !group.takesHeavy, hasHeavyWorker, organization.workedAt != nil, isCostly(item) { return nil }
+            if group.fits(item) {
+                _ = organization.line.popNext()
+                count -= 1
+                shares.release(1, of: item.lane)
+                return item
+            }
+            guard group.has(item.lane) else { return nil }
+            organization.line.pass()
+        }
+        return nil
+    }
+
+    private mutating func remove(of id: UUID, where fits: (Item) -> Bool) -> [Item] {
+        let removed = organizations[id]?.line.remove(where: fits) ?? []
+        guard !removed.isEmpty else { return [] }
+        count -= removed.count
+        for item in removed { shares.release(1, of: item.lane) }
+        guard let organization = organizations[id], organization.workedAt == nil else { return removed }
+        // it may belong to another worker, or to none
+        _ = workers[organization.queuedAt].remove { $0 == id }
+        _ = queue(id)
+        return removed
+    }
+}
+
+/// A group under construction.
+private struct Group {
+    let limits: GroupLimits
+    let takesHeavy: Bool
+    private(set) var items: [FairGroupQueue.Item] = []
+    private var lanes: Set<LaneKey> = []
+    private var weight = 0
+    private var bytes = 0
+    /// Microseconds that it is expected to take, and may.
+    private var cost = 0.0
+    private let maximumCost: Double
+
+    init(limits: GroupLimits, takesHeavy: Bool, cost: Double) {
+        self.limits = limits
+        self.takesHeavy = takesHeavy
+        maximumCost = cost
+    }
+
+    var isFull: Bool {
+        items.count >= limits.jobs || weight >= limits.weight || bytes >= limits.bytes || cost >= maximumCost
+    }
+
+    func has(_ lane: LaneKey) -> Bool { lanes.contains(lane) }
+
+    /// The first job decides.
+    func isOfShard(_ item: FairGroupQueue.Item) -> Bool { items.isEmpty || items[0].shard == item.shard }
+
+    func fits(_ item: FairGroupQueue.Item) -> Bool {
+        guard !lanes.contains(item.lane), isOfShard(item) else { return false }
+        return items.isEmpty || weight + item.weight <= limits.weight && bytes + item.bytes <= limits.bytes
+    }
+
+    mutating func add(_ item: FairGroupQueue.Item, cost: Double) {
+        items.append(item)
+        lanes.insert(item.lane)
+        weight += item.weight
+        bytes += item.bytes
+        self.cost += cost
+    }
+}
+
+extension GroupLimits {
+    fileprivate func isHeavy(_ item: FairGroupQueue.Item) -> Bool {
+        item.weight > lightWeight || item.bytes > lightBytes
+    }
+}

@@ -1,0 +1,314 @@
+import Foundation
+
+/// Decides about the entries of a push, in running order. Executes nothing.
+///
+/// It decides which entries are repetitions, which are refused and why, and which are accepted with what dependencies
+/// (product rules 1, 3, 5, 9).
+struct PushValidator {
+    let snapshot: PushSnapshot
+    let types: (String) -> EntityType?
+    let upstream: UpstreamSettings?
+    private let deviceID: UUID
+    /// The latest open stored mutation on each entity.
+    private(set) var open = EntityIndex<OpenMutation>()
+
+    /// By index; nil for accepted entries and for those that repeat one of these.
+    private(set) var verdicts: [PushVerdict?]
+    private(set) var accepted: [ValidatedMutation] = []
+    /// By index: the accepted entry of this push that the entry repeats.
+    private(set) var repeated: [Int: Int] = [:]
+    /// Refused entries to remember, by idempotency key.
+    private(set) var rejections: [UUID: Rejection] = [:]
+    /// Whether an entry is refused although not everything was looked up.
+    ///
+    /// An unknown row may make it a repetition, may be the dependency that it lacks, and may have the refused id or
+    /// client id. A replayed refusal is based on a key that was found.
+    var needsProbe: Bool {
+        !snapshot.isComplete
+            && verdicts.contains { verdict in
+                if case .rejected? = verdict { true } else { false }
+            }
+    }
+
+    /// Entries that are judged for the first time and leave a record.
+    ///
+    /// The record is of a mutation or of a refusal.
+    var newCount: Int { accepted.count + rejections.count }
+
+    /// Creates of the push by client id, with their ranks in running order.
+    ///
+    /// The rank is -1 for invalid ones.
+    private(set) var creates: ValuesByID<(type: String, rank: Int)>
+    private(set) var rankOfMutation: [UUID: Int] = [:]
+    private var acceptedByKey: [UUID: (index: Int, mutation: Mutation)] = [:]
+    private(set) var acceptedByID: [UUID: Int] = [:]
+    private(set) var rejectedIDs: Set<UUID> = []
+    private(set) var createdBy: [ClientReference: Int] = [:]
+    private(set) var rejectedCreates: Set<ClientReference> = []
+    /// The latest entry that writes each entity.
+    private(set) var writes = EntityIndex<Int>()
+
+    /// - Parameter upstream: the organization's, which lists the headers that mutations may carry.
+    init(
+        _ push: PushRequest,
+        snapshot: PushSnapshot,
+        upstream: UpstreamSettings?,
+        types: @escaping (String) -> EntityType?
+    ) {
+        self.snapshot = snapshot
+        self.types = types
+        self.upstream = upstream
+        deviceID = push.deviceID
+        verdicts = Array(repeating: nil, count: push.entries.count)
+        let count = push.entries.count
+        creates = ValuesByID(capacity: count)
+        accepted.reserveCapacity(count)
+        rankOfMutation.reserveCapacity(count)
+        acceptedByKey.reserveCapacity(count)
+        acceptedByID.reserveCapacity(count)
+        createdBy.reserveCapacity(count)
+        for mutation in snapshot.open.sorted(by: { $0.position < $1.position }) {
+            open.record(mutation, of: mutation.entity)
+        }
+        let order = RunningOrder(push.entries) { mutation in
+            mutation.priority ?? types(mutation.entity.type)?.defaultPriority ?? 0
+        }
+        for (rank, index) in order.order.enumerated() {
+            guard let mutation = push.entries[index].mutation else { continue }
+            if rankOfMutation[mutation.id] == nil { rankOfMutation[mutation.id] = rank }
+            if let created = mutation.created {
+                creates.add((created.entityType, rank), of: created.clientID)
+            }
+        }
+        // invalid entries first: entries that refer to them must find them refused
+        for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
+        for (rank, index) in order.order.enumerated() {
+            guard let mutation = push.entries[index].mutation else { continue }
+            validator(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
+        }
+    }
+
+    // MARK: - Verdicts
+
+    private mutating func judgeInvalid(_ entry: PushEntry) {
+        guard let problem = entry.refusal else { return }
+        // it may have been accepted under wider limits, and then it is not refused
+        let repeated = entry.said.flatMap { said in
+            snapshot.knownByKey[said.idempotencyKey] == nil ? nil : repetition(of: said, index: entry.index)
+        }
+        if case .replayed? = repeated {
+            verdicts[entry.index] = repeated
+            return
+        }
+        if let id = entry.id { rejectedIDs.insert(id) }
+        if let create = entry.attemptedCreate {
+            creates.add((create.entityType, -1), of: create.clientID)
+            rejectedCreates.insert(create)
+        }
+        guard let key = entry.idempotencyKey, let number = entry.sequenceNumber else {
+            verdicts[entry.index] = .rejected(problem)
+            return
+        }
+        if snapshot.knownByKey[key] != nil {
+            verdicts[entry.index] = repeated ?? .rejected(.keyReused(index: entry.index))
+        } else if let earlier = rejection(under: key, number) {
+            verdicts[entry.index] = .rejectedBefore(earlier.error)
+        } else if number <= snapshot.watermark {
+            verdicts[entry.index] = .rejected(problem)
+        } else {
+            reject(problem, index: entry.index, id: entry.id, key: key, number: number)
+        }
+    }
+
+    private mutating func validator(_ mutation: Mutation, index: Int, rank: Int, isCyclic: Bool) {
+        if let first = acceptedByKey[mutation.idempotencyKey], snapshot.knownByKey[mutation.idempotencyKey] == nil {
+            return judgeAgain(mutation, index: index, first: first)
+        }
+        if let verdict = repetition(of: mutation, index: index) {
+            verdicts[index] = verdict
+            if case .rejected = verdict { refuseDependants(of: mutation) }
+            if case .rejectedBefore = verdict { refuseDependants(of: mutation) }
+            return
+        }
+        do throws(Problem) {
+            accept(try judged(mutation, index: index, rank: rank, isCyclic: isCyclic))
+        } catch {
+            reject(error, mutation, index: index)
+        }
+    }
+
+    private func judged(
+        _ mutation: Mutation,
+        index: Int,
+        rank: Int,
+        isCyclic: Bool
+    ) throws(Problem) -> ValidatedMutation {
+        if isCyclic {
+            throw at(index, "/dependency_ids", Rule.dependencies, "these mutations depend on each other in a circle")
+        }
+        var judged = ValidatedMutation(
+            index: index,
+            mutation: mutation,
+            type: try entityType(of: mutation, index: index)
+        )
+        try judgeHeaders(of: mutation, index: index)
+        try judgeIdentity(of: mutation, in: &judged)
+        try judgeDependencies(rank: rank, in: &judged)
+        try judgeReferences(rank: rank, in: &judged)
+        return judged
+    }
+
+    /// An entry under the key of one that was accepted earlier in this push.
+    private mutating func judgeAgain(_ mutation: Mutation, index: Int, first: (index: Int, mutation: Mutation)) {
+        let before = FirstAttempt(first.mutation, by: deviceID, snapshot.localIDs.references(of: first.index))
+        guard snapshot.isRepetition(mutation, at: index, by: deviceID, of: before) else {
+            verdicts[index] = .rejected(.keyReused(index: index))
+            return refuseDependants(of: mutation)
+        }
+        // it gets the result of the first
+        repeated[index] = first.index
+    }
+
+    /// The verdict on an entry that repeats a stored one (product rule 5).
+    ///
+    /// An entry whose number or id was used before gets a verdict, too.
+    private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
+        let key = mutation.idempotencyKey
+        if let known = snapshot.knownByKey[key] {
+            if snapshot.uncompared.contains(index) { return .rejected(.tooManyToCompare(index: index)) }
+            let isSame = snapshot.isRepetition(mutation, at: index, by: deviceID, of: FirstAttempt(known))
+            return isSame ? .replayed(known) : .rejected(.keyReused(index: index))
+        }
+        if let earlier = rejection(under: key, mutation.sequenceNumber) { return .rejectedBefore(earlier.error) }
+        if mutation.sequenceNumber <= snapshot.watermark {
+            return .rejected(.sequenceUsed(index: index, watermark: snapshot.watermark))
+        }
+        if snapshot.knownByID[mutation.id] != nil || acceptedByID[mutation.id] != nil {
+            let problem = Problem(
+                .idAlreadyUsed,
+                pointer: "/mutations/\(index)/id",
+                rule: Rule.uuid,
+                "this id belongs to a mutation with another idempotency_key; use a new id"
+            )
+            reject(problem, mutation, index: index)
+            return .rejected(problem)
+        }
+        return nil
+    }
+
+    /// The refusal that an entry repeats.
+    ///
+    /// Each device has its own numbers: under the same number of another device the key is judged again.
+    private func rejection(under key: UUID, _ number: Int64) -> Rejection? {
+        guard let earlier = rejections[key] ?? snapshot.rejections[key] else { return nil }
+        return earlier.sequenceNumber == number && earlier.deviceID == deviceID ? earlier : nil
+    }
+
+    private mutating func accept(_ judged: ValidatedMutation) {
+        let mutation = judged.mutation
+        acceptedByKey[mutation.idempotencyKey] = (judged.index, mutation)
+        if !rejections.isEmpty { rejections[mutation.idempotencyKey] = nil }
+        acceptedByID[mutation.id] = judged.index
+        if let created = mutation.created { createdBy[created] = judged.index }
+        // an entry after a create that waits for its id depends on it as the client id's create
+        if mutation.namesKnownEntity { writes.record(judged.index, of: known(mutation.entity)) }
+        accepted.append(judged)
+    }
+
+    private mutating func reject(_ problem: Problem, _ mutation: Mutation, index: Int) {
+        refuseDependants(of: mutation)
+        reject(
+            problem,
+            index: index,
+            id: mutation.id,
+            key: mutation.idempotencyKey,
+            number: mutation.sequenceNumber
+        )
+    }
+
+    private mutating func refuseDependants(of mutation: Mutation) {
+        // an earlier accepted mutation of that id still counts
+        if acceptedByID[mutation.id] == nil, snapshot.knownByID[mutation.id] == nil { rejectedIDs.insert(mutation.id) }
+        if let created = mutation.created { rejectedCreates.insert(created) }
+    }
+
+    private mutating func reject(_ problem: Problem, index: Int, id: UUID?, key: UUID, number: Int64) {
+        verdicts[index] = .rejected(problem)
+        rejections[key] = Rejection(
+            idempotencyKey: key,
+            id: id,
+            deviceID: deviceID,
+            sequenceNumber: number,
+            error: problem.json
+        )
+    }
+}
+
+extension PushValidator {
+    /// The problem that refuses a strict push (all or nothing).
+    ///
+    /// Nil when every entry is valid.
+    func strictProblem() -> Problem? {
+        let problems = verdicts.enumerated().compactMap { index, verdict -> [ProblemDetail]? in
+            switch verdict {
+            case nil, .accepted, .replayed: nil
+            case .rejected(let problem):
+                problem.errors.isEmpty
+                    ? [
+                        ProblemDetail(
+                            pointer: "/mutations/\(index)",
+                            rule: problem.code.rawValue,
+                            detail: problem.detail
+                        )
+                    ]
+                    : problem.errors
+            case .rejectedBefore:
+                [
+                    ProblemDetail(
+                        pointer: "/mutations/\(index)",
+                        rule: "rejected_before",
+                        detail: "this entry was rejected before; correct it and send it with a new sequence number"
+                    )
+                ]
+            }
+        }
+        guard !problems.isEmpty else { return nil }
+        var problem = Problem(
+            .validationFailed,
+            "\(problems.count) of the mutations are rejected, and handling=strict accepts all or none",
+            errors: problems.flatMap { $0 }
+        )
+        for case .rejected(let refusal)? in verdicts { problem.omittedErrors += refusal.omittedErrors }
+        return problem
+    }
+}
+
+extension Problem {
+    static func keyReused(index: Int) -> Problem {
+        Problem(
+            .idempotencyKeyReused,
+            pointer: "/mutations/\(index)/idempotency_key",
+            rule: "idempotency_key_unique_per_mutation",
+            "this key was used with other content; a changed mutation needs a new key"
+        )
+    }
+
+    /// A repetition in which more ids differ than are looked up for one push.
+    ///
+    /// It is not compared.
+    static func tooManyToCompare(index: Int) -> Problem {
+        let detail =
+            "this key was used before, and the repeated entries of a push may contain \(ComparedIDs.limit) ids to "
+            + "compare; send this one again in another push"
+        return Problem(.validationFailed, pointer: "/mutations/\(index)", rule: Rule.range, detail)
+    }
+
+    static func sequenceUsed(index: Int, watermark: Int64) -> Problem {
+        Problem(
+            .sequenceAlreadyUsed,
+            pointer: "/mutations/\(index)/sequence_number",
+            rule: Rule.sequence,
+            "numbers up to \(watermark) were used before; use a higher one"
+        )
+    }
+}

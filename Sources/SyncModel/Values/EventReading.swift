@@ -1,4 +1,0 @@
-public enum EventReading: LaneReading {
-    public typealias Memo = Int64
-    public static let mark = "e1"
-}

@@ -1,7 +1,0 @@
-/// What a lane does when one of its mutations fails or conflicts.
-public enum LaneReaction: String, Sendable, Hashable, CaseIterable {
-    /// All mutations behind it wait for a person.
-    case halt
-    /// Only dependants wait.
-    case `continue`
-}

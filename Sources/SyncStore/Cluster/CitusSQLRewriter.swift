@@ -1,0 +1,255 @@
+import Foundation
+import Postgres
+import Synchronization
+
+/// The text of a statement on a cluster that shards by organization (Citus).
+///
+/// There, a statement must restrict each table to organizations, in terms of parameters alone: then it goes to the one
+/// server that has them. Plain PostgreSQL does not need that: it would sort the list of organizations again for each
+/// look-up. So one text is written, and the cluster's is made from it by these rules:
+///
+/// 1. Where rows come in by `unnest` and a table is joined with them, `x.organization_id = k.organization_id`, it is
+///    anchored, too: `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`, each named once, since a
+///    look-up in an index goes through all of them for each row. Where the organization is one parameter, so is a table
+///    that is joined with one that is: `AND x.organization_id = $1`.
+/// 2. Rows that are inserted come from `organizations`, joined with the input: only so are they known to belong where
+///    they go. All organizations exist, for a group holds them or their lanes (``GroupStatements/makeLanes``).
+/// 3. No plan is kept for any organization: it could not name the server.
+/// 4. One row is inserted by `VALUES`, for which the server that receives it keeps its plan, since such a statement
+///    needs no other table: half of what the rules above cost (``ofOneRow``).
+///
+/// Where no rule applies, the cluster's text is written out next to the statement (`Statement.variant`). A test
+/// compares the result of every statement with the cluster's requirements, without a cluster.
+struct CitusSQLRewriter {
+    private let sql: String
+    /// The expression that an organization's column is compared with.
+    ///
+    /// `= $1`, or `= ANY (…)`; nil where a statement has no organization.
+    private let anchor: String?
+
+    init(_ statement: Statement) { self.init(statement.variant ?? statement.sql) }
+
+    init(_ sql: String) {
+        self.sql = sql
+        anchor = Self.arrays(sql).map { "= ANY (\(Self.distinct)(\($0)))" } ?? Self.parameter(sql).map { "= \($0)" }
+    }
+
+    /// The function of `sql/citus.sql` that the cluster evaluates during planning.
+    static let distinct = "distinct_organizations"
+
+    /// The text for any number of rows.
+    var ofRows: String {
+        let text = sql.replacing("'force_generic_plan'", with: "'auto'")
+        guard let anchor else { return text }
+        return Self.anchored(Self.insertion(text, anchor), anchor)
+    }
+
+    /// The parameters that hold organizations as arrays, joined; nil where none does.
+    private static func arrays(_ sql: String) -> String? {
+        let inputs = sql.matches(of: /unnest\(([^()]*)\)(?:\s+WITH ORDINALITY|) AS \w+ \(([^()]*)\)/)
+        var arrays: [String] = []
+        for input in inputs {
+            let names = words(input.output.2)
+            let parameters = words(input.output.1)
+            guard let place = names.firstIndex(of: "organization_id"), place < parameters.count,
+                !arrays.contains(parameters[place])
+            else { continue }
+            arrays.append(parameters[place])
+        }
+        return arrays.isEmpty ? nil : arrays.joined(separator: " || ")
+    }
+
+    /// The parameter that holds the one organization; nil if no parameter does.
+    private static func parameter(_ sql: String) -> String? {
+        if let match = sql.firstMatch(of: /organization_id = (\$\d+)/) { return String(match.output.1) }
+        let isRow = sql.contains(/^INSERT INTO [^()]*\(\s*organization_id/) && sql.contains("\nSELECT $1::uuid,")
+        return isRow ? "$1" : nil
+    }
+
+    /// The text for one row, of an `INSERT … SELECT … FROM unnest(…)`; nil for others.
+    ///
+    /// The statement must have no other inputs. Its parameters are the same arrays, of which the first elements are
+    /// taken.
+    var ofOneRow: String? {
+        let rows = #/(?s)^(INSERT\ INTO\ .*?\n)SELECT\ (.*?)\sFROM\ unnest\(([^()]*)\)\ AS\ (\w+)\ \(([^()]*)\)(.*)$/#
+        guard let match = sql.wholeMatch(of: rows) else { return nil }
+        let (_, target, list, arrays, alias, names, rest) = match.output
+        // the order of one row is no matter
+        let ending = String(rest.replacing(/^\nORDER BY [^\n]*/, with: ""))
+        let hasConditions = "\(list)\(ending)".contains(/\b(SELECT|WHERE|JOIN)\b/)
+        guard !hasConditions, ending.isEmpty || ending.hasPrefix("\nON CONFLICT ") || ending.hasPrefix("\nRETURNING ")
+        else {
+            return nil
+        }
+        let values = Dictionary(uniqueKeysWithValues: zip(Self.words(names), Self.words(arrays)))
+        let all = Self.words(names).map { "\(alias).\($0)" }.joined(separator: ", ")
+        let given = list.replacing("\(alias).*", with: all).replacing(/\b(\w+)\.(\w+)\b/) { match in
+            let array = match.output.1 == alias ? values[String(match.output.2)] : nil
+            return array.map { "(\($0))[1]" } ?? String(match.output.0)
+        }
+        return "\(target)VALUES (\(given))\(ending)"
+    }
+
+    private static func words(_ list: Substring) -> [String] {
+        list.split(separator: ",").map { $0.filter { !$0.isWhitespace } }
+    }
+
+    private static func anchored(_ sql: String, _ anchor: String) -> String {
+        sql.replacing(/\b(\w+)\.(organization_id|id) = (\w+)\.(organization_id|id)\b/) { match in
+            let (all, table, column, _, other) = match.output
+            // in the table of the organizations themselves the id is meant
+            let isTheirs = column == "id" && other == "organization_id" && sql.contains("organizations \(table)")
+            // inserted rows are anchored behind their join with organizations
+            guard column == "organization_id" || isTheirs, table != newcomers else { return String(all) }
+            return "\(all) AND \(table).\(column) \(anchor)"
+        }
+    }
+
+    /// The alias of the table of organizations in an INSERT.
+    private static let newcomers: Substring = "oz"
+
+    /// Rewrites an `INSERT` so that it reads from `organizations`.
+    ///
+    /// It was an `INSERT … SELECT k.organization_id, … FROM unnest(…) AS k (…)`.
+    private static func insertion(_ sql: String, _ anchor: String) -> String {
+        let rows =
+            #/
+            (?s)^(INSERT\ INTO\ .*?\n)SELECT\ (\w+\.organization_id|\w+\.\*)(.*?)
+            \sFROM\ (unnest\([^()]*\)\ AS\ (\w+)\ \(([^()]*)\))(.*)$
+            /#
+        if let match = sql.wholeMatch(of: rows), words(match.output.6).contains("organization_id") {
+            let (_, target, first, list, input, alias, names, rest) = match.output
+            let others = first.hasSuffix("*") ? words(names).dropFirst().map { ", \(alias).\($0)" }.joined() : ""
+            return """
+                \(target)SELECT \(newcomers).id\(others)\(list)
+                FROM organizations \(newcomers) JOIN \(input) ON \(newcomers).id = \(alias).organization_id\
+                \(restricted(String(rest), "\(newcomers).id \(anchor)"))
+                """
+        }
+        // one row, or rows of one organization
+        let row =
+            #/
+            (?s)^(INSERT\ INTO\ .*?\n)SELECT\ \$1::uuid(,(?:(?!\sFROM\s|\sWHERE\s).)*?)
+            \s(FROM\ unnest|WHERE\ )(.*)$
+            /#
+        guard let match = sql.wholeMatch(of: row) else { return sql }
+        let (_, target, list, next, rest) = match.output
+        let source = "\(target)SELECT \(newcomers).id\(list)\nFROM organizations \(newcomers)"
+        let behind = next == "WHERE " ? "\nWHERE \(rest)" : " CROSS JOIN unnest\(rest)"
+        return source + restricted(behind, "\(newcomers).id \(anchor)")
+    }
+
+    /// Adds a condition behind the FROM clause, whose parts begin their lines.
+    private static func restricted(_ rest: String, _ condition: String) -> String {
+        if let place = rest.firstRange(of: "\nWHERE ") {
+            return String(rest[..<place.lowerBound]) + "\nWHERE \(condition) AND " + rest[place.upperBound...]
+        }
+        let ends = ["\nORDER BY ", "\nON CONFLICT ", "\nRETURNING "].compactMap { rest.firstRange(of: $0)?.lowerBound }
+        let place = ends.min() ?? rest.endIndex
+        return rest[..<place] + "\nWHERE \(condition)" + rest[place...]
+    }
+}
+
+extension CitusSQLRewriter {
+    /// The statements that ask all servers, or an unknown one, by name, with reasons.
+    ///
+    /// While one server hangs they are not even sent: each would hold a connection until its time is over.
+    static let ofAllServers: [String: String] = [
+        "lanes_due": "finds lanes of any organization, once a second; where a server is away, shard by shard instead",
+        "lanes_census": "counts lanes of all organizations, four times a minute",
+        "lanes_census_organizations": "counts lanes of all organizations, four times a minute",
+        "retention_debts": "looks what is old, in all organizations, by pages",
+        "organization_keys_masters": "counts data keys of all organizations, once a minute",
+        "organization_keys_fit": "looks whether a first data key fits those of others, when an operator makes one",
+        "organization_keys_page": "rewraps the keys of all organizations, by pages, at an operator's request",
+        "user_keys_page": "rewraps the keys of all organizations, by pages, at an operator's request",
+        "erase_due": "finds interrupted erasures of any organization",
+        "erase_backlog": "counts erasures under way, for metrics",
+        "webhooks_due": "finds endpoints of any organization with something to send",
+        "webhooks_behind": "finds endpoints of any organization with undelivered events",
+        "webhooks_census": "counts endpoints, for metrics",
+        "organizations_named": "an operator finds an organization by its name",
+        "organizations_search": "an operator looks for organizations by a part of the name, by pages",
+        "organizations_list": "an operator lists organizations, by pages",
+        "sources_due": "finds sources of any organization that are due",
+        "sources_followed": "lists the databases that `doctor` checks",
+        "sources_census": "counts sources, for metrics",
+        "ingest_due": "finds events of any organization that wait",
+        "ingest_organizations": "looks what is old, in all organizations, by pages",
+        "restore_sources": "after a restore, all organizations",
+        "restore_feeds": "after a restore, all organizations",
+        "restore_lanes": "after a restore, all organizations",
+        "restore_local_id_pages": "after a restore, all organizations",
+        "restore_user_keys": "after a restore, all organizations",
+        "restore_erasures": "after a restore, all organizations",
+        "audit_page_of_all": "an operator reads what was done to any organization, by pages",
+        "audit_old": "looks what is old, of all organizations and of none, by pages",
+        "now_troubled": "counts failed and conflicting mutations for the console, up to a bound",
+        "now_lanes": "counts lanes for the console, up to a bound",
+        "now_oldest": "finds the lane that has waited longest, for the console",
+        "stuck_owners": "finds organizations with failed or conflicting mutations, by pages",
+        "stuck_page_of_all": "an operator lists failed mutations of all organizations, by pages",
+        "stuck_edge_of_all": "an operator lists failed mutations of all organizations, by pages",
+        "stuck_page_of_some_groups_of_all": "an operator lists failed mutations of all organizations, by pages",
+        "stuck_edge_of_some_groups_of_all": "an operator lists failed mutations of all organizations, by pages",
+        "lanes_halted_of_all": "an operator lists lanes of any organization, by pages",
+        "lanes_waiting_of_all": "an operator lists lanes of any organization, by pages",
+        "operations_due": "finds operations of any organization that are due",
+        "operation_list_of_all": "an operator lists operations, by pages",
+        "operation_prune": "deletes operations of any organization that ended long ago",
+    ]
+}
+
+extension Query {
+    /// The query for rows of any organizations, or the cluster's for one.
+    ///
+    /// On a cluster, if all rows are of one organization, it uses a statement of one table, with the organization as a
+    /// parameter. The server that receives it keeps its plan. Plain PostgreSQL never gets that statement: it would be
+    /// free to read the whole table.
+    ///
+    /// - Parameters:
+    ///   - rows: what is asked for.
+    ///   - alternative: the query for rows of this organization.
+    func orOfOne<Row: Sendable>(
+        _ rows: [Row],
+        _ organization: (Row) -> UUID,
+        _ alternative: @escaping @Sendable (UUID) -> Query
+    ) -> Query {
+        guard let first = rows.first.map(organization) else { return self }
+        guard rows.allSatisfy({ organization($0) == first }) else { return self }
+        var query = self
+        query.alternative = { alternative(first) }
+        return query
+    }
+}
+
+/// The cluster's forms of queries. Each text is made once.
+final class RewriteCache: Sendable {
+    private struct Made {
+        var ofRows: Statement
+        /// The same where one row does not make another text.
+        var ofOneRow: Statement
+    }
+
+    /// By name.
+    private let made = Mutex<[String: Made]>([:])
+
+    func of(_ query: Query) -> Query {
+        let query = query.alternative?() ?? query
+        let made = made(of: query.statement)
+        return Query(query.isOfOneRow ? made.ofOneRow : made.ofRows, query.parameters)
+    }
+
+    private func made(of statement: Statement) -> Made {
+        if let known = made.withLock({ $0[statement.name] }) { return known }
+        let text = CitusSQLRewriter(statement)
+        let ofRows = Statement(statement.name, text.ofRows)
+        let new = Made(
+            ofRows: ofRows,
+            ofOneRow: text.ofOneRow.map { Statement(statement.name + "_of_one", $0) } ?? ofRows
+        )
+        // a statement without a name is translated each time
+        if !statement.name.isEmpty { made.withLock { $0[statement.name] = new } }
+        return new
+    }
+}

@@ -1,0 +1,181 @@
+import JSONText
+import Postgres
+import SyncModel
+
+/// Assignments of pulls that their devices have not confirmed.
+struct UnconfirmedAssignments: Sendable {
+    /// Outstanding pages kept per device.
+    ///
+    /// So many consecutive pulls may be lost, each in another state.
+    static let limit: Int64 = 8
+    /// Attempts at a page while other pulls of the device make pages.
+    static let attempts = 5
+    /// Numbers that one statement makes permanent.
+    static let confirmedAtOnce = 10_000
+
+    let pool: Pool
+
+    /// The known pages of a device.
+    struct Known: Sendable {
+        /// Whether each is outstanding; one that is not is the last confirmed.
+        var pages: [(page: Int64, isOutstanding: Bool)]
+
+        var nextNumber: Int64 { (pages.map(\.page).max() ?? 0) + 1 }
+        var areOutstanding: Bool { pages.contains { $0.isOutstanding } }
+
+        func standing(of cursor: FeedCursor?) -> PageState { PageState(of: cursor?.page ?? 0, among: pages) }
+
+        /// The state after a page is confirmed.
+        static func confirmed(_ page: Int64) -> Known { Known(pages: [(page, false)]) }
+    }
+
+    static func find(of device: DeviceKey) -> Query {
+        PullStatements.pages(organization: device.lane.organization, user: device.lane.user, device: device.id)
+    }
+
+    static func known(_ rows: Rows) throws -> Known { Known(pages: try pages(rows)) }
+
+    private static func pages(_ rows: Rows) throws -> [(page: Int64, isOutstanding: Bool)] {
+        try rows.read { (try $0.int64("page"), try $0.bool("is_outstanding")) }
+    }
+
+    private static func count(of page: Int64, _ rows: Rows) throws -> Int {
+        for var row in rows where try row.int64("page") == page {
+            row.skip("is_outstanding")
+            return Int(try row.int32("given"))
+        }
+        return 0
+    }
+
+    /// Makes a page's assignments permanent.
+    ///
+    /// - Returns: the state in which the page was found, because another pull may have been faster.
+    func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageState {
+        let key = Parameters(of: device, page)
+        return try await pool.transaction { connection in
+            let locked = try await connection.run(
+                PullStatements.lockPages(
+                    organization: device.lane.organization,
+                    user: device.lane.user,
+                    device: device.id
+                )
+            )
+            let standing = PageState(of: page, among: try Self.pages(locked))
+            guard standing == .outstanding else { return standing }
+            let given = try Self.count(of: page, locked)
+            for start in stride(from: 1, through: given, by: Self.confirmedAtOnce) {
+                let end = min(given, start + Self.confirmedAtOnce - 1)
+                let part = Parameters(of: device, page, Int32(start), Int32(end))
+                let taken = try await connection.run(Query(PullStatements.confirm, part)).affected
+                if taken <= end - start { _ = try await connection.run(Query(PullStatements.confirmSecond, part)) }
+            }
+            _ = try await connection.run([Query(PullStatements.mark, key), Query(PullStatements.dropOthers, key)])
+            return standing
+        }
+    }
+
+    // MARK: - New pages
+
+    /// A page to be stored.
+    struct New {
+        let number: Int64
+        /// The page from whose cursor it was pulled; 0 for none.
+        let base: Int64
+        let counters: [ByteExactString: Int64]
+        let assignments: [PullPlanner.Assignment]
+    }
+
+    /// The unconfirmed pages that a new page must not contradict.
+    func rivals(_ base: Int64, _ counters: [ByteExactString: Int64], of device: DeviceKey) async throws
+        -> UnconfirmedPages
+    {
+        let rows = try await pool.run([
+            PullStatements.rivals(organization: device.lane.organization, user: device.lane.user, device: device.id)
+        ])[0]
+        let pages = try rows.read { row in
+            let (number, base) = (try row.int64("page"), try row.int64("since_page"))
+            let counters = try Self.counters(row.bytes("counters"))
+            let (types, numbers) = (try row.strings("entity_types"), try row.int64s("local_ids"))
+            let (ids, areIntegers) = (try row.strings("server_ids"), try row.bools("are_integers"))
+            return UnconfirmedPages.Page(
+                number: number,
+                base: base,
+                counters: counters,
+                assignments: numbers.indices.map { place in
+                    PullPlanner.Assignment(
+                        id: LocalID(entityType: types[place], number: numbers[place]),
+                        entity: ServerID(text: ids[place], isInteger: areIntegers[place])
+                    )
+                }
+            )
+        }
+        return UnconfirmedPages(of: pages, base: base, counters: counters)
+    }
+
+    private static func counters(_ json: [UInt8]) throws -> [ByteExactString: Int64] {
+        var counters: [ByteExactString: Int64] = [:]
+        guard let members = try JSONTree(parsing: json).root.members else { return [:] }
+        for (name, value) in members { counters[name.string] = value.int64 }
+        return counters
+    }
+
+    private static func json(_ counters: [ByteExactString: Int64]) -> String {
+        var writer = JSONWriter()
+        writer.beginObject()
+        for (type, number) in counters.sorted(by: { $0.key < $1.key }) {
+            writer.name(type)
+            writer.int(number)
+        }
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// Stores a page's assignments until it is confirmed, or too many newer pages come.
+    ///
+    /// - Returns: whether its number was free. If not, another pull was faster, and this page has to be made again
+    ///   with that one in sight.
+    /// - Throws: `organization_unknown` if it was deleted a moment ago.
+    func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
+        let organization = Parameters(of: device.lane.organization)
+        let results = try await pool.run([
+            PullStatements.keepPage(
+                organization: device.lane.organization,
+                user: device.lane.user,
+                device: device.id,
+                page: new.number,
+                since_page: new.base,
+                ranges: Self.json(new.counters),
+                entity_types: new.assignments.map(\.id.entityType),
+                local_ids: new.assignments.map(\.id.number),
+                server_ids: new.assignments.map(\.entity.text),
+                are_integers: new.assignments.map(\.entity.isInteger)
+            ),
+            PullStatements.dropPages(
+                organization: device.lane.organization,
+                user: device.lane.user,
+                device: device.id,
+                limit: Self.limit
+            ),
+            Query(PullStatements.organization, organization),
+        ])
+        guard results[0].affected > 0 else {
+            guard try results[2].read({ try $0.string("status") }) == [OrganizationStatus.active.rawValue] else {
+                throw Problem(.organizationUnknown, "the organization does not accept devices")
+            }
+            return false
+        }
+        // cut off before this, a push that uses an id which two pages assigned differently is refused, and the device
+        // pulls again
+        if !superseded.isEmpty {
+            _ = try await pool.run([
+                PullStatements.supersede(
+                    organization: device.lane.organization,
+                    user: device.lane.user,
+                    device: device.id,
+                    pages: superseded
+                )
+            ])
+        }
+        return true
+    }
+}

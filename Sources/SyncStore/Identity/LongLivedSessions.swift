@@ -1,0 +1,87 @@
+import Foundation
+import Postgres
+package import SyncModel
+
+/// A caller of something that lasts, such as a stream of events.
+package struct LongLivedSession: Sendable, Hashable {
+    /// The user, and the organization that the token was for.
+    package let lane: LaneKey
+    /// The organization's name in the token; nil where the token has its id.
+    package let name: ExternalID?
+
+    package init(lane: LaneKey, name: ExternalID?) {
+        self.lane = lane
+        self.name = name
+    }
+}
+
+/// Finds which of many callers may not be served any more.
+///
+/// Separately, each of them would be a few look-ups every few seconds; together they are a statement for a thousand. It
+/// asks the database itself, so that the cache adds nothing to the time until they are notified.
+package struct LongLivedSessions: Sendable {
+    /// Callers that one statement checks.
+    static let page = 1_000
+
+    let pool: Pool
+    let cluster: Cluster
+    let failure: StoreFailure
+
+    /// The callers who are not served any more, or not as this user.
+    ///
+    /// The organization is not active, or has lost the name that they used; the user was excluded, erased, or became
+    /// part of another.
+    package func lost(among callers: [LongLivedSession]) async throws(Problem) -> [LongLivedSession] {
+        var lost: [LongLivedSession] = []
+        for start in stride(from: 0, to: callers.count, by: Self.page) {
+            let page = Array(callers[start..<min(start + Self.page, callers.count)])
+            for part in cluster.parts(page, by: \.lane.organization) { lost += try await self.lost(amongSome: part) }
+        }
+        return lost
+    }
+
+    private func lost(amongSome part: [LongLivedSession]) async throws(Problem) -> [LongLivedSession] {
+        do {
+            let found = try await pool.runByIndex(Self.lost(among: part))
+            return try found.read { part[Int(try $0.int64("place")) - 1] }
+        } catch {
+            throw failure.problem(error, doing: "look which listeners are still served")
+        }
+    }
+
+    static func lost(among callers: [LongLivedSession]) -> Query {
+        statement(
+            organizations: callers.map(\.lane.organization),
+            users: callers.map(\.lane.user),
+            issuers: callers.map { $0.name?.issuer.string ?? "" },
+            names: callers.map { $0.name?.id.string ?? "" }
+        )
+    }
+
+    /// No name is empty. Sub-selects and not EXISTS, for which the planner would read a whole table.
+    private static let statement = Statement(
+        "lasting_callers_lost",
+        ["organizations", "users", "issuers", "names"],
+        """
+        SELECT k.place
+        FROM unnest(:organizations::uuid[], :users::uuid[], :issuers::text[], :names::text[])
+            WITH ORDINALITY AS k (organization_id, user_id, issuer, name, place)
+        LEFT JOIN LATERAL (
+            SELECT x.status, x.settings ->> 'provisioning' AS provisioning FROM organizations x
+            WHERE x.id = k.organization_id
+            OFFSET 0
+        ) o ON true
+        WHERE o.status IS DISTINCT FROM 'active'
+            OR (k.name <> '' AND (SELECT n.organization_id FROM external_ids n
+                WHERE n.issuer = k.issuer AND n.external_id = k.name) IS DISTINCT FROM k.organization_id)
+            OR (o.provisioning = 'explicit' AND (SELECT u.user_id FROM users u
+                WHERE u.organization_id = k.organization_id AND u.user_id = k.user_id) IS NULL)
+            OR (SELECT j.into_id FROM user_joins j
+                WHERE j.organization_id = k.organization_id AND j.user_id = k.user_id AND j.closed_until IS NULL)
+                IS NOT NULL
+            OR \(ErasedUsers.isErased("k.organization_id", "k.user_id"))
+        """
+    )
+
+    static let statements = [statement]
+}

@@ -1,0 +1,81 @@
+package import Foundation
+import SyncModel
+import Synchronization
+
+/// Signals for operators' views, sent immediately.
+///
+/// They report that something of an organization was changed, or that an operation has made progress. They cost nothing
+/// while no view is open, and need memory only for the organizations of a moment.
+package final class OperatorChanges: Sendable {
+    /// Organizations that are stored; beyond it, the changes is that something changed.
+    static let capacity = 1_000
+
+    /// The changes since the last read.
+    package struct News: Sendable {
+        /// Organizations that were changed.
+        package fileprivate(set) var organizations: Set<UUID> = []
+        /// Whether further changes happened, in unknown organizations.
+        package fileprivate(set) var hasOthers = false
+        /// Operations that made progress: their ids, and their organizations.
+        package fileprivate(set) var operations: [UUID: UUID] = [:]
+
+        package var isEmpty: Bool { organizations.isEmpty && !hasOthers && operations.isEmpty }
+
+        fileprivate mutating func add(_ organization: UUID) {
+            if organizations.count < OperatorChanges.capacity {
+                organizations.insert(organization)
+            } else {
+                hasOthers = true
+            }
+        }
+    }
+
+    private let isWanted = Atomic(false)
+    private let changes = Mutex(News())
+
+    init() {}
+
+    /// Begins to gather changes, or ends to.
+    package func want(_ wanted: Bool) {
+        isWanted.store(wanted, ordering: .relaxed)
+        if !wanted { _ = take() }
+    }
+
+    /// Returns the changes and clears them.
+    package func take() -> News {
+        changes.withLock { changes in
+            defer { changes = News() }
+            return changes
+        }
+    }
+
+    /// Signals that an operation of an organization has made progress.
+    package func operationMoved(_ operation: UUID, of organization: UUID) {
+        guard isWanted.load(ordering: .relaxed) else { return }
+        changes.withLock { changes in
+            guard changes.operations.count < Self.capacity else { return }
+            changes.operations[operation] = organization
+        }
+    }
+
+    func changed(_ lanes: [LaneKey]) {
+        guard isWanted.load(ordering: .relaxed) else { return }
+        changes.withLock { changes in
+            for lane in lanes { changes.add(lane.organization) }
+        }
+    }
+
+    /// Signals that an operator changed something of an organization.
+    func changed(_ organization: UUID) {
+        guard isWanted.load(ordering: .relaxed) else { return }
+        changes.withLock { $0.add(organization) }
+    }
+
+    /// Signals a change by another replica.
+    ///
+    /// Other replicas send names of what they changed, which cannot be resolved to organizations.
+    func changedElsewhere() {
+        guard isWanted.load(ordering: .relaxed) else { return }
+        changes.withLock { $0.hasOthers = true }
+    }
+}

@@ -1,0 +1,199 @@
+package import Foundation
+package import Postgres
+package import SyncModel
+
+/// Counts of failed and conflicting mutations and of halted lanes, up to a limit.
+///
+/// Each count has the limit.
+package struct FailureCounts: Sendable {
+    /// Where a count of one organization ends.
+    package static let cap: Int64 = 1_000
+
+    let pool: Pool
+    let cluster: Cluster
+    let failure: StoreFailure
+
+    /// The counts of organizations, by their ids.
+    package func counts(of organizations: [UUID]) async throws(Problem) -> [UUID: OrganizationCounts] {
+        do {
+            var rows: [(UUID, OrganizationCounts)] = []
+            for part in cluster.parts(organizations, by: \.self) {
+                let counts = Parameters(part, Self.cap + 1)
+                let found = try await pool.transaction { connection in
+                    try await connection.runByIndex(Query(Self.ofOrganizations, counts))
+                }
+                rows += try found.read { row in
+                    (try row.uuid("organization_id"), try OrganizationCounts(&row, cap: Self.cap))
+                }
+            }
+            return Dictionary(rows) { first, _ in first }
+        } catch {
+            throw failure.problem(error, doing: "count what is stuck")
+        }
+    }
+
+    // MARK: - Statements
+
+    /// The types with mutations that wait for a person, as a recursive query `w`.
+    package static func types(of organization: String) -> String { StuckRows.distinct("entity_type", of: organization) }
+
+    /// How many rows of the types `t` have an error code, or another, up to a limit.
+    ///
+    /// `error_code` distinguishes the statuses, and the index by group has it behind the type.
+    private static func count(_ comparisons: [String], upTo limit: String) -> String {
+        let rows = comparisons.map { comparison in
+            """
+            (
+                            SELECT 1 FROM mutations x
+                            WHERE x.organization_id = t.organization_id AND x.entity_type = t.entity_type
+                                AND x.error_code \(comparison) 'conflict' AND \(StuckRows.are("x"))
+                            ORDER BY x.error_code
+                            LIMIT \(limit)
+                        )
+            """
+        }
+        return """
+            (SELECT count(*) FROM (
+                    SELECT 1 FROM t CROSS JOIN LATERAL (
+                        \(rows.joined(separator: " UNION ALL "))
+                    ) r
+                    LIMIT \(limit)
+                ) y)
+            """
+    }
+
+    /// The counts of both statuses, each up to its own limit, and of searched types.
+    package static func counts(upTo limit: String) -> String {
+        """
+        SELECT \(count(["<", ">"], upTo: limit)) AS failed,
+            \(count(["="], upTo: limit)) AS conflict,
+            (SELECT count(*) FROM t) AS looked
+        """
+    }
+
+    /// The counts of organizations (`organizations`), up to `limit` of each.
+    package static let ofOrganizations = Statement(
+        "now_of_organizations",
+        ["organizations", "limit"],
+        """
+        SELECT k.organization_id, m.failed, m.conflict, m.looked, h.halted
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (
+            WITH RECURSIVE \(types(of: "k.organization_id")),
+                t AS MATERIALIZED (SELECT k.organization_id AS organization_id, w.entity_type FROM w LIMIT :limit)
+            \(counts(upTo: ":limit"))
+        ) m
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS halted
+            FROM (SELECT 1 FROM lanes l WHERE l.organization_id = k.organization_id AND l.halted_by IS NOT NULL LIMIT :limit) z
+        ) h
+        """
+    )
+}
+
+/// What the queries about mutations that wait for a person have in common.
+package enum StuckRows {
+    /// Groups that one query visits.
+    package static let walk = 10_000
+
+    /// Whether a row waits for a person.
+    ///
+    /// Exactly the predicate of the indexes `stuck_mutations_…`.
+    package static func are(_ table: String) -> String {
+        "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
+    }
+
+    /// The same for those queries that are ordered by time.
+    ///
+    /// It enables the indexes by time for them, and for them alone.
+    package static func areInTime(_ table: String) -> String { "\(are(table)) AND \(table).position > 0" }
+
+    /// Whether a row `x` is of the group that a row is called `group` for.
+    package static func isOf(_ group: String) -> String {
+        """
+        x.entity_type = \(group).entity_type AND x.error_code = \(group).error_code
+                    AND x.error_status = \(group).error_status AND \(are("x"))
+        """
+    }
+
+    /// The groups of an organization, as a recursive query `w`.
+    ///
+    /// It visits one group after another, with a look-up for each.
+    package static func groups(of organization: String) -> String {
+        distinct("entity_type", "error_code", "error_status", of: organization)
+    }
+
+    /// The distinct values of some columns in an organization, as a query `w`.
+    ///
+    /// The query is recursive and visits one value after another. Each is a look-up in the index by group, which these
+    /// columns lead.
+    package static func distinct(_ columns: String..., of organization: String) -> String {
+        func key(_ table: String) -> String { columns.map { "\(table).\($0)" }.joined(separator: ", ") }
+        func first(_ behind: String) -> String {
+            """
+            SELECT \(key("x"))
+                    FROM mutations x
+                    WHERE x.organization_id = \(organization) AND \(are("x"))\(behind)
+                    ORDER BY \(key("x"))
+                    LIMIT 1
+            """
+        }
+        return """
+            w AS (
+                SELECT s.* FROM (
+                    \(first(""))
+                ) s
+                UNION ALL
+                SELECT n.* FROM w CROSS JOIN LATERAL (
+                    \(first(" AND (\(key("x"))) > (\(key("w")))"))
+                ) n
+            )
+            """
+    }
+
+    /// The beginning of a statement that reads the groups `g` of one organization.
+    package static func withGroups(of organization: String) -> String {
+        "WITH RECURSIVE \(groups(of: organization)), g AS MATERIALIZED (SELECT * FROM w LIMIT \(walk))"
+    }
+
+    /// Whether `g` has all groups.
+    ///
+    /// A condition of the whole query, which decides whether its part is executed.
+    package static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
+    package static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
+
+    /// Whether a row is of one of the requested groups.
+    ///
+    /// `error_code` distinguishes the statuses. The parameters are those of ``filter``.
+    package static func match(_ table: String) -> String {
+        """
+        (cardinality(:statuses::text[]) = 0
+                OR CASE WHEN \(table).error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY (:statuses))
+                AND (:entity_type::text IS NULL OR \(table).entity_type = :entity_type)
+                AND (:error_code::text IS NULL OR \(table).error_code = :error_code)
+                AND (:error_status::int2 IS NULL OR \(table).error_status = :error_status)
+        """
+    }
+
+    /// The parameters of ``match(_:)``, which `Parameters.add(groupsOf:)` adds.
+    package static let filter = ["statuses", "entity_type", "error_code", "error_status"]
+}
+
+extension FailureFilter {
+    /// Whether it leaves some groups out.
+    ///
+    /// Matches may then be far from the next in time.
+    package var isOfSomeGroups: Bool {
+        Set(statuses).count == 1 || entityType != nil || errorCode != nil || responseStatus != nil
+    }
+}
+
+extension Parameters {
+    /// The parameters of ``StuckRows/match(_:)``.
+    package mutating func add(groupsOf filter: FailureFilter) {
+        add(filter.statuses.map(\.rawValue))
+        add(filter.entityType)
+        add(filter.errorCode)
+        add(filter.responseStatus)
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+import Metrics
+import Postgres
+import SyncModel
+
+/// Finds blocked mutations that count as settled, because only a person moves them.
+///
+/// See ``FailureSearch``.
+///
+/// The result is an extra: a committed push has its answer in any case. So a search is bounded, in rows and in time,
+/// however long the lane is, and never fails; mutations that could not be judged in time count as not settled.
+struct FailureSearcher: Sendable {
+    /// Mutations that a look starts from, at most.
+    static let startLimit = 1_000
+    /// Mutations that it visits behind those.
+    static let wayLimit = 128
+    /// Dependencies that it follows from each of them.
+    static let edgeLimit = 32
+    /// Open mutations at the front of the lane that it searches.
+    ///
+    /// It searches for failed or conflicting ones, where the walk was not enough.
+    static let frontLimit = 500
+    static let timeout: Duration = .seconds(1)
+
+    let pool: Pool
+    let failure: StoreFailure
+    private let metrics = FailureSearchMetrics()
+
+    /// The stuck ones among a push's mutations.
+    func stuck(among verdicts: [PushVerdict], organization: UUID, user: UUID) async -> Set<UUID> {
+        guard verdicts.contains(where: { $0.status == .blocked }) else { return [] }
+        return await stuck(among: verdicts.compactMap(\.record), organization: organization, user: user)
+    }
+
+    /// The stuck ones among mutations of a lane, as far as found in time.
+    func stuck(among records: [MutationRecord], organization: UUID, user: UUID) async -> Set<UUID> {
+        guard records.contains(where: { $0.status == .blocked }) else { return [] }
+        let known = FailureSearch(records)
+        let unknown = known.unknown
+        let isCut = records.contains { $0.omitted.contains("blocked_by") }
+        guard !unknown.isEmpty || isCut else { return known.stuck }
+        do {
+            let (stuck, isCut) = try await within(Self.timeout) {
+                try await find(known, unknown, isCut, LaneKey(organization: organization, user: user))
+            }
+            metrics.count(isCut ? .cut : .complete)
+            return stuck
+        } catch {
+            // not worth logging when the client has disconnected
+            if !Task.isCancelled {
+                failure.record(error, leavingOut: "whether blocked mutations are settled")
+                metrics.count(.failed)
+            }
+            return known.stuck
+        }
+    }
+
+    /// - Parameter isCut: whether `known` lacks some of the mutations that others wait for.
+    private func find(
+        _ known: FailureSearch,
+        _ unknown: [UUID],
+        _ isCut: Bool,
+        _ lane: LaneKey
+    ) async throws -> (Set<UUID>, Bool) {
+        var search = known
+        let start = Array(unknown.prefix(Self.startLimit))
+        let front = Parameters(of: lane)
+        var walk = front
+        walk.add(start)
+        walk.add(Int64(start.count + Self.wayLimit))
+        // in a transaction, for the plan's shape: a plan made while the lane was short must not read all of it once it
+        // is long; both at once, for a round trip costs more than the second statement
+        let results = try await pool.readByIndex([
+            Query(Self.walkStatement, walk),
+            Query(Self.frontStatement, front),
+        ])
+        let found = try results[0].read(FailureSearch.Step.read)
+        search.add(found.map(\.step))
+        let isCut =
+            isCut || start.count < unknown.count || found.count >= start.count + Self.wayLimit
+            || found.contains(where: \.isCut)
+        guard isCut, !search.isDecided else { return (search.stuck, false) }
+        search.add(troubled: try results[1].read(FailureSearch.Step.read).map(\.step))
+        return (search.stuck, !search.isDecided)
+    }
+
+    // MARK: - Statements
+
+    private static let columns = """
+        m.id, m.status::text, m.position, m.entity_type, m.local_id, m.local_number, m.server_id::text,
+            m.server_id_is_integer, CASE WHEN m.status = 'blocked' THEN \(Dependencies.first(edgeLimit)) ELSE '{}'::uuid[] END
+                AS depends_on,
+            m.status = 'blocked' AND cardinality(\(Dependencies.open)) > \(edgeLimit) AS is_cut
+        """
+
+    private static let row = """
+        CROSS JOIN LATERAL (
+                SELECT * FROM mutations x
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = k.id
+                OFFSET 0
+            ) m
+        """
+
+    /// Follows dependencies from blocked mutation to blocked mutation, each by its key.
+    ///
+    /// UNION drops those already seen, and a recursive query runs only as far as its rows are requested.
+    static let walkStatement = Statement(
+        "settledness_walk",
+        ["organization", "user", "ids", "limit"],
+        """
+        WITH RECURSIVE walk (
+            id, status, position, entity_type, local_id, local_number, server_id, server_id_is_integer,
+            depends_on, is_cut
+        ) AS (
+            SELECT \(columns)
+            FROM unnest(:ids::uuid[]) AS k (id)
+            \(row)
+            UNION
+            SELECT \(columns)
+            FROM walk w
+            CROSS JOIN LATERAL unnest(w.depends_on) AS k (id)
+            \(row)
+        )
+        SELECT * FROM walk LIMIT :limit
+        """
+    )
+
+    /// Failed and conflicting mutations at the front of the lane.
+    ///
+    /// Only final ones precede the front, so what failed first is there, unless many others wait before it.
+    static let frontStatement = Statement(
+        "settledness_front",
+        ["organization", "user"],
+        """
+        SELECT \(columns)
+        FROM (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.synced_at IS NULL
+            ORDER BY x.position
+            LIMIT \(frontLimit)
+        ) m
+        WHERE m.status IN ('failed', 'conflict')
+        """
+    )
+
+    static let statements = [walkStatement, frontStatement]
+}
+
+extension FailureSearch.Step {
+    /// Reads a row of both statements.
+    ///
+    /// Also returns whether some of the mutation's dependencies were not followed.
+    fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
+        let step = Self(
+            id: try row.uuid("id"),
+            status: try row.choice("status"),
+            position: try row.int64("position"),
+            entity: try row.entity(),
+            dependsOn: try row.uuids("depends_on")
+        )
+        return (step, try row.bool("is_cut"))
+    }
+}
+
+/// Counts the results of looks.
+private struct FailureSearchMetrics: Sendable {
+    enum Result: String, CaseIterable {
+        /// All mutations were judged.
+        case complete
+        /// A chain of dependencies was too long to follow to its end.
+        case cut
+        /// The database did not answer, or not in time.
+        case failed
+    }
+
+    private let counters = Dictionary(
+        uniqueKeysWithValues: Result.allCases.map { result in
+            (result, Counter(label: "sluice_settledness_looks_total", dimensions: [("result", result.rawValue)]))
+        }
+    )
+
+    func count(_ result: Result) {
+        counters[result]?.increment()
+    }
+}

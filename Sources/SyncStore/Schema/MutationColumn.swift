@@ -1,0 +1,209 @@
+package import SyncModel
+
+/// A column of `mutations`, described once. The lists of columns that readers name are made from ``all``.
+package struct MutationColumn: Sendable {
+    /// What is made of the columns of a row.
+    package enum Part: Sendable {
+        /// A ``MutationRecord``, of which every response consists.
+        case record
+        /// A ``QueuedMutation``, which dispatch needs.
+        case queued
+        /// The rest of a ``MutationDetail``, as far as its size varies.
+        case detail
+    }
+
+    package enum Content: Sendable {
+        /// Ids, numbers, states and times.
+        case plain
+        /// Bytes that hold no content of users.
+        case open
+        /// Names a user.
+        case user
+        /// What users or the upstream wrote: sealed, and hidden from operators who may not read it.
+        case sealed(SealedPlace.Column)
+    }
+
+    package let name: StaticString
+    /// The PostgreSQL type, of a domain its name.
+    package let type: String
+    package let content: Content
+    package let parts: Set<Part>
+    /// SQL of the value in a row `m`, if it is not the column alone.
+    let value: String?
+    /// As an export of the user's data shows it; nil if it does not.
+    let exported: ExportedColumn?
+    /// Whether the details of a mutation show it under its name, without further code.
+    package let isShown: Bool
+
+    /// - Parameters:
+    ///   - exported: how an export shows the value in a row `x`; nil for the column in the form of the API.
+    ///   - isExported: false for columns about the gateway's processing.
+    private init(
+        _ name: StaticString,
+        _ type: String,
+        _ parts: Set<Part> = [],
+        content: Content = .plain,
+        value: String? = nil,
+        exported: String? = nil,
+        isExported: Bool = true,
+        isShown: Bool = false
+    ) {
+        self.name = name
+        self.type = type
+        self.parts = parts
+        self.content = content
+        self.value = value
+        self.isShown = isShown
+        let text = "\(name)"
+        self.exported = isExported ? ExportedColumn(text, exported ?? ExportedColumn.form(of: text, in: "x")) : nil
+    }
+
+    /// In the order in which readers read them.
+    package static let all: [MutationColumn] = [
+        MutationColumn("organization_id", "uuid", isExported: false),
+        MutationColumn("user_id", "uuid", content: .user, isExported: false),
+        MutationColumn("id", "uuid", [.record, .queued]),
+        MutationColumn("accepted_at", "timestamptz", [.record, .queued]),
+        MutationColumn("idempotency_key", "uuid", [.record]),
+        MutationColumn("device_id", "uuid", [.record, .queued]),
+        MutationColumn("sequence_number", "ordinal", [.record]),
+        MutationColumn("position", "int8", [.record, .queued]),
+        MutationColumn("change_position", "int8", isExported: false),
+        MutationColumn("operation", "mutation_operation", [.record, .queued]),
+        MutationColumn("entity_type", "text", [.record, .queued]),
+        MutationColumn(
+            "local_id",
+            "uuid",
+            [.record, .queued],
+            exported: "CASE WHEN x.local_number IS NULL THEN to_json(x.local_id) ELSE to_json(x.local_number) END"
+        ),
+        MutationColumn("local_number", "int8", [.record, .queued]),
+        MutationColumn(
+            "server_id",
+            "server_id",
+            [.record, .queued],
+            exported: ExportedColumn.id("x.server_id", "x.server_id_is_integer")
+        ),
+        MutationColumn("server_id_is_integer", "bool", [.record, .queued], isExported: false),
+        MutationColumn("max_attempts", "attempt_limit", [.queued]),
+        MutationColumn("conflict_resolution", "conflict_strategy", [.queued]),
+        MutationColumn("endpoint", "text", [.queued, .detail]),
+        MutationColumn("payload", "json", [.queued, .detail], content: .sealed(.payload)),
+        MutationColumn("headers", "json", [.queued, .detail], content: .sealed(.headers)),
+        MutationColumn("base_version", "whole_number", [.queued]),
+        MutationColumn("dependency_ids", "_uuid", [.detail]),
+        MutationColumn("reference_ids", "_uuid", [.queued]),
+        MutationColumn("reference_types", "_text", [.queued], isExported: false),
+        MutationColumn("priority", "priority"),
+        MutationColumn("status", "mutation_status", [.record]),
+        MutationColumn("revision", "int4", [.record, .queued]),
+        MutationColumn("version", "int8", [.record]),
+        MutationColumn("etag", "text", [.record]),
+        MutationColumn("attempt_count", "attempt_count", [.record, .queued]),
+        MutationColumn("next_retry_at", "timestamptz", [.record, .queued]),
+        MutationColumn("depends_on", "_uuid", [.record], value: Dependencies.open),
+        MutationColumn("blocked_on", "uuid"),
+        MutationColumn("resolution", "conflict_strategy", [.record, .queued]),
+        MutationColumn("is_outcome_unknown", "bool", [.queued], isExported: false),
+        MutationColumn("conflict_retries", "int2", [.queued], isExported: false),
+        MutationColumn("hold_count", "int2", [.queued], isExported: false),
+        MutationColumn("held_since", "timestamptz", [.queued], isExported: false),
+        MutationColumn("sent_method", "http_method", [.queued]),
+        MutationColumn("sent_endpoint", "text", [.queued]),
+        MutationColumn("sent_payload", "json", [.queued], content: .sealed(.sentPayload)),
+        MutationColumn("response_status", "int2", [.record]),
+        MutationColumn("response_body", "json", [.record], content: .sealed(.responseBody)),
+        MutationColumn("error", "json", [.record, .queued], content: .sealed(.error)),
+        MutationColumn("last_error", "text", [.detail], content: .sealed(.lastError)),
+        MutationColumn("last_error_code", "int4"),
+        MutationColumn("fingerprint", "mutation_fingerprint", [.record], content: .open, isExported: false),
+        MutationColumn("fingerprint_places", "bytea", [.record], content: .open, isExported: false),
+        MutationColumn("traceparent", "text", [.queued]),
+        MutationColumn("key_user_id", "uuid", [.queued], content: .user),
+        MutationColumn("created_at", "timestamptz"),
+        MutationColumn("changed_at", "timestamptz"),
+        MutationColumn("synced_at", "timestamptz", [.record]),
+        MutationColumn("stuck_at", "timestamptz"),
+        MutationColumn("error_code", "text"),
+        MutationColumn("error_status", "int2"),
+    ]
+
+    /// The columns of a part, for a table that is called `m`.
+    ///
+    /// - Parameter others: expressions that take the place of some columns.
+    package static func list(of part: Part, except others: KeyValuePairs<String, String> = [:]) -> String {
+        all.filter { $0.parts.contains(part) }.map { column in
+            let other = others.first { $0.key == "\(column.name)" }?.value
+            return (other ?? column.value).map { "\($0) AS \(column.name)" } ?? "m.\(column.name)"
+        }.joined(separator: ", ")
+    }
+
+    /// SQL of the bytes that the details of a mutation take in a page, for a table that is called `x`.
+    ///
+    /// Each column of a variable size counts, and the rest as ``restBytes``.
+    static let detailBytes =
+        "\(restBytes) + "
+        + all.filter { $0.isShown || !$0.parts.isDisjoint(with: [.record, .detail]) }.compactMap(\.bytes)
+        .joined(separator: " + ")
+
+    /// The bytes of a mutation's names, numbers, ids and times in a page.
+    private static let restBytes = 1_024
+
+    /// SQL of the bytes of the column in a row `x`; nil for a type of one size.
+    private var bytes: String? {
+        switch type {
+        case "json", "text": "coalesce(octet_length(x.\(name)::text), 0)"
+        case "_uuid": RowBytes.ofIDs("x.\(name)")
+        case "bytea", "_text": "coalesce(pg_column_size(x.\(name)), 0)"
+        default: nil
+        }
+    }
+
+    /// The columns that the details of a mutation show without further code.
+    package static let shown = all.filter(\.isShown)
+
+    /// An array of them as JSON texts, for a table that is called `m`, with a comma; empty without such columns.
+    static let shownList: String = {
+        let values = shown.map { "coalesce(to_json(\(ExportedColumn.form(of: "\($0.name)", in: "m")))::text, 'null')" }
+        return values.isEmpty ? "" : "ARRAY[\(values.joined(separator: ", "))] AS shown, "
+    }()
+
+    /// Those that an export shows, without sealed ones, which it opens.
+    static let exported = all.compactMap { column -> ExportedColumn? in
+        if case .sealed = column.content { nil } else { column.exported }
+    }
+
+    /// The columns with sealed values.
+    static let sealed = all.compactMap { column -> SealedColumn? in
+        guard case .sealed(let place) = column.content else { return nil }
+        return .mutation(column.name, place, isText: column.type == "text")
+    }
+}
+
+extension StoredTable {
+    /// The entry of `mutations`, made from its columns.
+    static let mutations = MutationColumn.all.reduce(
+        StoredTable("mutations", key: ["user_id", "id"], isShown: true)
+            .owned(
+                by: "user_id",
+                naming: MutationColumn.all.compactMap { if case .user = $0.content { "\($0.name)" } else { nil } },
+                erase: .deleteKeeping(hashOf: "idempotency_key", fingerprint: "fingerprint"),
+                merge: .update(
+                    UserMoves.mergeMutations,
+                    [.positions, .changes],
+                    Moving(collision: Collision("a mutation"))
+                )
+            )
+            .exported(
+                .lines("mutation", by: [("position", "bigint")], page: 25, MutationColumn.exported)
+            )
+            .sealed(.lane(MutationColumn.sealed))
+            .aging(.steps([.records, .payloads, .unsettled]))
+    ) { table, column in
+        switch column.content {
+        case .plain: table.plain("\(column.name)")
+        case .open: table.open("\(column.name)")
+        case .user, .sealed: table
+        }
+    }
+}

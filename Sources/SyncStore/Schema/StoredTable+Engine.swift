@@ -1,0 +1,244 @@
+import Postgres
+import SyncModel
+
+extension StoredTable {
+    /// The engine's tables, in the order in which jobs walk them: lanes first, because their rows are the locks of all
+    /// writers; devices before what pulls gave them, because a pull holds the device's row; what opens sealed values
+    /// last.
+    package static let engine = ofUsers + ofEvents + ofOrganizations
+
+    private static let ofUsers = [
+        StoredTable("lanes", key: ["user_id"])
+            .owned(by: "user_id", erase: .withLane, merge: .step)
+            .plain(
+                "next_position",
+                "change_position",
+                "queued_count",
+                "open_count",
+                "halted_by",
+                "ready_at",
+                "lease_owner",
+                "lease_token",
+                "in_flight_id",
+                "head_position",
+                "queued_since"
+            ),
+        StoredTable("users", key: ["user_id"], isShown: true)
+            .owned(by: "user_id", erase: .withLane, merge: .adopt(where: UserMoves.isNotProvisioned))
+            .exported(.lines("user", by: [("user_id", "uuid")], ["user_id", "created_at"])),
+        StoredTable("user_subjects", key: ["issuer", "subject"], isShown: true)
+            .owned(
+                by: "user_id",
+                erase: .batches(UserMoves.eraseSubjects, keep: UserMoves.keepSubjects),
+                merge: .keep
+            )
+            .exported(
+                .lines("subject", by: [("issuer", "text"), ("subject", "text")], ["issuer", "subject", "created_at"])
+            ),
+        StoredTable("user_joins", key: ["user_id"], purge: .last)
+            .owned(by: "into_id", naming: ["user_id"], erase: .last([UserMoves.eraseJoins]), merge: .step)
+            .exported(
+                .lines(
+                    "joined_user",
+                    by: [("user_id", "uuid")],
+                    ["user_id", "into_id", "started_at", "finished_at"]
+                )
+            )
+            .plain("closed_until", "feed_end"),
+        StoredTable("devices", key: ["user_id", "device_id"], isShown: true)
+            .owned(
+                by: "user_id",
+                erase: .deleteKeeping(hashOf: "device_id"),
+                merge: .rename(
+                    Moving(isCounted: false, collision: Collision("a device", rule: "join_devices_collide"))
+                )
+            )
+            .exported(
+                .lines(
+                    "device",
+                    by: [("device_id", "uuid")],
+                    ["device_id", "accepted_sequence", "created_at", "last_seen_at"]
+                )
+            )
+            .open("stray_ids"),
+        StoredTable("mutation_quotas", key: ["user_id"])
+            .owned(by: "user_id", erase: .withLane, merge: .adopt())
+            .exported(.lines("quota", by: [("user_id", "uuid")], ["missing", .time(named: "as_of")])),
+        mutations,
+        StoredTable("attempts", key: ["user_id", "mutation_id", "slot"], isShown: true)
+            .owned(by: "user_id", erase: .delete, merge: .rename(.dependent))
+            .exported(
+                .lines(
+                    "attempt",
+                    by: [("mutation_id", "uuid"), ("slot", "smallint")],
+                    [
+                        "mutation_id", "ordinal", "revision", "number", "sent_at", "duration_ms", "status", "error",
+                        "outcome",
+                    ]
+                )
+            )
+            .aging(.steps([.records])),
+        StoredTable("rejections", key: ["user_id", "idempotency_key"], isShown: true)
+            .owned(
+                by: "user_id",
+                erase: .deleteKeeping(hashOf: "idempotency_key"),
+                // keys collide with those of mutations, too: a merge compares both together
+                merge: .rename(Moving(collision: nil))
+            )
+            .exported(
+                .lines(
+                    "rejection",
+                    by: [("idempotency_key", "uuid")],
+                    page: 100,
+                    ["idempotency_key", "id", "device_id", "sequence_number", "rejected_at"]
+                )
+            )
+            .sealed(.lane([SealedColumn("error") { .rejection(user: $0, key: $1) }]))
+            .aging(.deleted(by: "rejected_at", as: .rejections)),
+        StoredTable("id_mappings", key: ["user_id", "client_id", "entity_type"], isShown: true)
+            .owned(
+                by: "user_id",
+                erase: .delete,
+                merge: .update(
+                    UserMoves.mergeMappings,
+                    [.changes, .now],
+                    Moving(collision: Collision("a client id"))
+                )
+            )
+            .exported(
+                .lines(
+                    "id_mapping",
+                    by: [("client_id", "uuid"), ("entity_type", "text")],
+                    [
+                        "client_id", "entity_type", .id(named: "server_id"), "status", "mutation_id", "last_error",
+                        "created_at", "resolved_at", "last_used_at",
+                    ]
+                )
+            )
+            .plain("server_id_is_integer", "change_position", "retry_count")
+            .aging(.steps([.mappings, .tombstones])),
+        StoredTable("local_ids", key: ["user_id", "device_id", "entity_type", "local_id"], isShown: true)
+            // device ids collide first
+            .owned(by: "user_id", erase: .delete, merge: .rename(Moving(collision: nil)))
+            .exported(
+                .lines(
+                    "local_id",
+                    by: [("device_id", "uuid"), ("entity_type", "text"), ("local_id", "bigint")],
+                    [
+                        "device_id", "entity_type", "local_id", .id(named: "server_id"), .id(named: "same_as"),
+                        "mutation_id", "client_id",
+                    ]
+                )
+            )
+            .plain("server_id_is_integer")
+            .aging(.steps([.tombstones])),
+        StoredTable("local_id_pages", key: ["user_id", "device_id", "page"])
+            .owned(by: "user_id", erase: .delete, merge: .rename(.dependent))
+            .exported(
+                .lines(
+                    "local_id_page",
+                    by: [("device_id", "uuid"), ("page", "bigint")],
+                    page: 25,
+                    [
+                        "device_id", "page", "since_page", "entity_types", "local_ids",
+                        ExportedColumn(
+                            "server_ids",
+                            """
+                            (SELECT coalesce(json_agg(\(ExportedColumn.id("p.id", "p.is_integer")) ORDER BY p.place), '[]')
+                                FROM unnest(x.server_ids, x.are_integers) WITH ORDINALITY AS p (id, is_integer, place))
+                            """
+                        ),
+                    ]
+                )
+            )
+            .plain("are_integers", "is_superseded")
+            .open("counters"),
+        StoredTable("entities", key: ["entity_type", "id"], isShown: true)
+            .naming("owner_id", "updated_by", erase: .step, merge: .step)
+            .exported(
+                .step(columns: [
+                    "version", "is_deleted", "owner_id", "client_id", "updated_by", "updated_on", "created_at",
+                    "updated_at", "etag",
+                ])
+            )
+            .sealed(.documents(.entities))
+            .plain("id_is_integer", "feed_position", "run_base", "source_version", "source_at", "source_at_fraction")
+            .aging(.steps([.tombstones])),
+    ]
+
+    private static let ofEvents = [
+        StoredTable("parked_events", key: ["source", "event_id"], isShown: true)
+            .naming("owner_id", erase: .scan(.parkedEvents, delete: UserMoves.eraseParkedEvents), merge: .keep)
+            .sealed(.documents(.parkedEvents))
+            .plain(
+                "entity_type",
+                "id",
+                "id_is_integer",
+                "version",
+                "occurred_at",
+                "operation",
+                "causing_key",
+                "received_at",
+                "look_at",
+                "place",
+                "occurred_at_fraction"
+            ),
+        StoredTable("ingested_events", key: ["source", "event_id"], isShown: true)
+            .plain("result", "received_at")
+            .aging(.pruned),
+        StoredTable("sent_requests", key: ["idempotency_key"], isShown: true)
+            .plain("entity_type", "server_id", "sent_at", "answered_at", "version", "is_used")
+            .open("content")
+            .aging(.pruned),
+    ]
+
+    private static let ofOrganizations = [
+        StoredTable("user_keys", key: ["made_for"])
+            .owned(by: "user_id", naming: ["made_for"], erase: .step, merge: .step)
+            .plain("master_key", "created_at")
+            .open("wrapped_key"),
+        StoredTable("audit", key: ["id"], purge: .keep(AuditStatements.purge))
+            .naming(
+                "user_id",
+                "into_id",
+                erase: .last([AuditStatements.erase, AuditStatements.eraseInto]),
+                merge: .keep
+            )
+            .plain("at", "actor", "scope", "action", "reason", "request_id")
+            .open("target", "user_hash", "into_hash", "outcome")
+            .aging(.steps([.audit])),
+        StoredTable("ended_sessions", key: ["digest"], purge: .none).open("digest").plain("ends_at"),
+        StoredTable("gateways", key: ["id"], purge: .none).plain("seen_at", "newest_migration"),
+        StoredTable("feeds", key: [], purge: .last).plain("last_position", "horizon", "epoch"),
+        StoredTable("entity_types", key: ["name"], purge: .last, isShown: true)
+            .plain("id_space", "visibility", "default_priority", "is_in_use", "is_forwarded", "on_erase")
+            .open("relations"),
+        StoredTable("request_quotas", key: [], purge: .last).plain("missing", "as_of"),
+        StoredTable("external_ids", key: ["issuer", "external_id"], purge: .last).plain("created_at"),
+        StoredTable("upstreams", key: [], purge: .last)
+            .sealed(
+                .settings([
+                    SealedSetting("credential") { _ in .upstream(.credential) },
+                    SealedSetting("headers") { _ in .upstream(.headers) },
+                ])
+            )
+            .plain(
+                "base_url",
+                "timeout_seconds",
+                "max_concurrency",
+                "id_pointer",
+                "updated_at",
+                "allowed_headers",
+                "down_since",
+                "erase_endpoint",
+                "send_weak_etags"
+            ),
+        // without these keys no copy of the sealed values can be opened any more
+        StoredTable("organization_keys", key: ["number"], purge: .last)
+            .plain("master_key", "created_at")
+            .open("wrapped_key"),
+        StoredTable("organizations", key: ["id"], purge: .end)
+            .plain("name", "status", "created_at", "updated_at")
+            .open("settings"),
+    ]
+}

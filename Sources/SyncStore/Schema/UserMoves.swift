@@ -1,0 +1,90 @@
+package import Postgres
+import SyncModel
+
+/// The statements of an erasure or a merge of users on tables for which no general statement suffices.
+package enum UserMoves {
+    // MARK: - Erasure
+
+    /// Parameters as for ``StoredTable/Erase/batches(_:keep:)``.
+    package static let eraseSubjects = Statement(
+        "erase_user_subjects",
+        ["organization", "user", "user_hash", "limit"],
+        """
+        WITH gone AS (
+            DELETE FROM user_subjects AS x
+            USING (
+                SELECT y.organization_id, y.issuer, y.subject FROM user_subjects y
+                WHERE y.organization_id = :organization AND y.user_id = :user
+                LIMIT :limit
+            ) k
+            WHERE x.organization_id = k.organization_id AND x.issuer = k.issuer AND x.subject = k.subject
+            RETURNING x.issuer, x.subject
+        )
+        SELECT \(ErasedUsers.subjectHash(salt: "z.salt", issuer: "g.issuer", subject: "g.subject")) AS hash,
+            CASE WHEN :user_hash::bytea IS NULL THEN :user_hash::bytea END AS known_hash
+        FROM gone g
+        CROSS JOIN (SELECT y.salt FROM erasure_salts y WHERE y.organization_id = :organization) z
+        """
+    )
+
+    /// Keeps hashes of subjects, of which nothing else is known.
+    ///
+    /// - Parameter known_hashes: as many nulls.
+    package static let keepSubjects = Statement(
+        "erase_keep_subjects",
+        ["organization", "user_hash", "hashes", "known_hashes"],
+        """
+        INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
+        SELECT :organization::uuid, k.subject_hash, :user_hash::bytea
+        FROM unnest(:hashes::bytea[], :known_hashes::bytea[]) AS k (subject_hash, nothing)
+        ON CONFLICT (organization_id, subject_hash) DO NOTHING
+        """
+    )
+
+    static let eraseJoins = Statement(
+        "erase_joins",
+        ["organization", "users"],
+        """
+        DELETE FROM user_joins AS j
+        WHERE j.organization_id = :organization AND (j.user_id = ANY (:users::uuid[]) OR j.into_id = ANY (:users::uuid[]))
+        """
+    )
+
+    static let eraseParkedEvents = Statement(
+        "erase_parked_events",
+        ["organization", "first_keys", "second_keys", "users"],
+        """
+        DELETE FROM parked_events AS x
+        USING unnest(:first_keys::text[], :second_keys::text[]) AS k (source, event_id)
+        WHERE x.organization_id = :organization AND x.source = k.source AND x.event_id = k.event_id
+            AND x.owner_id = ANY (:users::uuid[])
+        """
+    )
+
+    // MARK: - Merge
+
+    static let mergeMutations = Statement(
+        "join_mutations",
+        ["organization", "user", "into", "positions", "changes"],
+        """
+        UPDATE mutations AS m
+        SET user_id = :into, key_user_id = coalesce(m.key_user_id, m.user_id), position = m.position + :positions,
+            change_position = m.change_position + :changes
+        WHERE m.organization_id = :organization AND m.user_id = :user
+        """
+    )
+
+    static let mergeMappings = Statement(
+        "join_mappings",
+        ["organization", "user", "into", "changes", "now"],
+        """
+        -- a use is noted because the mutations that named them move behind younger ones (MappingNeed)
+        UPDATE id_mappings AS i SET user_id = :into, change_position = i.change_position + :changes, last_used_at = :now
+        WHERE i.organization_id = :organization AND i.user_id = :user
+        """
+    )
+
+    /// A merge provisions no user: if an operator provisions users, a user who is blocked in the meantime stays blocked.
+    static let isNotProvisioned =
+        "(SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization) IS DISTINCT FROM 'explicit'"
+}

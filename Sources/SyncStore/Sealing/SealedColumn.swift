@@ -1,0 +1,58 @@
+package import Foundation
+package import Postgres
+package import SyncModel
+
+/// A column with sealed values of users' rows, and the place of its value in a row.
+package struct SealedColumn: Sendable {
+    package let name: StaticString
+    package let isText: Bool
+    package let place: @Sendable (_ user: UUID, _ id: UUID) -> SealedPlace
+
+    /// - Parameter isText: whether the column is text, and not JSON.
+    package init(
+        _ name: StaticString,
+        isText: Bool = false,
+        place: @escaping @Sendable (_ user: UUID, _ id: UUID) -> SealedPlace
+    ) {
+        self.name = name
+        self.isText = isText
+        self.place = place
+    }
+
+    package static func mutation(_ name: StaticString, _ column: SealedPlace.Column, isText: Bool = false) -> Self {
+        Self(name, isText: isText) { .mutation(column, user: $0, id: $1) }
+    }
+
+    /// A column of a table that ``SealedPlace`` has no case for.
+    ///
+    /// - Parameters:
+    ///   - number: above ``SealedPlace/lastNumber``, and no other column's: it is part of the stored form.
+    ///   - table: for logs.
+    package static func numbered(
+        _ name: StaticString,
+        _ number: UInt8,
+        of table: StaticString,
+        isText: Bool = false
+    ) -> Self {
+        let column = SealedPlace.NumberedColumn(number: number, name: name, table: table)
+        return Self(name, isText: isText) { .numbered(column, user: $0, id: $1) }
+    }
+}
+
+/// A text or JSON column with sealed values of an organization's settings.
+package struct SealedSetting: Sendable {
+    package let name: StaticString
+    package let isText: Bool
+    /// The place of the value in a row, of which the key was read.
+    package let place: @Sendable (inout RowReader) throws -> SealedPlace
+
+    package init(
+        _ name: StaticString,
+        isText: Bool = false,
+        place: @escaping @Sendable (inout RowReader) throws -> SealedPlace
+    ) {
+        self.name = name
+        self.isText = isText
+        self.place = place
+    }
+}

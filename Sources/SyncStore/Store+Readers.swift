@@ -1,0 +1,77 @@
+package import SyncModel
+
+/// Parts that only read, or keep no state themselves.
+extension Store {
+    /// Features that add rows to the engine's transactions.
+    package var participants: [any CommitParticipant] { configuration.participants }
+    /// The schema's tables.
+    package var tables: [StoredTable] { configuration.tables }
+    /// Wraps the organizations' data keys; nil where nothing is sealed.
+    package var masterKeys: MasterKeys? { configuration.masterKeys }
+
+    /// Which listeners are served no more.
+    package var longLivedSessions: LongLivedSessions {
+        LongLivedSessions(pool: pool, cluster: cluster, failure: failure)
+    }
+
+    /// Computes the results of pushes without committing them.
+    package var previews: PushPreviewer {
+        PushPreviewer(
+            pool: pool,
+            catalog: catalog,
+            now: now,
+            failure: failure,
+            deviceLimit: configuration.devicesPerUser
+        )
+    }
+
+    package var mutations: MutationReader {
+        MutationReader(
+            pool: pool,
+            catalog: catalog,
+            now: now,
+            stuckMutations: stuckMutations,
+            notifier: notifier,
+            failure: failure
+        )
+    }
+
+    package var mappings: MappingReader { MappingReader(pool: pool, failure: failure) }
+
+    /// Reads mutations that are not final.
+    package var backlog: BacklogReader { BacklogReader(pool: pool, now: now, failure: failure) }
+
+    package var devices: DeviceRegistry {
+        DeviceRegistry(pool: pool, catalog: catalog, now: now, failure: failure, limit: configuration.devicesPerUser)
+    }
+
+    private var feed: FeedReader { FeedReader(pool: pool, notifier: notifier, failure: failure) }
+
+    /// Reads the feed in permanent ids.
+    package var changes: ChangeReader { ChangeReader(feed: feed, catalog: catalog, failure: failure) }
+
+    /// Reads the feed in a device's local ids. Its parts share a cache.
+    package var pulls: DevicePuller {
+        shared {
+            DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
+        }
+    }
+
+    /// Reads the changes of a user's mutations and ids.
+    package var events: EventReader { EventReader(pool: pool, catalog: catalog, failure: failure) }
+
+    /// Settles failed and conflicting mutations as people decide.
+    package var settling: Settlement {
+        Settlement(
+            pool: pool,
+            catalog: catalog,
+            notifier: notifier,
+            now: now,
+            failure: failure,
+            writeTimeout: configuration.timeouts.settlement
+        )
+    }
+
+    /// Counts failed and conflicting mutations of organizations.
+    package var stuckCounts: FailureCounts { FailureCounts(pool: pool, cluster: cluster, failure: failure) }
+}

@@ -1,0 +1,55 @@
+import GatewaySupport
+import JSONText
+import SyncModel
+import TestSupport
+import Testing
+
+/// A push of a few bytes may patch megabytes of stored documents.
+@Suite struct LargeDocumentTests {
+    /// Documents, each slightly smaller than a mebibyte.
+    private static func documents(_ count: Int, _ fixture: TwoTenantFixture) async throws -> [String] {
+        let reply = try await fixture.ada.push((0..<count).map { _ in fixture.ada.create() })
+        try await fixture.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")
+        return reply.results.compactMap { $0["server_id"]?.string }
+    }
+
+    @Test func `commits a push with large patches in its own transaction`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let ids = try await Self.documents(2, fixture)
+        let patches = [ids[0], ids[1], ids[0]].map { fixture.ada.change(server: $0) }
+        #expect(try await fixture.ada.push(patches).statuses == ["succeeded", "succeeded", "succeeded"])
+        try await fixture.reaches(#"sluice_commit_group_retries_total{reason="heavy"} 1"#)
+        #expect(try await fixture.ada.push(patches).results.map { $0["replayed"]?.bool } == [true, true, true])
+        // whole documents and deletions are not merged with stored documents
+        let rest = [fixture.ada.change("replace", server: ids[0]), fixture.ada.change("delete", server: ids[1])]
+        #expect(try await fixture.ada.push(rest).statuses == ["succeeded", "succeeded"])
+        try await fixture.reaches(#"sluice_commit_group_retries_total{reason="heavy"} 1"#)
+        let changes = try await fixture.ada.get("/v1/changes").changes
+        #expect(changes.map { $0["version"]?.int64 } == [4, 3])
+        #expect(changes.first?["document"]?.members?.map { $0.name.string } == ["title"])
+    }
+
+    @Test func `light pushes are served while heavy ones are committed`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let ids = try await Self.documents(4, fixture)
+        let more = try await fixture.bob.push([fixture.bob.create()]).results.compactMap { $0["server_id"]?.string }
+        async let heavy = fixture.ada.push(ids.map { fixture.ada.change(server: $0) })
+        async let light = fixture.bob.push([fixture.bob.change(server: more[0])])
+        async let stranger = fixture.eve.push([fixture.eve.create()])
+        #expect(try await heavy.statuses == Array(repeating: "succeeded", count: 4))
+        #expect(try await light.statuses == ["succeeded"])
+        #expect(try await stranger.statuses == ["succeeded"])
+    }
+
+    @Test func `rejects a push whose patches exceed one statement and accepts its parts`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let ids = try await Self.documents(40, fixture)
+        let patches = ids.map { fixture.ada.change(server: $0) }
+        expectProblem(try await fixture.ada.push(patches), .payloadTooLarge, errors: [])
+        expectProblem(try await fixture.ada.push(patches, prefer: "handling=strict"), .payloadTooLarge, errors: [])
+        for part in [patches.prefix(20), patches.suffix(20)] {
+            #expect(try await fixture.ada.push(Array(part)).statuses == Array(repeating: "succeeded", count: 20))
+        }
+        #expect(try await fixture.ada.push(patches).results.allSatisfy { $0["replayed"]?.bool == true })
+    }
+}

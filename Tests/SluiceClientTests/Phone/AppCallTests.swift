@@ -1,0 +1,93 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import SluiceClient
+
+/// What an app calls and shows.
+@Suite struct AppCallTests {
+    @Test func `rows are written without a transaction of the app's`() async throws {
+        let phone = try OfflinePhone()
+        var kari = Contact(name: "Kari")
+        #expect(try await phone.client.save(kari) != nil)
+        let before = kari
+        kari.name = "Kari N."
+        #expect(try await phone.client.save(kari, options: Write.Options(priority: 3)) != nil)
+        kari.phone = "1"
+        #expect(try await phone.client.update(kari, from: before) != nil)
+        let ola = Contact(name: "Ola")
+        try await phone.client.insert(ola)
+        try await phone.client.update(ola)
+        try await phone.client.delete(ola)
+        let operations = try phone.texts("SELECT operation FROM sluice_mutations ORDER BY sequence_number")
+        #expect(operations == ["create", "update", "update", "create", "delete"])
+        let write = try Write.update(kari, options: Write.Options(isChecked: false))
+        func take(_ value: some Sendable) {}
+        take(write)
+    }
+
+    @Test func `a failed write has its operation, its row and the permanent id`() throws {
+        let phone = try OfflinePhone()
+        var kari = Contact(name: "Kari")
+        let create = try phone.create(kari)
+        let id = UUID()
+        try phone.answer(try phone.push(), [Told.success(create, of: id)])
+        kari.name = "Kari N."
+        let update = try phone.update(kari)
+        try phone.answer(try phone.push(), [Told.result(update, "failed")])
+        let write = try #require(try phone.pool.read { try FailedWrite.fetchAll($0) }.first)
+        #expect(write.operation == .update && "\(write.operation)" == "update")
+        #expect(write.serverID == .string(id.wire) && write.deviceID == nil)
+        #expect(try phone.pool.read { try write.record(as: Contact.self, in: $0) } == kari)
+        #expect(throws: SluiceError.self) { try phone.pool.read { try write.record(as: Visit.self, in: $0) } }
+        #expect(FailedWrite.Operation("POST") == .request(method: "POST"))
+    }
+
+    @Test func `a held row has its document and the row that it waits for, and is written after a change`() throws {
+        let phone = try OfflinePhone([Contact.sync, Visit.sync], "CREATE UNIQUE INDEX one_name ON contact (name)")
+        let (first, second, target) = (UUID(), UUID(), UUID())
+        try phone.pull(
+            Told.change("contact", first, 1, ["name": "Kari"]),
+            Told.change("contact", second, 1, ["name": "Kari"]),
+            Told.change("visit", UUID(), 1, ["contact_id": .string(target.wire), "title": "First"])
+        )
+        let held = try phone.held()
+        #expect(held.count == 2 && Set(held.map(\.id)).count == 2)
+        #expect(held.first { $0.entityType == "contact" }?.document == ["name": "Kari"])
+        #expect(held.first { $0.entityType == "visit" }?.waitsFor?.key == target.wire)
+        let rest = try phone.write { db, client in
+            try db.execute(sql: "DROP INDEX one_name")
+            return try client.writeHeldRows(in: db)
+        }
+        #expect(rest.map(\.entityType) == ["visit"])
+    }
+
+    @Test func `errors have descriptions for people, and a deleted row its own`() throws {
+        let phone = try OfflinePhone()
+        let kari = Contact(name: "Kari")
+        let create = try phone.create(kari)
+        try phone.answer(try phone.push(), [Told.success(create, of: UUID())])
+        try phone.write { db, client in try client.delete(kari, in: db) }
+        #expect(throws: SluiceError.deleted(entityType: "contact", key: kari.id.wire)) {
+            try phone.pool.write { try phone.client.enqueue(.update(kari), in: $0) }
+        }
+        #expect(SluiceError.signedOut.localizedDescription.contains("signed out"))
+    }
+
+    @Test func `a blocker has its scope`() {
+        #expect(SyncStatus.Blocker.queue(reason: "conflict", mutations: []).scope == .user)
+        #expect(SyncStatus.Blocker.token("expired").scope == .device)
+    }
+
+    @MainActor
+    @Test func `an observer follows the status and the failed writes`() async throws {
+        let phone = try OfflinePhone()
+        let observer = SyncObserver(phone.client)
+        let write = try phone.create(Contact(name: "Kari"))
+        try phone.answer(try phone.push(), [Told.result(write, "failed")])
+        for _ in 0..<200 where observer.failedWrites.isEmpty || observer.status.failed == 0 {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(observer.failedWrites.map(\.id) == [write] && observer.status.failed == 1)
+    }
+}

@@ -1,0 +1,102 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import SluiceClient
+
+/// The pauses of a phone whose gateway fails for a while.
+@Suite struct BackOffTests {
+    @Test func `writes during an outage do not extend it`() async throws {
+        let gateway = try ScriptedGateway()
+        gateway.fails = { _ in true }
+        let phone = try ScriptedPhone(gateway)
+        phone.client.resume()
+        for _ in 0..<12 {
+            try await phone.insert()
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        let attempts = gateway.requests.count { $0.method == "PUT" }
+        #expect(attempts <= 3, "\(attempts)")
+        let next = try #require(phone.client.currentStatus.nextAttempt)
+        #expect(next.timeIntervalSinceNow < 5)
+        gateway.fails = { _ in false }
+        try await eventually("everything is pushed") { phone.client.currentStatus.pending == 0 }
+        try await eventually("there is no error") { phone.client.currentStatus.lastError == nil }
+        phone.client.suspend()
+    }
+
+    @Test func `a pull with occasional failures continues after a second each time`() async throws {
+        let gateway = try ScriptedGateway()
+        let pages = Locked(0)
+        gateway.pages = 12
+        gateway.fails = { request in
+            guard request.path == "/v1/changes" else { return false }
+            return pages.withLock { count in
+                count += 1
+                return count.isMultiple(of: 3)
+            }
+        }
+        let phone = try ScriptedPhone(gateway)
+        phone.client.resume()
+        let start = ContinuousClock.now
+        try await eventually("everything is pulled") { phone.client.currentStatus.snapshotRows == nil }
+        // five failures of about a second; a growing pause would be 31 s
+        #expect(ContinuousClock.now - start < .seconds(15))
+        phone.client.suspend()
+    }
+
+    @Test func `a failing push does not slow down pulls, nor is it repeated with each of them`() async throws {
+        let gateway = try ScriptedGateway()
+        gateway.fails = { $0.path == "/v1/mutations" }
+        let phone = try ScriptedPhone(gateway) { $0.pullInterval = .milliseconds(200) }
+        try await phone.insert()
+        phone.client.resume()
+        try await eventually("twelve pulls") { gateway.requests.count { $0.path == "/v1/changes" } > 12 }
+        let pushes = gateway.requests.count { $0.path == "/v1/mutations" }
+        #expect(pushes <= 4, "\(pushes)")
+        #expect(phone.client.currentStatus.lastError != nil)
+        phone.client.suspend()
+    }
+
+    @Test func `retryNow and a network that returns end the pause`() async throws {
+        let gateway = try ScriptedGateway()
+        gateway.fails = { _ in true }
+        let (network, continuation) = AsyncStream.makeStream(of: Void.self)
+        let phone = try ScriptedPhone(gateway) { $0.networkMonitor = ScriptedNetwork(stream: network) }
+        try await phone.insert()
+        phone.client.resume()
+        func longPause() async throws {
+            gateway.fails = { _ in true }
+            phone.client.retryNow()
+            try await eventually("a pause of some seconds") {
+                phone.client.currentStatus.nextAttempt.map { $0.timeIntervalSinceNow > 3 } ?? false
+            }
+            gateway.fails = { _ in false }
+        }
+        for end in [{ phone.client.retryNow() }, { _ = continuation.yield() }] {
+            try await phone.insert()
+            try await longPause()
+            let start = ContinuousClock.now
+            end()
+            try await eventually("everything is pushed") { phone.client.currentStatus.pending == 0 }
+            #expect(ContinuousClock.now - start < .seconds(3))
+        }
+        phone.client.suspend()
+    }
+
+    @Test func `no pause exceeds a minute unless the gateway asks for more`() {
+        #expect(BackOff.seconds(failures: 1, random: 0) == 1 && BackOff.seconds(failures: 4, random: 0) == 8)
+        #expect(BackOff.seconds(failures: 40, random: 0.2) == 60)
+        #expect(BackOff.seconds(failures: 1, retryAfter: 600, random: 0) == 600)
+        var outage = BackOff()
+        #expect(outage.remaining == nil)
+        outage.fail(least: 30)
+        #expect(outage.remaining.map { $0 > .seconds(29) } == true)
+    }
+}
+
+private struct ScriptedNetwork: NetworkMonitor {
+    let stream: AsyncStream<Void>
+
+    func connections() -> AsyncStream<Void> { stream }
+}

@@ -1,0 +1,60 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncStore
+@testable import WebhooksFeature
+
+/// Webhook messages about mutations that lanes run.
+@Suite struct WebhookLaneTests {
+    private func endpoint(_ harness: DispatcherHarness) async throws -> WebhookKey {
+        let row = try await harness.gateway.store.webhookAdministration.add(
+            to: harness.organization.id,
+            WebhookUpdate(),
+            url: "https://hooks.example/",
+            secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        )
+        return WebhookKey(organization: harness.organization.id, id: try #require(row).id)
+    }
+
+    private func told(_ harness: DispatcherHarness, _ endpoint: WebhookKey) async throws -> [WebhookDeliveryRow] {
+        let page = try await harness.gateway.store.webhookAdministration
+            .deliveries(of: endpoint, nil, limit: 100, after: nil)
+        return (page?.deliveries ?? []).reversed()
+    }
+
+    @Test func `announces an upstream's refusal with its outcome, and the following halt`() async throws {
+        let harness = try await DispatcherHarness(
+            settings: #"{"on_failure":"halt"}"#,
+            upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }
+        )
+        let endpoint = try await endpoint(harness)
+        let (good, bad) = (harness.create(), harness.create(payload: #"{"title":"bad"}"#))
+        try await harness.phone.push([good, bad])
+        try await harness.mutation(bad.id, is: .failed)
+        let told = try await told(harness, endpoint)
+        #expect(told.map(\.event) == [.mutationFailed, .laneHalted])
+        let data = try JSONTree(parsing: told[0].data).root
+        #expect(data["mutation_id"]?.uuid == bad.id && data["user_id"]?.uuid == harness.phone.user)
+        #expect(data["response_status"]?.int64 == 422 && data["attempt_count"]?.int64 == 1)
+        #expect(data["code"]?.string == "upstream_rejected")
+        #expect(!String(decoding: told[0].data, as: UTF8.self).contains("bad"))
+    }
+
+    /// The tables are locked, so a read of them would hang.
+    @Test func `a mutation that the upstream accepts looks up no endpoints`() async throws {
+        let harness = try await DispatcherHarness()
+        _ = try await endpoint(harness)
+        let closed = try await harness.gateway.database.connect()
+        try await closed.execute(script: "BEGIN; LOCK webhook_endpoints, webhook_deliveries IN ACCESS EXCLUSIVE MODE")
+        let entries = [harness.create(), harness.create()]
+        try await harness.phone.push(entries)
+        for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+        await closed.closeAndWait()
+    }
+}

@@ -1,0 +1,175 @@
+import Foundation
+import Testing
+
+@testable import SyncHTTP
+
+@Suite struct UnverifiedBodyBudgetTests {
+    private let start = ContinuousClock.now
+    private let source = UUID()
+
+    private static func limits() -> UnverifiedBodyLimits {
+        var limits = UnverifiedBodyLimits()
+        limits.bytes = 100_000
+        limits.free = 1_000
+        return limits
+    }
+
+    private func origin(_ address: String = "192.0.2.1", _ source: UUID? = nil) -> UnverifiedBodyBudget.Origin {
+        UnverifiedBodyBudget.Origin(source: source ?? self.source, address: address)
+    }
+
+    @Test func `a message is accepted while slow bodies arrive from the same address`() {
+        var room = UnverifiedBodyBudget(Self.limits())
+        var slow: Set<Int> = []
+        for _ in 0..<200 {
+            let ticket = room.begin(origin(), now: start)
+            if case .taken(let evicted) = room.take(10_000, for: ticket) { slow.subtract(evicted) }
+            slow.insert(ticket)
+        }
+        let later = start + .seconds(2)
+        for _ in 0..<50 {
+            let genuine = room.begin(origin(), now: later)
+            guard case .taken(let evicted) = room.take(20_000, for: genuine) else {
+                Issue.record("a genuine message is refused")
+                return
+            }
+            #expect(!evicted.contains(genuine))
+            room.complete(genuine)
+            room.end(genuine)
+        }
+        #expect(room.held <= 25_000, "an address holds a quarter at one source")
+    }
+
+    @Test func `small bodies use no room`() {
+        var room = UnverifiedBodyBudget(Self.limits())
+        for _ in 0..<1_000 {
+            let ticket = room.begin(origin(), now: start)
+            #expect(room.take(1_000, for: ticket) == .taken(evicted: []))
+        }
+        #expect(room.held == 0)
+    }
+
+    @Test func `the body that has been arriving longest is evicted, for any sizes`() {
+        var room = UnverifiedBodyBudget(Self.limits())
+        let small = room.begin(origin(), now: start)
+        let large = room.begin(origin(), now: start)
+        #expect(room.take(6_000, for: small) == .taken(evicted: []))
+        #expect(room.take(24_000, for: large) == .taken(evicted: [small]))
+        let later = room.begin(origin(), now: start)
+        #expect(room.take(1_500, for: later) == .taken(evicted: []))
+        #expect(room.take(6_000, for: large) == .refused(evicted: []), "it is the oldest itself")
+        #expect(room.take(1, for: large) == .refused(evicted: []))
+        #expect(room.held == 500)
+    }
+
+    @Test(arguments: [1, 4, 40])
+    func `senders that begin at full speed and then trickle do not block a large message`(sources: Int) {
+        var room = UnverifiedBodyBudget(Self.limits())
+        let origins = (0..<sources).map { _ in origin("192.0.2.1", sources == 1 ? source : UUID()) }
+        var now = start
+        var open: [Int] = []
+        // 40 connections, each opened again as soon as it is cut off, while others send a little
+        func attack(_ steps: Int) {
+            for step in 0..<steps {
+                now += .milliseconds(1)
+                let ticket = room.begin(origins[step % sources], now: now)
+                if case .taken = room.take(1_200, for: ticket) { open.append(ticket) }
+                for other in open.suffix(40) { _ = room.take(50, for: other) }
+            }
+        }
+        attack(200)
+        for _ in 0..<20 {
+            let genuine = room.begin(origin(), now: now)
+            for _ in 0..<8 {
+                guard case .taken(let evicted) = room.take(2_500, for: genuine) else {
+                    Issue.record("a genuine message is refused")
+                    return
+                }
+                #expect(!evicted.contains(genuine))
+                attack(1)
+            }
+            room.complete(genuine)
+            room.end(genuine)
+        }
+    }
+
+    @Test func `a source that needs most of the room takes it from the oldest body of all`() {
+        var room = UnverifiedBodyBudget(Self.limits())
+        var small: [Int] = []
+        for number in 0..<50 {
+            let ticket = room.begin(origin("192.0.2.\(number)", UUID()), now: start)
+            #expect(room.take(3_000, for: ticket) == .taken(evicted: []))
+            small.append(ticket)
+        }
+        let genuine = room.begin(origin(), now: start)
+        #expect(room.take(21_000, for: genuine) == .taken(evicted: Array(small.prefix(10))))
+    }
+
+    @Test func `a complete body keeps its room`() {
+        var room = UnverifiedBodyBudget(Self.limits())
+        let whole = room.begin(origin(), now: start)
+        #expect(room.take(25_000, for: whole) == .taken(evicted: []))
+        room.complete(whole)
+        let later = start + .seconds(60)
+        #expect(room.expire(now: later) == [])
+        let other = room.begin(origin(), now: later)
+        #expect(room.take(20_000, for: other) == .refused(evicted: []))
+        room.end(whole)
+        #expect(room.held == 0)
+    }
+
+    @Test func `a source may use half of the room regardless of its number of addresses`() {
+        var room = UnverifiedBodyBudget(Self.limits())
+        for number in 0..<40 {
+            let ticket = room.begin(origin("192.0.2.\(number)"), now: start)
+            _ = room.take(11_000, for: ticket)
+        }
+        #expect(room.held <= 50_000)
+        let other = room.begin(origin("198.51.100.1", UUID()), now: start)
+        #expect(room.take(20_000, for: other) == .taken(evicted: []))
+    }
+
+    @Test func `an address may use half of the room regardless of its number of sources`() {
+        var room = UnverifiedBodyBudget(Self.limits())
+        for _ in 0..<40 {
+            let ticket = room.begin(origin("192.0.2.1", UUID()), now: start)
+            _ = room.take(11_000, for: ticket)
+        }
+        #expect(room.held <= 50_000)
+        let other = room.begin(origin("198.51.100.1"), now: start)
+        #expect(room.take(20_000, for: other) == .taken(evicted: []))
+    }
+
+    @Test func `the largest source is evicted if all room is used`() {
+        var room = UnverifiedBodyBudget(Self.limits())
+        var taken: [Int] = []
+        for number in 0..<12 {
+            let ticket = room.begin(origin("192.0.2.\(number)", UUID()), now: start)
+            guard case .taken = room.take(9_000, for: ticket) else { continue }
+            taken.append(ticket)
+        }
+        let heavy = room.begin(origin("198.51.100.1", UUID()), now: start)
+        _ = room.take(5_000, for: heavy)
+        #expect(room.held <= 100_000)
+        let genuine = room.begin(origin(), now: start)
+        guard case .taken(let evicted) = room.take(7_000, for: genuine) else {
+            Issue.record("a source without a part is refused")
+            return
+        }
+        #expect(evicted.allSatisfy { taken.contains($0) })
+    }
+
+    @Test func `a body must arrive at a minimum rate and within its time`() {
+        var limits = Self.limits()
+        (limits.grace, limits.rate, limits.timeout) = (.seconds(3), 1_000, .seconds(10))
+        var room = UnverifiedBodyBudget(limits)
+        let (slow, fast) = (room.begin(origin(), now: start), room.begin(origin(), now: start))
+        _ = room.take(2_000, for: slow)
+        _ = room.take(15_000, for: fast)
+        #expect(room.expire(now: start + .seconds(3)) == [])
+        #expect(room.expire(now: start + .seconds(4)) == [slow])
+        #expect(room.expire(now: start + .seconds(10)) == [])
+        #expect(room.expire(now: start + .seconds(11)) == [fast])
+        #expect(room.held == 0)
+    }
+}

@@ -1,0 +1,217 @@
+import Foundation
+import Logging
+import Postgres
+import StoreSupport
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import GroupCommit
+@testable import SyncStore
+
+/// Work that takes as long as its jobs specify, and records the attempted groups.
+private struct Naps: GroupTransaction {
+    struct Job: GroupJob {
+        let lane: LaneKey
+        var isTooMuch = false
+        var isLocked = false
+        var enqueuedAt = ContinuousClock.now
+        let reply: JobCompletion<Bool>
+
+        var weight: Int { 1 }
+        var bytes: Int { 1 }
+        var isAnswered: Bool { reply.isSent }
+        func refuse(_ problem: Problem) { reply.send(.failure(problem)) }
+    }
+
+    final class Tries: Sendable {
+        private let state = Mutex([[LaneKey]]())
+        var all: [[LaneKey]] { state.withLock { $0 } }
+        func add(_ lanes: [LaneKey]) { state.withLock { $0.append(lanes) } }
+    }
+
+    let tries = Tries()
+    private let failure: StoreFailure = {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return StoreFailure(logger: logger)
+    }()
+    private static let nap = Statement("test_nap", "SELECT 1 FROM pg_sleep($1::text::float8)")
+
+    func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws {
+        tries.add(group.map(\.lane))
+        if group.contains(where: \.isLocked) { throw PostgresError(.server(sqlState: "55P03"), "the lane is locked") }
+        var parameters = Parameters()
+        parameters.add(group.contains(where: \.isTooMuch) ? "300" : "0")
+        _ = try await connection.run([Query(Self.nap, parameters)])
+        for job in group { job.reply.send(.success(true)) }
+    }
+
+    func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "nap") }
+    func isStale(_ error: PostgresError) -> Bool { false }
+    func fetchMissingKeys(_ error: SealError) async throws { throw error }
+    func invalidateCache(_ group: [Job]) {}
+}
+
+/// A slow job fails alone, and the database does not count as unavailable.
+@Suite struct TooLongTests {
+    private static func lane() -> LaneKey { LaneKey(organization: UUID(), user: UUID()) }
+
+    private func submit(
+        _ lane: LaneKey,
+        isTooMuch: Bool = false,
+        isLocked: Bool = false,
+        to committer: Committer<Naps>
+    ) async -> ProblemCode? {
+        let result = await withCheckedContinuation { continuation in
+            let reply = JobCompletion<Bool>(continuation)
+            let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, isLocked: isLocked, reply: reply)
+            if !committer.queue.add(job, at: .partition(0)) { reply.send(.failure(Problem.storeUnavailable)) }
+        }
+        if case .failure(let problem) = result { return problem.code }
+        return nil
+    }
+
+    private func committer(_ database: TestDatabase, _ work: Naps) -> Committer<Naps> {
+        Committer(
+            work: work,
+            queue: GroupQueue(workers: 1, hasHeavyWorker: false),
+            worker: 0,
+            connection: CommitterConnection(
+                ConnectionConfiguration(uri: database.uri, statementTimeout: .milliseconds(2_400))
+            ),
+            metrics: CommitMetrics(prefix: "test_group", jobs: "jobs")
+        )
+    }
+
+    @Test func `a job that takes too long is refused alone and all others are committed`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let work = Naps()
+        let committer = committer(database, work)
+        let culprit = Self.lane()
+        // of the slow job's organization, and of others
+        let others =
+            (0..<3).map { _ in LaneKey(organization: culprit.organization, user: UUID()) }
+            + (0..<30).map { _ in Self.lane() }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { #expect(await submit(culprit, isTooMuch: true, to: committer) == .overloaded) }
+            for lane in others { group.addTask { #expect(await submit(lane, to: committer) == nil) } }
+            while committer.queue.count < 1 + others.count { await Task.yield() }
+            let running = Task { await committer.run() }
+            await group.waitForAll()
+            // and it is committed if it is fast enough
+            #expect(await submit(culprit, to: committer) == nil)
+            committer.queue.close()
+            await running.value
+        }
+        let tries = work.tries.all
+        #expect(tries.first?.count == 1 + others.count)
+        #expect(
+            tries.filter { $0.contains(culprit) && $0.count > 1 }.count <= 7,
+            "halved by organization: \(tries.map(\.count))"
+        )
+        #expect(tries.suffix(1) == [[culprit]])
+    }
+
+    @Test func `a job waits for a lock without delaying others`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let work = Naps()
+        let committer = committer(database, work)
+        let (culprit, other) = (Self.lane(), Self.lane())
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { #expect(await submit(culprit, isLocked: true, to: committer) == .overloaded) }
+            group.addTask { #expect(await submit(other, to: committer) == nil) }
+            while committer.queue.count < 2 { await Task.yield() }
+            let running = Task { await committer.run() }
+            await group.waitForAll()
+            #expect(work.tries.all.count { $0 == [culprit] } == 1, "another of its group waits")
+            #expect(await submit(culprit, isLocked: true, to: committer) == .overloaded)
+            committer.queue.close()
+            await running.value
+        }
+        #expect(work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts, "no job waits")
+    }
+
+    @Test func `a job that waited too long for a lock fails as overloaded, not as an outage`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let work = Naps()
+        let committer = committer(database, work)
+        async let answer = submit(Self.lane(), isLocked: true, to: committer)
+        let running = Task { await committer.run() }
+        while work.tries.all.count < 2 { await Task.yield() }
+        committer.expire(after: .zero)
+        #expect(await answer == .overloaded)
+        committer.queue.close()
+        await running.value
+    }
+
+    @Test(arguments: [
+        ("08006", true), ("08P01", true), ("57P01", true), ("57P05", true), ("25P03", true), ("53100", true),
+        ("58030", true), ("57014", false), ("55P03", false), ("23505", false), ("22001", false),
+    ])
+    func `classifies the server's error codes as outages or not`(_ sqlState: String, _ isOutage: Bool) {
+        let error = PostgresError(.server(sqlState: sqlState), "")
+        #expect(error.isUnavailable == isOutage)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let problem = StoreFailure(logger: logger).problem(error, doing: "test")
+        #expect((problem.code == .storeUnavailable) == isOutage)
+    }
+
+    /// A missing table or right, damage, or used-up transaction ids do not depend on the request.
+    @Test(arguments: ["42P01", "42501", "XX001", "54000"])
+    func `reports a database that rejects every statement as unavailable`(_ sqlState: String) {
+        let error = PostgresError(.server(sqlState: sqlState), "")
+        #expect(!error.isUnavailable)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        #expect(StoreFailure(logger: logger).problem(error, doing: "test").code == .storeUnavailable)
+    }
+
+    /// On a cluster's session whose server stops.
+    @Test func `a server's shutdown messages are outages, and other internal errors are not`() {
+        let last = PostgresError(.server(sqlState: "XX000"), "postmaster was shut down, exiting")
+        #expect(last.isUnavailable)
+        #expect(!PostgresError(.server(sqlState: "XX000"), "could not find block").isUnavailable)
+    }
+
+    @Test func `a statement that took too long is no outage`() {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let problem = StoreFailure(logger: logger).problem(PostgresError(.timedOut, ""), doing: "test")
+        #expect(problem.code == .overloaded && problem.retryAfter == 1)
+        let silent = StoreFailure(logger: logger).problem(PostgresError(.unresponsive, ""), doing: "test")
+        #expect(silent.code == .storeUnavailable)
+    }
+
+    @Test func `a gateway that receives only its own hints while others are registered is deaf`() async throws {
+        let gateway = try await Gateway()
+        let hints = gateway.store.notifier.hints
+        #expect(try await eventually { hints.isHearing })
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        #expect(
+            try await eventually {
+                try await connection.run(Query(Statement("test_gateways", "SELECT count(*) FROM gateways"))).int64(0, 0)
+                    == 1
+            }
+        )
+        // a registered gateway whose notifications never arrive
+        try await connection.execute(
+            script: "INSERT INTO gateways VALUES (gen_random_uuid(), clock_timestamp() + interval '1 hour')"
+        )
+        #expect(try await eventually { !hints.isHearing })
+        try await connection.execute(script: "DELETE FROM gateways WHERE seen_at > now()")
+        #expect(try await eventually { hints.isHearing })
+    }
+
+    private func eventually(_ isSo: () async throws -> Bool) async throws -> Bool {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while .now < deadline {
+            if try await isSo() { return true }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        return false
+    }
+}

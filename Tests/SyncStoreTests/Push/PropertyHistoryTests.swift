@@ -1,0 +1,269 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import AdministrationFeature
+@testable import SyncStore
+
+@Suite(.serialized) struct PropertyHistoryTests {
+    @Test(arguments: 1...3)
+    func `every mutation of a random history takes effect once and in order`(_ run: Int) async throws {
+        // the last run with encryption at rest, which changes nothing
+        let masterKeys = run == 3 ? TestKeys.first : nil
+        let seed = Seed()
+        var generator = SeededRandom(seed.value &+ UInt64(run))
+        let replicas = try await GatewayPair(masterKeys: masterKeys)
+        let organization = try await replicas.base.organization()
+        _ = try await replicas.base.store.administration.putEntityType(
+            "country",
+            in: organization.id,
+            EntityTypeUpdate(body: Array(#"{"id_space":"shared"}"#.utf8))
+        )
+        let world = HistoryWorld(replicas, organization)
+        let phones = (0..<3).flatMap { _ in
+            let user = generator.uuid()
+            return (0..<2).map { _ in HistoryPhone(world, user: user, generator.split()) }
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for phone in phones { group.addTask { try await phone.live(count: 40) } }
+            try await group.waitForAll()
+        }
+        var mutations: [CapturedMutation] = []
+        for phone in phones { mutations += await phone.captured }
+        let model = try HistoryModel(mutations, world.ledger, "\(seed), run \(run)")
+        try await model.compareTables(replicas.base, organization)
+        let readers = Set(mutations.map(\.user))
+        for reader in readers {
+            let phone = Phone(replicas.base, organization, user: reader)
+            try model.compareFeed(try await phone.pull(limit: Int.random(in: 1...20, using: &generator)), reader)
+        }
+    }
+}
+
+/// The expected result of a history, computed from the answers alone: each entity's writes in the order of the returned
+/// versions, and the documents from those.
+private struct HistoryModel {
+    private struct Entity {
+        var version: Int64 = 0
+        var isDeleted = false
+        var document: [String: String] = [:]
+        var creator: CapturedMutation
+        /// The last write; nil if repeated deletes make it uncertain which one it was.
+        var lastWrite: CapturedMutation?
+    }
+
+    private let comment: String
+    private let mutations: [CapturedMutation]
+    private var answers: [UUID: AnswerLedger.Answer] = [:]
+    /// Server ids by user and client id.
+    private var ids: [UUID: [UUID: String]] = [:]
+    private var entities: [EntityKey: Entity] = [:]
+
+    init(_ mutations: [CapturedMutation], _ ledger: AnswerLedger, _ comment: String) throws {
+        self.mutations = mutations
+        self.comment = comment
+        for mutation in mutations { try take(mutation, ledger[mutation.entry.key]) }
+        checkIdentities()
+        let writes = Dictionary(grouping: mutations.filter(\.isValid)) { mutation in
+            EntityKey(type: mutation.entry.type, id: answers[mutation.entry.key]?.id ?? "")
+        }
+        for (key, writes) in writes { entities[key] = try run(writes, key) }
+    }
+
+    /// One first answer, and every repeat equal to it.
+    private mutating func take(_ mutation: CapturedMutation, _ all: [AnswerLedger.Answer]) throws {
+        let first = try #require(all.first { !$0.isReplayed }, "\(comment): \(mutation.entry.json) has no first answer")
+        #expect(all.filter { !$0.isReplayed }.count == 1, "\(comment): \(mutation.entry.json) was executed twice")
+        #expect(Set(all.map(\.outcome)).count == 1, "\(comment): \(mutation.entry.json) was answered \(all)")
+        #expect(
+            mutation.isValid ? ["succeeded", "discarded"].contains(first.status) : first.status == "rejected",
+            "\(comment): \(mutation.entry.json) became \(first)"
+        )
+        answers[mutation.entry.key] = first
+        if mutation.isValid, mutation.entry.operation == "create", let client = mutation.entry.local {
+            #expect(first.status == "succeeded", "\(comment)")
+            ids[mutation.user, default: [:]][client] = first.id
+        }
+    }
+
+    private func checkIdentities() {
+        let all = ids.values.flatMap(\.values)
+        #expect(Set(all).count == all.count, "\(comment): two creates share a server id")
+        for mutation in mutations where mutation.isValid {
+            let expected =
+                mutation.entry.local.map { ids[mutation.user]?[$0] }
+                ?? mutation.entry.server.map { $0.trimmingCharacters(in: ["\""]) }
+            #expect(answers[mutation.entry.key]?.id == expected, "\(comment): \(mutation.entry.json)")
+        }
+    }
+
+    // MARK: - One entity
+
+    private func run(_ writes: [CapturedMutation], _ key: EntityKey) throws -> Entity {
+        let byVersion = Dictionary(grouping: writes) { answers[$0.entry.key]?.version ?? 0 }
+        #expect(byVersion[0] == nil, "\(comment): \(key)")
+        let first = try #require(
+            byVersion[1]?.first { $0.entry.operation == "create" && status($0) == "succeeded" },
+            "\(comment): \(key) was never created"
+        )
+        var entity = Entity(creator: first)
+        for version in 1...(byVersion.keys.max() ?? 1) {
+            let here = byVersion[version] ?? []
+            let done = here.filter { status($0) == "succeeded" }
+            let effective = done.filter { $0.entry.operation != "delete" }
+            let deletes = done.filter { $0.entry.operation == "delete" }
+            #expect(effective.count <= 1, "\(comment): \(key) has two writes of version \(version)")
+            #expect(effective.isEmpty || deletes.isEmpty, "\(comment): \(key) version \(version)")
+            let write = try #require(effective.first ?? deletes.first, "\(comment): \(key) lacks version \(version)")
+            // a create of a deleted shared id restores it
+            let isRight = write.entry.operation == "create" ? version == 1 || entity.isDeleted : version > 1
+            #expect(isRight, "\(comment): \(key) version \(version)")
+            apply(write, to: &entity)
+            entity.version = version
+            entity.lastWrite = deletes.count > 1 ? nil : write
+            for loser in here where status(loser) == "discarded" {
+                // only a create loses to a living entity
+                let isRight = loser.entry.operation == "create" || entity.isDeleted
+                #expect(isRight, "\(comment): \(loser.entry.json) lost to version \(version)")
+            }
+        }
+        return entity
+    }
+
+    private func apply(_ write: CapturedMutation, to entity: inout Entity) {
+        entity.isDeleted = write.entry.operation == "delete"
+        if write.entry.operation != "update" { entity.document = [:] }
+        for (name, text) in write.values(ids[write.user] ?? [:]) {
+            entity.document[name] = text == "null" ? nil : text
+        }
+    }
+
+    private func status(_ mutation: CapturedMutation) -> String { answers[mutation.entry.key]?.status ?? "" }
+
+    // MARK: - Tables
+
+    func compareTables(_ gateway: Gateway, _ organization: Organization) async throws {
+        try compareEntities(
+            await gateway.read("SELECT entity_type, id, version, is_deleted, document, owner_id FROM entities"),
+            await gateway.store.catalog.seal(of: organization.id)
+        )
+        try compareOrder(
+            await gateway.read(
+                "SELECT user_id, device_id, sequence_number, position, id FROM mutations ORDER BY position"
+            )
+        )
+        try compareMappings(
+            await gateway.read(
+                "SELECT user_id, client_id, entity_type, server_id, status, mutation_id FROM id_mappings"
+            )
+        )
+        try compareCounters(
+            await gateway.read("SELECT device_id, accepted_sequence FROM devices"),
+            await gateway.read("SELECT user_id, next_position, queued_count, open_count, halted_by FROM lanes")
+        )
+    }
+
+    private func compareEntities(_ rows: Rows, _ seal: Seal) throws {
+        #expect(rows.count == entities.count, "\(comment)")
+        for row in 0..<rows.count {
+            let key = EntityKey(type: try rows.string(row, 0), id: try rows.string(row, 1))
+            let entity = try #require(entities[key], "\(comment): \(key) has no create")
+            #expect(try rows.int64(row, 2) == entity.version, "\(comment): \(key)")
+            #expect(try rows.bool(row, 3) == entity.isDeleted, "\(comment): \(key)")
+            #expect(try rows.uuid(row, 5) == entity.creator.user, "\(comment): \(key)")
+            let place = SealedPlace.document(type: key.type, id: key.id)
+            guard let document = try seal.open(json: rows.optionalBytes(row, 4), as: place) else { continue }
+            expect(try JSONTree(parsing: document).root, is: entity, key)
+        }
+    }
+
+    private func expect(_ document: JSONValue, is entity: Entity, _ key: EntityKey) {
+        let members = document.namedTexts
+        #expect(members.count == entity.document.count, "\(comment): \(key)")
+        for (name, text) in members { #expect(entity.document[name] == text, "\(comment): \(key) at \(name)") }
+    }
+
+    /// Lanes contain each mutation once; a device's in the order of its numbers, an entity's in the order of its
+    /// versions.
+    private func compareOrder(_ rows: Rows) throws {
+        let valid = Dictionary(uniqueKeysWithValues: mutations.filter(\.isValid).map { ($0.entry.id, $0) })
+        #expect(rows.count == valid.count, "\(comment)")
+        var lastNumber: [UUID: Int64] = [:]
+        var nextPosition: [UUID: Int64] = [:]
+        var lastVersion: [[String]: Int64] = [:]
+        for row in 0..<rows.count {
+            let (user, device, number) = (try rows.uuid(row, 0), try rows.uuid(row, 1), try rows.int64(row, 2))
+            #expect(number > lastNumber[device] ?? 0, "\(comment): device \(device)")
+            lastNumber[device] = number
+            #expect(try rows.int64(row, 3) == nextPosition[user, default: 1], "\(comment): user \(user)")
+            nextPosition[user, default: 1] += 1
+            let mutation = try #require(valid[try rows.uuid(row, 4)], "\(comment)")
+            #expect(mutation.entry.number == number && mutation.device == device, "\(comment)")
+            let answer = answers[mutation.entry.key]
+            let entity = [user.lowercased, mutation.entry.type, answer?.id ?? ""]
+            #expect(answer?.version ?? 0 >= lastVersion[entity] ?? 0, "\(comment): \(entity) moved back")
+            lastVersion[entity] = answer?.version
+        }
+    }
+
+    private func compareMappings(_ rows: Rows) throws {
+        let creates = mutations.filter { $0.isValid && $0.entry.operation == "create" && $0.entry.local != nil }
+        #expect(rows.count == creates.count, "\(comment)")
+        let byID = Dictionary(uniqueKeysWithValues: creates.map { ($0.entry.id, $0) })
+        for row in 0..<rows.count {
+            let create = try #require(byID[try rows.uuid(row, 5)], "\(comment)")
+            #expect(try rows.uuid(row, 0) == create.user, "\(comment)")
+            #expect(try rows.uuid(row, 1) == create.entry.local, "\(comment)")
+            #expect(try rows.string(row, 2) == create.entry.type, "\(comment)")
+            #expect(try rows.optionalString(row, 3) == answers[create.entry.key]?.id, "\(comment)")
+            #expect(try rows.string(row, 4) == "resolved", "\(comment)")
+        }
+    }
+
+    private func compareCounters(_ devices: Rows, _ lanes: Rows) throws {
+        let numbers = Dictionary(grouping: mutations, by: \.device).mapValues { $0.map(\.entry.number).max() ?? 0 }
+        #expect(devices.count == numbers.count, "\(comment)")
+        for row in 0..<devices.count {
+            #expect(try devices.int64(row, 1) == numbers[try devices.uuid(row, 0)], "\(comment)")
+        }
+        let counts = Dictionary(grouping: mutations.filter(\.isValid), by: \.user).mapValues { Int64($0.count) }
+        #expect(lanes.count == counts.count, "\(comment)")
+        for row in 0..<lanes.count {
+            let count = counts[try lanes.uuid(row, 0)] ?? 0
+            #expect(try lanes.int64(row, 1) == count + 1, "\(comment)")
+            #expect(try lanes.int32(row, 2) == 0, "\(comment)")
+            #expect(try lanes.int32(row, 3) == 0, "\(comment)")
+            #expect(lanes.isNull(row, 4), "\(comment)")
+        }
+    }
+
+    // MARK: - The feed
+
+    /// Each entity once, in its last state; the last writes of one device in the order of its writing.
+    func compareFeed(_ changes: [JSONValue], _ reader: UUID) throws {
+        #expect(changes.count == entities.count, "\(comment)")
+        var seen: Set<EntityKey> = []
+        var lastNumber: [UUID: Int64] = [:]
+        for change in changes {
+            let key = EntityKey(type: change["entity_type"]?.string ?? "", id: change.entityID)
+            #expect(seen.insert(key).inserted, "\(comment): \(key) appears twice")
+            let entity = try #require(entities[key], "\(comment): \(key) has no create")
+            #expect(change.version == entity.version, "\(comment): \(key)")
+            #expect(change["deleted"]?.bool == entity.isDeleted, "\(comment): \(key)")
+            #expect(
+                change["client_id"]?.uuid == (entity.creator.user == reader ? entity.creator.entry.local : nil),
+                "\(comment): \(key)"
+            )
+            if !entity.isDeleted, let document = change["document"] { expect(document, is: entity, key) }
+            guard let write = entity.lastWrite else { continue }
+            #expect(change["updated_by"]?.uuid == write.user, "\(comment): \(key)")
+            #expect(write.entry.number > lastNumber[write.device] ?? 0, "\(comment): \(key) is out of order")
+            lastNumber[write.device] = write.entry.number
+        }
+    }
+}

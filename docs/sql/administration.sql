@@ -1,0 +1,228 @@
+-- webhooks_organization
+-- $1 organization
+SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging';
+
+-- upstreams_lock
+-- Serializes the writers of an organization's upstream.
+-- $1 organization
+SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE;
+
+-- organizations_named
+-- $1 name
+SELECT id FROM organizations WHERE name = $1 AND status <> 'purging' ORDER BY id LIMIT 1;
+
+-- organizations_list
+-- $1 after, $2 limit
+SELECT o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, ARRAY(
+        SELECT x.issuer::text FROM external_ids x WHERE x.organization_id = o.id
+        ORDER BY x.issuer, x.external_id
+    ) AS issuers, ARRAY(
+        SELECT x.external_id::text FROM external_ids x WHERE x.organization_id = o.id
+        ORDER BY x.issuer, x.external_id
+    ) AS external_ids FROM organizations o
+WHERE $1::uuid IS NULL OR o.id > $1 ORDER BY o.id LIMIT $2;
+
+-- organizations_search
+-- Organizations behind `after` that match `text`, up to `limit`.
+-- $1 after, $2 scan, $3 text, $4 limit
+WITH looked AS MATERIALIZED (
+    SELECT x.id, x.name FROM organizations x
+    WHERE $1::uuid IS NULL OR x.id > $1 ORDER BY x.id LIMIT $2
+)
+SELECT e.looked, e.last, o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, ARRAY(
+        SELECT x.issuer::text FROM external_ids x WHERE x.organization_id = o.id
+        ORDER BY x.issuer, x.external_id
+    ) AS issuers, ARRAY(
+        SELECT x.external_id::text FROM external_ids x WHERE x.organization_id = o.id
+        ORDER BY x.issuer, x.external_id
+    ) AS external_ids
+FROM (
+    SELECT (SELECT count(*) FROM looked) AS looked, (SELECT l.id FROM looked l ORDER BY l.id DESC LIMIT 1) AS last
+) e
+LEFT JOIN LATERAL (
+    SELECT l.id FROM looked l
+    WHERE strpos(lower(l.name), lower($3)) > 0 OR starts_with(l.id::text, lower($3))
+    ORDER BY l.id
+    LIMIT $4
+) k ON true
+LEFT JOIN organizations o ON o.id = k.id
+ORDER BY o.id;
+
+-- organizations_get
+-- $1 organization
+SELECT o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, ARRAY(
+        SELECT x.issuer::text FROM external_ids x WHERE x.organization_id = o.id
+        ORDER BY x.issuer, x.external_id
+    ) AS issuers, ARRAY(
+        SELECT x.external_id::text FROM external_ids x WHERE x.organization_id = o.id
+        ORDER BY x.issuer, x.external_id
+    ) AS external_ids FROM organizations o WHERE o.id = $1;
+
+-- organizations_make
+-- $1 organization, $2 name, $3 status, $4 settings, $5 now
+INSERT INTO organizations AS o (id, name, status, settings, created_at, updated_at)
+VALUES ($1, coalesce($2, $1::uuid::text), coalesce($3, 'active'),
+    jsonb_strip_nulls(coalesce($4::jsonb, '{}')), $5, $5)
+ON CONFLICT (id) DO NOTHING;
+
+-- organizations_change
+-- $1 organization, $2 name, $3 status, $4 settings, $5 now
+UPDATE organizations AS o
+SET name = coalesce($2, o.name), status = coalesce($3, o.status),
+    settings = jsonb_strip_nulls(o.settings || coalesce($4::jsonb, '{}')), updated_at = $5
+WHERE o.id = $1 AND o.status <> 'purging'
+RETURNING o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, ARRAY(
+        SELECT x.issuer::text FROM external_ids x WHERE x.organization_id = o.id
+        ORDER BY x.issuer, x.external_id
+    ) AS issuers, ARRAY(
+        SELECT x.external_id::text FROM external_ids x WHERE x.organization_id = o.id
+        ORDER BY x.issuer, x.external_id
+    ) AS external_ids;
+
+-- organizations_feed
+-- $1 organization, $2 epoch
+INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING;
+
+-- organizations_old_gateway
+-- Whether a gateway runs that lacks a migration.
+-- $1 migration, $2 seconds
+SELECT EXISTS (
+        SELECT 1 FROM gateways g
+        WHERE coalesce(g.newest_migration, '') < $1
+            AND g.seen_at > clock_timestamp() - $2::int8 * interval '1 second') AS has_old_gateway;
+
+-- entity_types_get
+-- $1 organization, $2 name
+SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
+
+-- entity_types_list
+-- $1 organization, $2 after, $3 limit
+SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase FROM entity_types t
+WHERE t.organization_id = $1 AND t.name > $2 ORDER BY t.name LIMIT $3;
+
+-- entity_types_make
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_erase
+INSERT INTO entity_types AS t (
+    organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase)
+VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), coalesce($8, 'delete'))
+ON CONFLICT (organization_id, name) DO NOTHING;
+
+-- entity_types_change
+-- A type in use keeps its id space and all its relations: stored documents hold ids of the types that these lead to
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_erase
+UPDATE entity_types AS t
+SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
+    default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
+    relations = coalesce($7::jsonb, t.relations), on_erase = coalesce($8, t.on_erase)
+WHERE t.organization_id = $1 AND t.name = $2
+    AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
+        AND coalesce($7::jsonb, t.relations) @> t.relations)
+RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase;
+
+-- readers_list
+-- $1 organization
+SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = $1 ORDER BY role_name;
+
+-- readers_add
+-- An organization that is being purged gets no reader.
+-- $1 organization, $2 role, $3 now
+INSERT INTO readers AS r (organization_id, role_name, created_at)
+SELECT o.id, $2::text, $3 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR SHARE
+ON CONFLICT (role_name) DO NOTHING;
+
+-- readers_remove
+-- $1 organization, $2 role
+DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name;
+
+-- readers_binding
+-- Selects the organization that a role reads.
+-- $1 role
+SELECT organization_id FROM readers WHERE role_name = $1::text::name;
+
+-- readers_role
+-- A role's quoted name; whether it bypasses row-level security; whether it may read an organization; and the organizations' reader roles that it is a member of, separated by spaces.
+-- $1 role
+SELECT quote_ident(r.rolname) AS quoted,
+    EXISTS (
+        SELECT FROM pg_roles s
+        WHERE (s.rolsuper OR s.rolbypassrls OR s.rolname = 'sluice_gateway'
+                OR s.oid = (SELECT c.relowner FROM pg_class c WHERE c.oid = 'mutations'::regclass))
+            AND pg_has_role(r.oid, s.oid, 'MEMBER')) AS sees_everything,
+    EXISTS (
+        SELECT FROM pg_roles s WHERE s.rolname = 'sluice_reader' AND pg_has_role(r.oid, s.oid, 'MEMBER')
+    ) AS is_reader,
+    array_to_string(ARRAY(
+        SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
+        WHERE m.member = r.oid AND g.rolname ~ '^sluice_reader_[0-9a-f-]{36}$'
+        ORDER BY g.rolname), ' ') AS memberships
+FROM pg_roles r WHERE r.rolname = $1::text::name;
+
+-- readers_members
+-- The named roles, and the direct members of an organization's reader role (`role`): whether each has the rights of readers, and whether it is such a member.
+-- $1 role, $2 gateways
+SELECT u.rolname::text AS role_name,
+    EXISTS (
+        SELECT FROM pg_roles s WHERE s.rolname = 'sluice_reader' AND pg_has_role(u.oid, s.oid, 'MEMBER')
+    ) AS is_reader,
+    m.member IS NOT NULL AS is_member
+FROM pg_roles u
+LEFT JOIN (
+    SELECT DISTINCT a.member FROM pg_auth_members a JOIN pg_roles g ON g.oid = a.roleid
+    WHERE g.rolname = $1::text::name
+) m ON m.member = u.oid
+WHERE u.rolname = ANY ($2::text[]::name[]) OR m.member IS NOT NULL
+ORDER BY u.rolname;
+
+-- organizations_hold
+-- $1 organization
+SELECT 1 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR NO KEY UPDATE;
+
+-- external_ids_drop
+-- $1 organization, $2 issuers, $3 external_ids
+DELETE FROM external_ids x
+WHERE x.organization_id = $1
+    AND (x.issuer, x.external_id) NOT IN (SELECT k.issuer, k.id FROM unnest($2::text[], $3::text[]) k (issuer, id));
+
+-- external_ids_add
+-- Adds one name.
+-- $1 organization, $2 issuer, $3 external_id, $4 now
+INSERT INTO external_ids AS x (organization_id, issuer, external_id, created_at)
+VALUES ($1, $2::text, $3::text, $4)
+ON CONFLICT (issuer, external_id) DO NOTHING;
+
+-- external_ids_taken
+-- The names that belong to other organizations, with these organizations.
+-- $1 organization, $2 issuers, $3 external_ids
+SELECT o.issuer, o.external_id, o.organization_id
+FROM unnest($2::text[], $3::text[]) k (issuer, id)
+CROSS JOIN LATERAL (
+    SELECT x.issuer::text AS issuer, x.external_id::text AS external_id, x.organization_id FROM external_ids x
+    WHERE x.issuer = k.issuer AND x.external_id = k.id AND x.organization_id <> $1
+    OFFSET 0
+) o;
+
+-- upstreams_get
+-- $1 organization
+SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint,
+    send_weak_etags, updated_at FROM upstreams WHERE organization_id = $1;
+
+-- upstreams_put
+-- $1 organization, $2 base_url, $3 credential, $4 timeout_seconds, $5 max_concurrency, $6 id_pointer, $7 headers, $8 allowed_headers, $9 erase_endpoint, $10 send_weak_etags, $11 now
+INSERT INTO upstreams AS u (
+    organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
+    allowed_headers, erase_endpoint, send_weak_etags, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (organization_id) DO UPDATE
+SET base_url = excluded.base_url, credential = excluded.credential,
+    timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
+    id_pointer = excluded.id_pointer, headers = excluded.headers,
+    allowed_headers = excluded.allowed_headers, erase_endpoint = excluded.erase_endpoint,
+    send_weak_etags = excluded.send_weak_etags, updated_at = excluded.updated_at;
+
+-- upstreams_delete
+-- $1 organization
+DELETE FROM upstreams WHERE organization_id = $1;
+
+-- purge_close
+-- $1 organization
+UPDATE organizations SET status = 'purging' WHERE id = $1;

@@ -1,0 +1,351 @@
+-- mutations_by_id
+-- $1 organization, $2 user, $3 ids
+SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
+    m.base_version, m.last_error, m.last_error_code, m.created_at,
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, false AS has_more
+FROM mutations m
+WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[]);
+
+-- mutations_list
+-- Reads one mutation more than the page holds.
+-- $1 organization, $2 user, $3 after, $4 statuses, $5 device, $6 entity_type, $7 limit, $8 bytes
+SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
+    m.base_version, m.last_error, m.last_error_code, m.created_at,
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, m.has_more
+FROM (
+    SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
+        row_number() OVER w < count(*) OVER () AS has_more
+    FROM (
+        SELECT x.*, 1024 + coalesce(octet_length(x.entity_type::text), 0) + coalesce(octet_length(x.endpoint::text), 0) + coalesce(octet_length(x.payload::text), 0) + coalesce(octet_length(x.headers::text), 0) + 39 * coalesce(cardinality(x.dependency_ids), 0) + coalesce(octet_length(x.etag::text), 0) + 39 * coalesce(cardinality(x.depends_on), 0) + coalesce(octet_length(x.response_body::text), 0) + coalesce(octet_length(x.error::text), 0) + coalesce(octet_length(x.last_error::text), 0) + coalesce(pg_column_size(x.fingerprint_places), 0) AS bytes
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position > $3
+            AND (cardinality($4::text[]) = 0 OR x.status = ANY ($4))
+            AND ($5::uuid IS NULL OR x.device_id = $5)
+            AND ($6::text IS NULL OR x.entity_type = $6)
+        ORDER BY x.position
+        LIMIT $7
+    ) p
+    WINDOW w AS (ORDER BY p.position)
+) m
+WHERE m.place = 1 OR m.bytes_to <= $8
+ORDER BY m.position;
+
+-- order_shape
+-- Nothing is sorted: there is an index in the order.
+SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true);
+
+-- mutations_organization_edge
+-- The last mutation that a page reads; no row when there are fewer.
+-- $1 organization, $2 after_user, $3 after_position, $4 scan
+SELECT x.user_id, x.position
+FROM mutations x
+WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3) AND x.position > 0
+ORDER BY x.user_id, x.position
+OFFSET $4 - 1 LIMIT 1;
+
+-- mutations_organization_list
+-- Like the list of one user.
+-- $1 organization, $2 after_user, $3 after_position, $4 to_user, $5 to_position, $6 statuses, $7 device, $8 entity_type, $9 user, $10 limit, $11 bytes
+SELECT m.user_id, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
+    m.base_version, m.last_error, m.last_error_code, m.created_at,
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, m.has_more
+FROM (
+    SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
+        row_number() OVER w < count(*) OVER () AS has_more
+    FROM (
+        SELECT x.*, 1024 + coalesce(octet_length(x.entity_type::text), 0) + coalesce(octet_length(x.endpoint::text), 0) + coalesce(octet_length(x.payload::text), 0) + coalesce(octet_length(x.headers::text), 0) + 39 * coalesce(cardinality(x.dependency_ids), 0) + coalesce(octet_length(x.etag::text), 0) + 39 * coalesce(cardinality(x.depends_on), 0) + coalesce(octet_length(x.response_body::text), 0) + coalesce(octet_length(x.error::text), 0) + coalesce(octet_length(x.last_error::text), 0) + coalesce(pg_column_size(x.fingerprint_places), 0) AS bytes
+        FROM mutations x
+        WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3)
+            AND (x.user_id, x.position) <= ($4, $5) AND x.position > 0
+            AND (cardinality($6::text[]) = 0 OR x.status = ANY ($6))
+            AND ($7::uuid IS NULL OR x.device_id = $7)
+            AND ($8::text IS NULL OR x.entity_type = $8)
+            AND ($9::uuid IS NULL OR x.user_id = $9)
+        ORDER BY x.user_id, x.position
+        LIMIT $10
+    ) p
+    WINDOW w AS (ORDER BY p.user_id, p.position)
+) m
+WHERE m.place = 1 OR m.bytes_to <= $11
+ORDER BY m.user_id, m.position;
+
+-- mutations_records
+-- Records, with the contents of as many as fit the bytes in `bytes`.
+-- $1 organization, $2 user, $3 ids, $4 bytes, $5 all_bytes
+SELECT m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END ELSE (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:32] END AS depends_on, m.resolution, m.response_status, CASE WHEN (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN m.response_body END AS response_body, CASE WHEN (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN m.error END AS error, m.fingerprint, m.fingerprint_places, m.synced_at, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) AND m.response_body IS NOT NULL AS lacks_response, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) AND m.error IS NOT NULL AS lacks_error, NOT (m.bytes <= 2048
+    OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) AND m.status = 'blocked' AND cardinality(CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END) > 32
+    AS lacks_blockers
+FROM (
+    SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
+    FROM (
+        SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0)
+    + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = ANY ($3::uuid[])
+        OFFSET 0
+    ) r
+) m;
+
+-- mappings_lookup
+-- $1 organization, $2 user, $3 client_ids, $4 entity_type
+SELECT i.entity_type, i.client_id, i.server_id, i.server_id_is_integer, i.status, i.mutation_id
+FROM id_mappings i
+WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[])
+    AND ($4::text IS NULL OR i.entity_type = $4)
+ORDER BY i.client_id, i.entity_type;
+
+-- mappings_lookup_numbers
+-- For an id that leads nowhere, the create's state shows whether it will.
+-- $1 organization, $2 user, $3 device, $4 entity_type, $5 local_ids
+SELECT k.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
+    CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
+    ELSE coalesce((
+        SELECT CASE WHEN m.status IN ('failed', 'discarded') THEN 'failed' ELSE 'pending' END FROM mutations m
+        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = l.mutation_id), 'failed')
+    END AS status
+FROM unnest($5::int8[]) AS k (local_id)
+CROSS JOIN LATERAL (
+    SELECT * FROM local_ids x
+    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.device_id = $3 AND x.entity_type = $4
+        AND x.local_id = k.local_id
+    OFFSET 0
+) l
+ORDER BY k.local_id;
+
+-- mappings_list
+-- The first columns describe the lane and how far a cut-off scan went.
+-- $1 organization, $2 user, $3 position, $4 client, $5 entity_type, $6 statuses, $7 scan, $8 limit
+WITH s AS MATERIALIZED (
+    SELECT x.client_id, x.entity_type, x.server_id, x.server_id_is_integer, x.status, x.mutation_id,
+        x.change_position
+    FROM id_mappings x
+    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
+        AND (x.change_position, x.client_id, x.entity_type) > ($3, $4, $5)
+    ORDER BY x.change_position, x.client_id, x.entity_type
+    LIMIT $7
+)
+SELECT f.epoch, coalesce(l.change_position, 0) AS head, e.change_position AS seen_to,
+    e.client_id AS seen_client_id, e.entity_type AS seen_type, i.change_position, i.entity_type, i.client_id, i.server_id, i.server_id_is_integer, i.status, i.mutation_id
+FROM feeds f
+LEFT JOIN lanes l ON l.organization_id = $1 AND l.user_id = $2
+LEFT JOIN LATERAL (
+    SELECT y.change_position, y.client_id, y.entity_type
+    FROM s y
+    ORDER BY y.change_position, y.client_id, y.entity_type
+    OFFSET $7 - 1
+) e ON true
+LEFT JOIN LATERAL (
+    SELECT z.*
+    FROM s z
+    WHERE cardinality($6::text[]) = 0 OR z.status = ANY ($6)
+    ORDER BY z.change_position, z.client_id, z.entity_type
+    LIMIT $8
+) i ON true
+WHERE f.organization_id = $1
+ORDER BY i.change_position, i.client_id, i.entity_type;
+
+-- backlog_lane
+-- The lane, and its head.
+-- $1 organization, $2 user
+SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since,
+    EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = $1) AS has_upstream,
+    coalesce((
+        SELECT t.is_forwarded FROM entity_types t
+        WHERE t.organization_id = $1 AND t.name = m.entity_type), false) AS is_forwarded,
+    m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
+    m.next_retry_at, m.created_at, m.accepted_at, (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:100] AS depends_on
+FROM lanes x
+LEFT JOIN LATERAL (
+    SELECT * FROM (
+        (SELECT * FROM mutations a
+         WHERE a.organization_id = $1 AND a.user_id = $2 AND a.id = x.halted_by)
+        UNION ALL
+        (SELECT * FROM mutations b
+         WHERE b.organization_id = $1 AND b.user_id = $2 AND b.position >= x.head_position
+            AND b.synced_at IS NULL AND b.status IN ('pending', 'in_flight')
+            AND x.halted_by IS NULL AND x.queued_count > 0
+         ORDER BY b.position
+         LIMIT 1)
+    ) y
+    LIMIT 1
+) m ON true
+WHERE x.organization_id = $1 AND x.user_id = $2;
+
+-- backlog_devices
+-- $1 organization, $2 user, $3 limit
+SELECT d.device_id, d.accepted_sequence, d.last_seen_at
+FROM devices d
+WHERE d.organization_id = $1 AND d.user_id = $2
+ORDER BY d.last_seen_at DESC, d.device_id
+LIMIT $3;
+
+-- backlog_counts
+-- Counts by device and status, and the first mutation of each.
+-- $1 organization, $2 user, $3 limit
+WITH o AS MATERIALIZED (
+    SELECT x.device_id, x.status, x.position
+    FROM mutations x
+    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.synced_at IS NULL
+    ORDER BY x.position
+    LIMIT $3
+)
+SELECT o.device_id, o.status, count(*) AS count, min(o.position) AS first, (
+    SELECT EXISTS (
+        SELECT 1 FROM mutations y
+        WHERE y.organization_id = $1 AND y.user_id = $2 AND y.synced_at IS NULL
+            AND y.position > (SELECT max(z.position) FROM o z))) AS is_truncated
+FROM o
+GROUP BY o.device_id, o.status;
+
+-- backlog_positions
+-- Mutations by their places; for the one at `head` also its dependencies.
+-- $1 organization, $2 user, $3 positions, $4 head
+SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
+    m.next_retry_at, m.created_at, m.accepted_at, CASE WHEN m.position = $4 THEN (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:100] ELSE '{}' END
+    AS depends_on
+FROM unnest($3::int8[]) AS k (position)
+CROSS JOIN LATERAL (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position = k.position
+    OFFSET 0
+) m;
+
+-- settledness_walk
+-- Follows dependencies from blocked mutation to blocked mutation, each by its key.
+-- $1 organization, $2 user, $3 ids, $4 limit
+WITH RECURSIVE walk (
+    id, status, position, entity_type, local_id, local_number, server_id, server_id_is_integer,
+    depends_on, is_cut
+) AS (
+    SELECT m.id, m.status::text, m.position, m.entity_type, m.local_id, m.local_number, m.server_id::text,
+    m.server_id_is_integer, CASE WHEN m.status = 'blocked' THEN (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:32] ELSE '{}'::uuid[] END
+        AS depends_on,
+    m.status = 'blocked' AND cardinality(CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END) > 32 AS is_cut
+    FROM unnest($3::uuid[]) AS k (id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+        OFFSET 0
+    ) m
+    UNION
+    SELECT m.id, m.status::text, m.position, m.entity_type, m.local_id, m.local_number, m.server_id::text,
+    m.server_id_is_integer, CASE WHEN m.status = 'blocked' THEN (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:32] ELSE '{}'::uuid[] END
+        AS depends_on,
+    m.status = 'blocked' AND cardinality(CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END) > 32 AS is_cut
+    FROM walk w
+    CROSS JOIN LATERAL unnest(w.depends_on) AS k (id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+        OFFSET 0
+    ) m
+)
+SELECT * FROM walk LIMIT $4;
+
+-- settledness_front
+-- Failed and conflicting mutations at the front of the lane.
+-- $1 organization, $2 user
+SELECT m.id, m.status::text, m.position, m.entity_type, m.local_id, m.local_number, m.server_id::text,
+    m.server_id_is_integer, CASE WHEN m.status = 'blocked' THEN (CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END)[1:32] ELSE '{}'::uuid[] END
+        AS depends_on,
+    m.status = 'blocked' AND cardinality(CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END) > 32 AS is_cut
+FROM (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.synced_at IS NULL
+    ORDER BY x.position
+    LIMIT 500
+) m
+WHERE m.status IN ('failed', 'conflict');
+
+-- now_of_organizations
+-- The counts of organizations (`organizations`), up to `limit` of each.
+-- $1 organizations, $2 limit
+SELECT k.organization_id, m.failed, m.conflict, m.looked, h.halted
+FROM unnest($1::uuid[]) AS k (organization_id)
+CROSS JOIN LATERAL (
+    WITH RECURSIVE w AS (
+    SELECT s.* FROM (
+        SELECT x.entity_type
+        FROM mutations x
+        WHERE x.organization_id = k.organization_id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.entity_type
+        LIMIT 1
+    ) s
+    UNION ALL
+    SELECT n.* FROM w CROSS JOIN LATERAL (
+        SELECT x.entity_type
+        FROM mutations x
+        WHERE x.organization_id = k.organization_id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND (x.entity_type) > (w.entity_type)
+        ORDER BY x.entity_type
+        LIMIT 1
+    ) n
+),
+        t AS MATERIALIZED (SELECT k.organization_id AS organization_id, w.entity_type FROM w LIMIT $2)
+    SELECT (SELECT count(*) FROM (
+        SELECT 1 FROM t CROSS JOIN LATERAL (
+            (
+                SELECT 1 FROM mutations x
+                WHERE x.organization_id = t.organization_id AND x.entity_type = t.entity_type
+                    AND x.error_code < 'conflict' AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+                ORDER BY x.error_code
+                LIMIT $2
+            ) UNION ALL (
+                SELECT 1 FROM mutations x
+                WHERE x.organization_id = t.organization_id AND x.entity_type = t.entity_type
+                    AND x.error_code > 'conflict' AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+                ORDER BY x.error_code
+                LIMIT $2
+            )
+        ) r
+        LIMIT $2
+    ) y) AS failed,
+    (SELECT count(*) FROM (
+        SELECT 1 FROM t CROSS JOIN LATERAL (
+            (
+                SELECT 1 FROM mutations x
+                WHERE x.organization_id = t.organization_id AND x.entity_type = t.entity_type
+                    AND x.error_code = 'conflict' AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+                ORDER BY x.error_code
+                LIMIT $2
+            )
+        ) r
+        LIMIT $2
+    ) y) AS conflict,
+    (SELECT count(*) FROM t) AS looked
+) m
+CROSS JOIN LATERAL (
+    SELECT count(*) AS halted
+    FROM (SELECT 1 FROM lanes l WHERE l.organization_id = k.organization_id AND l.halted_by IS NOT NULL LIMIT $2) z
+) h;

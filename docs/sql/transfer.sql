@@ -1,0 +1,35 @@
+-- export_page
+-- A page after a position (`after`), read from `limit` entities.
+-- $1 organization, $2 after, $3 limit, $4 types, $5 since, $6 end, $7 bytes
+SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.is_cut, e.entity_type,
+    e.id, e.id_is_integer, e.document, e.owner_id, e.updated_at, e.is_private
+FROM feeds f
+CROSS JOIN LATERAL (
+    SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
+    FROM (
+        SELECT y.feed_position FROM entities y
+        WHERE y.organization_id = $1 AND y.feed_position > $2
+        ORDER BY y.feed_position LIMIT $3
+    ) x
+) s
+LEFT JOIN LATERAL (
+    SELECT q.*, q.bytes_to > $7 AS is_cut,
+        (SELECT t.visibility = 'user' FROM entity_types t
+         WHERE t.organization_id = $1 AND t.name = q.entity_type) IS TRUE AS is_private
+    FROM (
+        SELECT p.*, sum(p.bytes) OVER (ORDER BY p.feed_position) AS bytes_to
+        FROM (
+            SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
+            FROM entities z
+            WHERE z.organization_id = $1 AND z.feed_position > $2 AND z.feed_position <= s.scanned_to
+                AND (cardinality($4::text[]) = 0 OR z.entity_type = ANY ($4))
+                AND ($5::timestamptz IS NULL OR z.updated_at >= $5)
+                AND (NOT z.is_deleted OR z.feed_position > coalesce($6::int8, f.last_position))
+            ORDER BY z.feed_position
+            LIMIT $3
+        ) p
+    ) q
+    WHERE q.bytes_to - q.bytes <= $7
+) e ON true
+WHERE f.organization_id = $1
+ORDER BY e.feed_position;
