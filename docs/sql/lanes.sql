@@ -49,7 +49,7 @@ WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id =
     AND m.status = k.expected_status;
 
 -- lane_write_usual_outcomes
--- Outcomes that ``OutcomeRow/usual`` describes, as most are: half as many arrays.
+-- Outcomes that ``OutcomeRow/common`` describes, as most are: half as many arrays.
 -- $1 organization_id, $2 user_id, $3 id, $4 status, $5 revision, $6 attempt_count, $7 server_id, $8 server_id_is_integer, $9 version, $10 response_status, $11 response_body, $12 change_position, $13 expected_status, $14 etag, $15 now
 UPDATE mutations AS m
 SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,

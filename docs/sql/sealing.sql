@@ -158,7 +158,7 @@ UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1;
 
 -- seal_sources
 -- $1 organization
-SELECT name, name::text AS row_key, secret, previous_secret FROM sources
+SELECT name::text AS row_key, name, secret, name, previous_secret FROM sources
 WHERE organization_id = $1 AND (secret IS NOT NULL OR previous_secret IS NOT NULL)
 ORDER BY name;
 
@@ -168,7 +168,7 @@ UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 
 
 -- seal_webhook_endpoints
 -- $1 organization
-SELECT id, id::text AS row_key, secret, previous_secret FROM webhook_endpoints
+SELECT id::text AS row_key, id, secret, id, previous_secret FROM webhook_endpoints
 WHERE organization_id = $1 AND (secret IS NOT NULL OR previous_secret IS NOT NULL)
 ORDER BY id;
 

@@ -282,7 +282,7 @@ CROSS JOIN LATERAL (
 WHERE x.data ->> 'user_id' = ANY ($4::uuid[]::text[]) OR x.data ->> 'updated_by' = ANY ($4::uuid[]::text[]) OR x.data ->> 'server_id' = ANY ($4::uuid[]::text[]);
 
 -- export_entities
--- The documents that the user owns or wrote last, by keys that an ``EntityWalk`` found.
+-- The documents that the user owns or wrote last, by keys that an ``EntityScan`` found.
 -- $1 organization, $2 types, $3 ids, $4 user
 SELECT e.entity_type, e.id, e.row, e.document
 FROM unnest($2::text[], $3::text[]) AS k (entity_type, id)

@@ -41,21 +41,21 @@ struct FailureStatements: Sendable {
         ]
         if newestFirst {
             let all = FailureRows(of: nil, newestFirst: true)
-            let (page, edge) = ("\(name)_page_of_all", "\(name)_edge_of_all")
-            let ofAll = (page: all.page(page, columns, all.rows), edge: all.edge(edge, all.rows))
-            pages[.everywhere] = ofAll.page
-            edges[.everywhere] = ofAll.edge
+            let page = all.page("\(name)_page_of_all", columns, all.rows)
+            let edge = all.edge("\(name)_edge_of_all", all.rows)
+            pages[.everywhere] = page
+            edges[.everywhere] = edge
             pages[.someGroupsOfAll] = all.pageOfSomeGroups(
                 "\(name)_page_of_some_groups_of_all",
                 columns,
                 Self.allGroups,
-                variant: ofAll.page
+                variant: page
             )
             edges[.someGroupsOfAll] = all.edge(
                 "\(name)_edge_of_some_groups_of_all",
                 "\(all.rows) AND \(StuckRows.lacksGroups)",
                 with: Self.allGroups,
-                variant: ofAll.edge
+                variant: edge
             )
         } else {
             pages[.ids] = one.pageOfIDs("\(name)_page_of_ids", columns)
@@ -84,7 +84,8 @@ struct FailureStatements: Sendable {
     )
 
     static let all =
-        [newest, oldest].flatMap { Array($0.pages.values) + Array($0.edges.values) } + counts.values + [noEdge]
+        [newest.pages, newest.edges, oldest.pages, oldest.edges, counts]
+        .flatMap { $0.values.sorted { $0.name < $1.name } } + [noEdge]
 
     // MARK: - Rows
 
