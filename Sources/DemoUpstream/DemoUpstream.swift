@@ -147,11 +147,13 @@ final class DemoConnection: ChannelInboundHandler {
         if isTooLarge {
             return DemoAnswer(status: 413, remark: "a body may have at most \(DemoDocument.maximumBytes) bytes")
         }
+        // a colleague's edit that `sluice dev` sends by the gateway's HTTP client, which adds a key: no replay
+        let isColleague = head.headers.contains(name: "x-demo-colleague")
         return answer(
             DemoRequest(
                 method: head.method == .HEAD ? "GET" : head.method.rawValue,
                 target: head.uri,
-                idempotencyKey: head.headers.first(name: "idempotency-key"),
+                idempotencyKey: isColleague ? nil : head.headers.first(name: "idempotency-key"),
                 ifMatch: head.headers.first(name: "if-match"),
                 ifNoneMatch: head.headers.first(name: "if-none-match"),
                 user: head.headers.first(name: "x-sluice-user").flatMap(UUID.init(parsing:)),

@@ -68,7 +68,7 @@ struct DemoFault: Sendable {
             user: Self.tenant.user,
             method: method,
             path: path,
-            headers: ["prefer": "wait=10"],
+            headers: address == gateway ? ["prefer": "wait=10"] : ["x-demo-colleague": "true"],
             body: Array(body.utf8),
             idempotencyKey: UUID(),
             timeout: .seconds(30)

@@ -73,12 +73,12 @@ struct PullEndpoint: Sendable {
     /// The largest body, in bytes.
     private static let bodyBytes = 65_536
 
-    let store: Store
-    let longestWait: Duration
+    private let pulls: DevicePuller
+    private let longestWait: Duration
     private let bodies: BodyReader
 
     init(store: Store, budget: FairBudget, longestWait: Duration) {
-        self.store = store
+        pulls = store.pulls
         self.longestWait = longestWait
         bodies = BodyReader(limit: Self.bodyBytes, budget: budget)
     }
@@ -93,7 +93,7 @@ struct PullEndpoint: Sendable {
         let wait = min(.seconds(request.wait), longestWait)
         let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
             try await BlockingWork.run {
-                try await store.pulls.pull(
+                try await pulls.pull(
                     request,
                     device: device,
                     organization: caller.organization,

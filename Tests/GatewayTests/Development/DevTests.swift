@@ -299,7 +299,9 @@ import Testing
         #expect(page.changes.first?["version"]?.int64 == 3)
         let document = page.changes.first?["document"]
         #expect(document?["city"]?.string == "Bergen" && document?["phone"]?.string == "+47 22 11 11 11")
-        _ = try await run.screen(with: "upstream: notified the gateway of contact 1, version 3 → applied")
+        // parked, and applied soon, if the gateway has not yet recognized the echo of the replay
+        let told = try await run.screen(with: "upstream: notified the gateway of contact 1, version 3 → ")
+        #expect(["applied", "parked"].contains { told.contains("contact 1, version 3 → \($0)\n") }, "\(told)")
         #expect(try await run.end(with: SIGINT) == 0)
         place.remove()
     }
