@@ -187,6 +187,42 @@ WHERE m.status IN ('failed', 'conflict') AND (cardinality($6::text[]) = 0
 ORDER BY m.stuck_at DESC, m.organization_id DESC, m.user_id DESC, m.id DESC
 LIMIT $10;
 
+-- stuck_page_of_group
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan, $10 statuses, $11 entity_type, $12 error_code, $13 error_status, $14 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+FROM (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+    ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+    LIMIT $9
+) m
+WHERE m.status IN ('failed', 'conflict') AND (cardinality($10::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($10))
+        AND ($11::text IS NULL OR m.entity_type = $11)
+        AND ($12::text IS NULL OR m.error_code = $12)
+        AND ($13::int2 IS NULL OR m.error_status = $13)
+ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
+LIMIT $14;
+
+-- stuck_page_of_organization
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+FROM (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+    ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+    LIMIT $6
+) m
+WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
+        AND ($8::text IS NULL OR m.entity_type = $8)
+        AND ($9::text IS NULL OR m.error_code = $9)
+        AND ($10::int2 IS NULL OR m.error_status = $10)
+ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
+LIMIT $11;
+
 -- stuck_page_of_some_groups
 -- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
 WITH RECURSIVE w AS (
@@ -265,24 +301,6 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) m
 ORDER BY p.stuck_at DESC, p.user_id DESC, p.id DESC;
-
--- stuck_page_of_user
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 user, $7 scan, $8 statuses, $9 entity_type, $10 error_code, $11 error_status, $12 limit
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
-FROM (
-        SELECT * FROM mutations x
-        WHERE x.organization_id = $1 AND x.user_id = $6 AND x.synced_at IS NULL
-        ORDER BY x.position
-        LIMIT $7
-    ) m
-WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND (m.stuck_at, m.user_id, m.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND m.status IN ('failed', 'conflict') AND (cardinality($8::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($8))
-        AND ($9::text IS NULL OR m.entity_type = $9)
-        AND ($10::text IS NULL OR m.error_code = $10)
-        AND ($11::int2 IS NULL OR m.error_status = $11)
-ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
-LIMIT $12;
 
 -- stuck_page_of_some_groups_of_all
 -- $1 after, $2 after_organization, $3 after_user, $4 after_id, $5 scan, $6 statuses, $7 entity_type, $8 error_code, $9 error_status, $10 limit
@@ -371,41 +389,23 @@ CROSS JOIN LATERAL (
 ) m
 ORDER BY p.stuck_at DESC, p.organization_id DESC, p.user_id DESC, p.id DESC;
 
--- stuck_page_of_organization
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
+-- stuck_page_of_user
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 user, $7 scan, $8 statuses, $9 entity_type, $10 error_code, $11 error_status, $12 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
     m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
 FROM (
-    SELECT * FROM mutations x
-    WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-    ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-    LIMIT $6
-) m
-WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
-        AND ($8::text IS NULL OR m.entity_type = $8)
-        AND ($9::text IS NULL OR m.error_code = $9)
-        AND ($10::int2 IS NULL OR m.error_status = $10)
+        SELECT * FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $6 AND x.synced_at IS NULL
+        ORDER BY x.position
+        LIMIT $7
+    ) m
+WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND (m.stuck_at, m.user_id, m.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND m.status IN ('failed', 'conflict') AND (cardinality($8::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($8))
+        AND ($9::text IS NULL OR m.entity_type = $9)
+        AND ($10::text IS NULL OR m.error_code = $10)
+        AND ($11::int2 IS NULL OR m.error_status = $11)
 ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
-LIMIT $11;
-
--- stuck_page_of_group
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan, $10 statuses, $11 entity_type, $12 error_code, $13 error_status, $14 limit
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
-FROM (
-    SELECT * FROM mutations x
-    WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-    ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-    LIMIT $9
-) m
-WHERE m.status IN ('failed', 'conflict') AND (cardinality($10::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($10))
-        AND ($11::text IS NULL OR m.entity_type = $11)
-        AND ($12::text IS NULL OR m.error_code = $12)
-        AND ($13::int2 IS NULL OR m.error_status = $13)
-ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
-LIMIT $14;
+LIMIT $12;
 
 -- stuck_edge_of_all
 -- $1 after, $2 after_organization, $3 after_user, $4 after_id, $5 scan
@@ -414,6 +414,22 @@ FROM mutations x
 WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
 ORDER BY x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC
 OFFSET $5 - 1 LIMIT 1;
+
+-- stuck_edge_of_group
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan
+ SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+FROM mutations x
+WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+OFFSET $9 - 1 LIMIT 1;
+
+-- stuck_edge_of_organization
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan
+ SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+FROM mutations x
+WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
+ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
+OFFSET $6 - 1 LIMIT 1;
 
 -- stuck_edge_of_some_groups
 -- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan
@@ -471,21 +487,42 @@ WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.
 ORDER BY x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC
 OFFSET $5 - 1 LIMIT 1;
 
--- stuck_edge_of_group
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan
- SELECT x.stuck_at, x.organization_id, x.user_id, x.id
-FROM mutations x
-WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-OFFSET $9 - 1 LIMIT 1;
+-- operation_page_of_group
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan, $10 statuses, $11 entity_type, $12 error_code, $13 error_status, $14 limit
+SELECT m.stuck_at, m.user_id, m.id
+FROM (
+    SELECT * FROM mutations x
+    WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+    ORDER BY x.stuck_at, x.user_id, x.id
+    LIMIT $9
+) m
+WHERE m.status IN ('failed', 'conflict') AND (cardinality($10::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($10))
+        AND ($11::text IS NULL OR m.entity_type = $11)
+        AND ($12::text IS NULL OR m.error_code = $12)
+        AND ($13::int2 IS NULL OR m.error_status = $13)
+ORDER BY m.stuck_at, m.user_id, m.id
+LIMIT $14;
 
--- stuck_edge_of_organization
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan
- SELECT x.stuck_at, x.organization_id, x.user_id, x.id
-FROM mutations x
-WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
-ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC
-OFFSET $6 - 1 LIMIT 1;
+-- operation_page_of_ids
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 ids, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 only_user, $12 limit
+SELECT m.stuck_at, m.user_id, m.id
+FROM (SELECT DISTINCT i.id FROM unnest($6::uuid[]) AS i (id)) k
+    CROSS JOIN LATERAL (
+        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.id
+        OFFSET 0
+    ) m
+WHERE (m.stuck_at, m.user_id, m.id) > ($2, $3, $4) AND m.stuck_at <= $5 AND m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
+        AND ($8::text IS NULL OR m.entity_type = $8)
+        AND ($9::text IS NULL OR m.error_code = $9)
+        AND ($10::int2 IS NULL OR m.error_status = $10)
+AND ($11::uuid IS NULL OR m.user_id = $11)
+ORDER BY m.stuck_at, m.user_id, m.id
+LIMIT $12;
 
 -- operation_page_of_organization
 -- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
@@ -503,40 +540,6 @@ WHERE m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
         AND ($10::int2 IS NULL OR m.error_status = $10)
 ORDER BY m.stuck_at, m.user_id, m.id
 LIMIT $11;
-
--- operation_page_of_user
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 user, $7 scan, $8 statuses, $9 entity_type, $10 error_code, $11 error_status, $12 limit
-SELECT m.stuck_at, m.user_id, m.id
-FROM (
-        SELECT * FROM mutations x
-        WHERE x.organization_id = $1 AND x.user_id = $6 AND x.synced_at IS NULL
-        ORDER BY x.position
-        LIMIT $7
-    ) m
-WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND (m.stuck_at, m.user_id, m.id) > ($2, $3, $4) AND m.stuck_at <= $5 AND m.status IN ('failed', 'conflict') AND (cardinality($8::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($8))
-        AND ($9::text IS NULL OR m.entity_type = $9)
-        AND ($10::text IS NULL OR m.error_code = $10)
-        AND ($11::int2 IS NULL OR m.error_status = $11)
-ORDER BY m.stuck_at, m.user_id, m.id
-LIMIT $12;
-
--- operation_page_of_group
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan, $10 statuses, $11 entity_type, $12 error_code, $13 error_status, $14 limit
-SELECT m.stuck_at, m.user_id, m.id
-FROM (
-    SELECT * FROM mutations x
-    WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5 AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-    ORDER BY x.stuck_at, x.user_id, x.id
-    LIMIT $9
-) m
-WHERE m.status IN ('failed', 'conflict') AND (cardinality($10::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($10))
-        AND ($11::text IS NULL OR m.entity_type = $11)
-        AND ($12::text IS NULL OR m.error_code = $12)
-        AND ($13::int2 IS NULL OR m.error_status = $13)
-ORDER BY m.stuck_at, m.user_id, m.id
-LIMIT $14;
 
 -- operation_page_of_some_groups
 -- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
@@ -616,23 +619,20 @@ CROSS JOIN LATERAL (
 ) m
 ORDER BY p.stuck_at, p.user_id, p.id;
 
--- operation_page_of_ids
--- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 ids, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 only_user, $12 limit
+-- operation_page_of_user
+-- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 user, $7 scan, $8 statuses, $9 entity_type, $10 error_code, $11 error_status, $12 limit
 SELECT m.stuck_at, m.user_id, m.id
-FROM (SELECT DISTINCT i.id FROM unnest($6::uuid[]) AS i (id)) k
-    CROSS JOIN LATERAL (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.id
-        OFFSET 0
+FROM (
+        SELECT * FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $6 AND x.synced_at IS NULL
+        ORDER BY x.position
+        LIMIT $7
     ) m
-WHERE (m.stuck_at, m.user_id, m.id) > ($2, $3, $4) AND m.stuck_at <= $5 AND m.status IN ('failed', 'conflict') AND (cardinality($7::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($7))
-        AND ($8::text IS NULL OR m.entity_type = $8)
-        AND ($9::text IS NULL OR m.error_code = $9)
-        AND ($10::int2 IS NULL OR m.error_status = $10)
-AND ($11::uuid IS NULL OR m.user_id = $11)
+WHERE m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND (m.stuck_at, m.user_id, m.id) > ($2, $3, $4) AND m.stuck_at <= $5 AND m.status IN ('failed', 'conflict') AND (cardinality($8::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($8))
+        AND ($9::text IS NULL OR m.entity_type = $9)
+        AND ($10::text IS NULL OR m.error_code = $10)
+        AND ($11::int2 IS NULL OR m.error_status = $11)
 ORDER BY m.stuck_at, m.user_id, m.id
 LIMIT $12;
 
@@ -708,6 +708,28 @@ FROM (
     LIMIT 10001
 ) c;
 
+-- operation_count_of_ids
+-- $1 organization, $2 until, $3 ids, $4 statuses, $5 entity_type, $6 error_code, $7 error_status, $8 only_user
+ SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
+    count(*) > 10000 OR false AS is_cut
+FROM (
+    SELECT m.user_id FROM (SELECT DISTINCT i.id FROM unnest($3::uuid[]) AS i (id)) k
+    CROSS JOIN LATERAL (
+        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
+        FROM mutations x
+        WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
+        ORDER BY x.id
+        OFFSET 0
+    ) m
+    WHERE m.stuck_at <= $2 AND m.status IN ('failed', 'conflict') AND (cardinality($4::text[]) = 0
+        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($4))
+        AND ($5::text IS NULL OR m.entity_type = $5)
+        AND ($6::text IS NULL OR m.error_code = $6)
+        AND ($7::int2 IS NULL OR m.error_status = $7)
+        AND ($8::uuid IS NULL OR m.user_id = $8)
+    LIMIT 10001
+) c;
+
 -- operation_count_of_some_groups
 -- $1 organization, $2 until, $3 statuses, $4 entity_type, $5 error_code, $6 error_status
 WITH RECURSIVE w AS (
@@ -760,28 +782,6 @@ FROM (
         AND ($5::text IS NULL OR m.entity_type = $5)
         AND ($6::text IS NULL OR m.error_code = $6)
         AND ($7::int2 IS NULL OR m.error_status = $7)
-    LIMIT 10001
-) c;
-
--- operation_count_of_ids
--- $1 organization, $2 until, $3 ids, $4 statuses, $5 entity_type, $6 error_code, $7 error_status, $8 only_user
- SELECT least(count(*), 10000) AS count, count(DISTINCT c.user_id) AS users,
-    count(*) > 10000 OR false AS is_cut
-FROM (
-    SELECT m.user_id FROM (SELECT DISTINCT i.id FROM unnest($3::uuid[]) AS i (id)) k
-    CROSS JOIN LATERAL (
-        SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
-        ORDER BY x.id
-        OFFSET 0
-    ) m
-    WHERE m.stuck_at <= $2 AND m.status IN ('failed', 'conflict') AND (cardinality($4::text[]) = 0
-        OR CASE WHEN m.error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($4))
-        AND ($5::text IS NULL OR m.entity_type = $5)
-        AND ($6::text IS NULL OR m.error_code = $6)
-        AND ($7::int2 IS NULL OR m.error_status = $7)
-        AND ($8::uuid IS NULL OR m.user_id = $8)
     LIMIT 10001
 ) c;
 
