@@ -50,6 +50,8 @@ lint: ## check format, imports, console modules, SQL, text comparison, links of 
 	@scripts/check-docs
 	@scripts/lint-prose --self-test
 	@scripts/lint-prose
+	@scripts/lint-glossary --self-test
+	@scripts/lint-glossary
 
 format: ## format all Swift files
 	swift format --in-place --parallel --recursive $(SWIFT_FOLDERS)
