@@ -21,8 +21,20 @@ public struct LocalID: Sendable, Hashable, Comparable {
     /// The gateway uses it in look-ups, dependencies, and the mutations that a blocked one waits for. A hash of device,
     /// type and number, so that every gateway computes the same; no client sees it. A UUID of version 8 (RFC 9562,
     /// 5.8).
-    public func clientID(on device: UUID) -> UUID {
+    public func clientID(on device: UUID) -> UUID { hash(on: device) }
+
+    /// The UUID under which a mapping keeps the server id of a deleted entity.
+    ///
+    /// Only comparisons of repetitions find that mapping, so the device may use the number again. A hash like
+    /// ``clientID(on:)``, behind a prefix.
+    public func retiredID(on device: UUID) -> UUID { hash(on: device, prefix: Self.retiredPrefix) }
+
+    /// The ASCII letters in front of what ``retiredID(on:)`` hashes.
+    public static let retiredPrefix = "retired"
+
+    private func hash(on device: UUID, prefix: String = "") -> UUID {
         var hash = SHA256()
+        hash.update(data: Array(prefix.utf8))
         withUnsafeBytes(of: device.uuid) { hash.update(bufferPointer: $0) }
         withUnsafeBytes(of: number.bigEndian) { hash.update(bufferPointer: $0) }
         var name = entityType

@@ -37,9 +37,9 @@ public struct PushSnapshot: Sendable {
     public var pinnedIDs: Set<UUID> = []
     /// Ids that a pull assigned and that only this push confirms, if it takes effect.
     public var tentativeIDs: [UUID: ServerID] = [:]
-    /// The server ids of ids that only repetitions name, by client id.
+    /// The server ids of device ids that only comparisons of repetitions need, by client id.
     ///
-    /// They are device ids in first tries.
+    /// They are device ids of first tries, and those of deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
     /// Repetitions with too many ids to look them up with the others'.
     public var uncompared: Set<Int> = []
@@ -109,7 +109,7 @@ extension PushSnapshot {
             }
             let first = FirstAttempt(known)
             guard !first.isWritten(as: mutation), first.canBe(mutation) else { continue }
-            let more = missing(excluding: ids, first, mutation, type: localIDs.type(of: entry.index))
+            let more = missing(excluding: ids, first, mutation, at: entry.index, by: push.deviceID)
             guard ids.count + more.count <= ComparedIDs.limit else {
                 uncompared.insert(entry.index)
                 continue
@@ -124,7 +124,8 @@ extension PushSnapshot {
         excluding known: ComparedIDs,
         _ first: FirstAttempt,
         _ given: Mutation,
-        type: EntityType?
+        at index: Int,
+        by device: UUID
     ) -> ComparedIDs {
         var ids = ComparedIDs()
         let differences = first.fingerprint.differences(from: given.fingerprint)
@@ -134,18 +135,22 @@ extension PushSnapshot {
             if case .number(_, id)? = first.entity.client { continue }
             if !known.clientIDs.contains(id) { ids.clientIDs.insert(id) }
         }
-        func add(_ id: LocalID) {
-            let clientID = id.clientID(on: first.device)
+        func add(_ id: LocalID, of device: UUID) {
+            let clientID = id.clientID(on: device)
             guard mappings[clientID] == nil, comparedIDs[clientID] == nil else { return }
-            let id = ComparedIDs.OfDevice(device: first.device, id: id)
+            let id = ComparedIDs.OfDevice(device: device, id: id)
             if !known.localIDs.contains(id) { ids.localIDs.insert(id) }
         }
-        if let own = first.entity.localID { add(own) }
-        guard differences == nil, let type, let places = first.fingerprint.layout?.places else { return ids }
+        if let own = first.entity.localID { add(own, of: first.device) }
+        // those of living entities were looked up with the push
+        if let own = given.entity.localID { add(own, of: device) }
+        guard differences == nil, let type = localIDs.type(of: index), let places = first.fingerprint.layout?.places
+        else { return ids }
+        for reference in localIDs.references(of: index) { add(reference.id, of: device) }
         let types = Set<ByteExactString>(type.relations.lazy.filter { $0.idSpace == .device }.map(\.entityType))
         for number in places.lazy.compactMap(\.number) {
             for type in types where ids.count <= ComparedIDs.limit {
-                add(LocalID(entityType: type.string, number: number))
+                add(LocalID(entityType: type.string, number: number), of: first.device)
             }
         }
         return ids
@@ -155,7 +160,10 @@ extension PushSnapshot {
         if first.isWritten(as: mutation) { return first.id == mutation.id }
         let knowledge = ContentComparison.Knowledge(
             serverIDs: { id in (mappings[id] ?? []).compactMap(\.serverID) + (comparedIDs[id] ?? []) },
-            isKnown: { mappings[$0.clientID(on: device)] != nil }
+            isKnown: {
+                let id = $0.clientID(on: device)
+                return mappings[id] != nil || comparedIDs[id] != nil
+            }
         )
         return ContentComparison(first, mutation, by: device, type: localIDs.type(of: index), knowledge).isSame
     }

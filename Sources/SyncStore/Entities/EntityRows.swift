@@ -222,16 +222,22 @@ package enum MappingNeed {
     /// Uses are recorded once a day, and gateways' clocks may differ.
     private static let tolerance = Int(MappingUse.precision) + 3_600
 
-    /// SQL about a mapping `i`: whether all records of its user are later than its use.
+    /// SQL about a mapping `i`: whether every record of its user was accepted after the mapping's last use.
     ///
-    /// That is, every record was accepted after the mapping's last use.
+    /// The entity's server id counts as such a use while the entity or its tombstone exists: a repetition may name the
+    /// client id instead. So the deletion of a tombstone records a use.
     ///
     /// A user's mutations have positions in the order of acceptance, so the first ones show how old the oldest record
     /// is. A join moves mutations behind others and records a use of their mappings (``UserMoves/mergeMappings``).
     /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is only used where a
     /// condition names it.
-    package static let isOver = """
-        coalesce(i.last_used_at, i.resolved_at, i.created_at) + interval '\(tolerance) seconds' < (
+    ///
+    /// - Parameter lastUse: SQL of the moment; a mapping that an older gateway made has no last use.
+    package static func isOver(since lastUse: String = "coalesce(i.last_used_at, i.resolved_at, i.created_at)")
+        -> String
+    {
+        """
+        \(lastUse) + interval '\(tolerance) seconds' < (
                     SELECT CASE
                         WHEN count(f.synced_at) > 0 THEN min(f.accepted_at) FILTER (WHERE f.synced_at IS NOT NULL)
                         WHEN count(*) = \(examined) THEN max(f.accepted_at)
@@ -242,4 +248,5 @@ package enum MappingNeed {
                         ORDER BY x.position LIMIT \(examined)
                     ) f)
         """
+    }
 }

@@ -153,15 +153,20 @@ extension GroupReader {
             steps.append((PushIDRow.clients.query(GroupStatements.mappings, mapped), Self.readMappings))
         }
         if !local.isEmpty {
-            steps.append((PushLocalIDRow.columns.query(LocalIDStatements.find, local), Self.readComparedLocalIDs))
+            steps.append(
+                (PushLocalIDRow.compared.query(LocalIDStatements.findCompared, local), Self.readComparedLocalIDs)
+            )
         }
         return steps
     }
 
     private static func readComparedLocalIDs(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
-        for found in try rows.read(FoundLocalID.init) {
-            guard let serverID = found.mapping?.serverID else { continue }
-            snapshot.pushes[found.push].comparedIDs[found.clientID, default: []].append(serverID)
+        for var row in rows {
+            let push = try row.push()
+            let device = try row.uuid("device_id")
+            let clientID = try row.localID().clientID(on: device)
+            guard let serverID = try row.serverID() else { continue }
+            snapshot.pushes[push].comparedIDs[clientID, default: []].append(serverID)
         }
     }
 

@@ -49,6 +49,9 @@ struct PushLocalIDRow {
         .device(\.device),
         .localID(\.id)
     )
+
+    /// The same with the name of its mapping once the entity's tombstone is deleted.
+    static let compared = Columns<PushLocalIDRow>(columns, .uuid("retired_id") { $0.id.retiredID(on: $0.device.id) })
 }
 
 /// An entity that a push writes.

@@ -74,12 +74,16 @@ package enum UserMoves {
         """
     )
 
+    /// Records a use, because the mutations that named the mappings move behind younger ones (``MappingNeed``).
+    ///
+    /// Mappings that are never listed stay unlisted (``LocalIDStatements/retire(_:_:from:)``).
     static let mergeMappings = Statement(
         "join_mappings",
         ["organization", "user", "into", "changes", "now"],
         """
-        -- a use is noted because the mutations that named them move behind younger ones (MappingNeed)
-        UPDATE id_mappings AS i SET user_id = :into, change_position = i.change_position + :changes, last_used_at = :now
+        UPDATE id_mappings AS i
+        SET user_id = :into, last_used_at = :now,
+            change_position = CASE WHEN i.change_position < 0 THEN i.change_position ELSE i.change_position + :changes END
         WHERE i.organization_id = :organization AND i.user_id = :user
         """
     )

@@ -4,6 +4,8 @@ import SyncModel
 import SyncStore
 
 /// Local ids of an organization's entities that retention deletes.
+///
+/// A record of their user may still need them for comparison, so they become mappings (``LocalIDStatements/retire``).
 struct LocalIDRetention {
     /// A local id that some mutation has named, of a user who has open mutations.
     struct Named {
@@ -13,6 +15,7 @@ struct LocalIDRetention {
     }
 
     let organization: UUID
+    let now: Timestamp
 
     /// Devices that one statement reads.
     private static let portion = 500
@@ -45,10 +48,18 @@ struct LocalIDRetention {
             var parameters = parameters(own)
             parameters.add(asked.map(\.user))
             parameters.add(asked.map(\.device))
-            _ = try await connection.run(Query(Self.deleteLocalIDsStatement, parameters))
+            let retire = Query(Self.retireLocalIDsStatement, dated(parameters))
+            _ = try await connection.run([retire, Query(Self.deleteLocalIDsStatement, parameters)])
             last = asked.count == Self.portion ? asked.last : nil
         }
-        _ = try await connection.run(Query(Self.deleteSecondIDsStatement, parameters(own)))
+        let retire = Query(Self.retireSecondIDsStatement, dated(parameters(own)))
+        _ = try await connection.run([retire, Query(Self.deleteSecondIDsStatement, parameters(own))])
+    }
+
+    private func dated(_ parameters: Parameters) -> Parameters {
+        var parameters = parameters
+        parameters.add(timestamp: now.microseconds)
+        return parameters
     }
 
     private func parameters(_ entities: [EntityKey]) -> Parameters {
@@ -123,6 +134,18 @@ struct LocalIDRetention {
         """
     )
 
+    static let retireLocalIDsStatement = LocalIDStatements.retire(
+        "retention_retire_local_ids",
+        EntityRows.keys.inputs + ["users", "devices", "now"],
+        from: """
+            \(EntityRows.keys.unnested(as: "k"))
+            CROSS JOIN unnest(:users::uuid[], :devices::uuid[]) AS v (user_id, device_id)
+            CROSS JOIN LATERAL (\(LocalIDStatements.ofServer(
+                "k.id", type: "k.entity_type", device: "v.device_id", user: "v.user_id",
+                organization: "k.organization_id"))) l
+            """
+    )
+
     static let deleteLocalIDsStatement = Statement(
         "retention_delete_local_ids",
         EntityRows.keys.inputs + ["users", "devices"],
@@ -141,6 +164,19 @@ struct LocalIDRetention {
         """
     )
 
+    static let retireSecondIDsStatement = LocalIDStatements.retire(
+        "retention_retire_second_local_ids",
+        EntityRows.keys.inputs + ["now"],
+        from: """
+            \(EntityRows.keys.unnested(as: "k"))
+            CROSS JOIN LATERAL (
+                SELECT * FROM local_ids y
+                WHERE y.organization_id = k.organization_id AND y.entity_type = k.entity_type AND y.same_as = k.id
+                OFFSET 0
+            ) l
+            """
+    )
+
     /// Local ids that a device assigned to an entity in addition to its first one.
     static let deleteSecondIDsStatement = Statement(
         "retention_delete_second_local_ids",
@@ -153,7 +189,7 @@ struct LocalIDRetention {
     )
 
     static let statements = [
-        ofDeviceTypesStatement, devicesStatement, namedIDsStatement, deleteLocalIDsStatement,
-        deleteSecondIDsStatement,
+        ofDeviceTypesStatement, devicesStatement, namedIDsStatement, retireLocalIDsStatement,
+        deleteLocalIDsStatement, retireSecondIDsStatement, deleteSecondIDsStatement,
     ]
 }

@@ -81,7 +81,7 @@ struct MappingRetention: Retention {
                 AND (SELECT e.id FROM entities e
                      WHERE e.organization_id = i.organization_id AND e.entity_type = i.entity_type AND e.id = i.server_id
                      LIMIT 1) IS NULL
-                AND \(MappingNeed.isOver)
+                AND \(MappingNeed.isOver())
         """
     }
 

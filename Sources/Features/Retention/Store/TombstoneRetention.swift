@@ -5,6 +5,8 @@ import SyncStore
 
 /// Deletes tombstones, their creators' mappings unless a record may need them, and all devices' local ids of them.
 ///
+/// Mappings that a record may need are kept, also those of local ids: ``MappingRetention`` deletes them later.
+///
 /// A client that has pulled nothing since then starts over, as required by the feed's horizon.
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
@@ -42,7 +44,7 @@ struct TombstoneRetention: Retention {
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    private var localIDs: LocalIDRetention { LocalIDRetention(organization: organization) }
+    private var localIDs: LocalIDRetention { LocalIDRetention(organization: organization, now: cutoffs.now) }
 
     func page(after place: RetentionPosition?, limit: Int) -> Query {
         var last = (age: Timestamp.longAgo, type: "", id: "")
@@ -89,13 +91,14 @@ struct TombstoneRetention: Retention {
             entities.insert(try row.entityKey())
             last = max(last, try row.int64("feed_position"))
         }
-        // an open mutation may still need the client id; then the mapping is deleted by a later scan of mappings
-        let mapped = sorted.filter { row in
-            guard let client = row.clientID else { return false }
-            return !needed.contains(client, of: row.user) && entities.contains(row.key)
+        let mapped = sorted.filter { $0.clientID != nil && entities.contains($0.key) }
+        // an open mutation may still need the client id
+        let free = mapped.filter { row in row.clientID.map { !needed.contains($0, of: row.user) } ?? false }
+        if !free.isEmpty {
+            _ = try await connection.run(Row.mapping.query(Self.deleteMappingsStatement, free, at: cutoffs.now))
         }
         if !mapped.isEmpty {
-            _ = try await connection.run(Row.mapping.query(Self.deleteMappingsStatement, mapped))
+            _ = try await connection.run(Row.mapping.query(Self.keepMappingsStatement, mapped, at: cutoffs.now))
         }
         try await localIDs.drop(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
         _ = try await connection.run(Self.horizonStatement(organization: organization, position: last))
@@ -129,16 +132,29 @@ struct TombstoneRetention: Retention {
         """
     )
 
+    /// Deletes mappings that no record may need, although each record may name the entity by its server id.
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
-        Row.mapping.inputs,
+        Row.mapping.inputs + ["now"],
         """
         DELETE FROM id_mappings AS i
         USING \(Row.mapping.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
             AND i.entity_type = k.entity_type AND i.server_id = k.server_id
-            -- a mapping that a record may need is deleted by a later scan of mappings
-            AND CASE WHEN \(MappingNeed.isOver) THEN true END
+            AND CASE WHEN \(MappingNeed.isOver(since: ":now::timestamptz")) THEN true END
+        """
+    )
+
+    /// Records a use of the other mappings. A later scan of mappings deletes them.
+    static let keepMappingsStatement = Statement(
+        "retention_keep_mappings_of_tombstones",
+        Row.mapping.inputs + ["now"],
+        """
+        UPDATE id_mappings AS i
+        SET last_used_at = :now
+        FROM \(Row.mapping.unnested(as: "k"))
+        WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
+            AND i.entity_type = k.entity_type AND i.server_id = k.server_id
         """
     )
 
@@ -149,5 +165,7 @@ struct TombstoneRetention: Retention {
         "UPDATE feeds AS f SET horizon = greatest(f.horizon, :position) WHERE f.organization_id = :organization"
     )
 
-    static let statements = [pageStatement, deleteStatement, deleteMappingsStatement, horizonStatement]
+    static let statements = [
+        pageStatement, deleteStatement, deleteMappingsStatement, keepMappingsStatement, horizonStatement,
+    ]
 }

@@ -281,10 +281,30 @@ import Testing
         // once the record is deleted, its number refuses the repeat, and the mapping is deleted too
         gateway.clock.advance(seconds: 3 * Gateway.day)
         try await gateway.retain()
-        gateway.clock.advance(seconds: 2 * Gateway.day)
+        gateway.clock.advance(seconds: 12 * Gateway.day)
         try await gateway.retain()
         #expect(try await phone.mapping(client) == "-")
         #expect(try await phone.push([rewritten]).results[0].code == "sequence_already_used")
+    }
+
+    /// The first attempt uses only the server id, so it records no use of the client id.
+    @Test func `a mapping stays while a record may name its entity by server ID`() async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let first = phone.create()
+        let client = try #require(first.local)
+        let server = try #require(try await phone.push([first]).results[0].serverID)
+        try await phone.push([phone.entry("delete", server: "\"\(server)\"")])
+        gateway.clock.advance(seconds: 20 * Gateway.day)
+        let second = phone.create(payload: #"{"of":"\#(server)"}"#)
+        try await phone.push([second])
+        var rewritten = second
+        rewritten.payload = #"{"of":"\#(client.lowercased)"}"#
+        for days in [11.5, 10, 7] {
+            gateway.clock.advance(seconds: days * Gateway.day)
+            try await gateway.retain()
+            #expect(try await phone.push([rewritten]).results[0].isReplayed == true, "\(days)")
+        }
     }
 
     @Test func `a mapping stays for a record that ended long after its push`() async throws {
