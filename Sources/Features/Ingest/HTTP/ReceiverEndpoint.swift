@@ -152,18 +152,17 @@ struct ReceiverEndpoint: Sendable {
         _ exchange: Exchange
     ) async throws -> Answer {
         let (events, answer) = try await gate.admit(body.count, for: exchange.user) {
-            let events: MappedEvents
             do throws(Problem) {
-                events = try await BlockingWork.read(body) { [limits] body throws(Problem) in
+                let events = try await BlockingWork.read(body) { [limits] body throws(Problem) in
                     try Self.events(of: body, messageID, by: receiver.settings.mapping, limits)
                 }
+                let request = IngestRequest(entries: events.entries, bodyBytes: body.count)
+                // its sender cannot divide a message
+                return (events, try await store.ingest.submitHalving(request, from: receiver.bearer))
             } catch {
                 await record(error, receiver, exchange)
                 throw error
             }
-            let request = IngestRequest(entries: events.entries, bodyBytes: body.count)
-            // its sender cannot divide a message
-            return (events, try await store.ingest.submitHalving(request, from: receiver.bearer))
         }
         metrics.events(.webhook, answer.verdicts, ignored: events.ignored)
         if let problem = Self.problem(of: answer.verdicts, events) {
@@ -209,7 +208,7 @@ struct ReceiverEndpoint: Sendable {
 
     private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
         // that is ours, and passes
-        guard problem.code != .overloaded else { return }
+        guard ![.overloaded, .storeUnavailable, .keysUnavailable].contains(problem.code) else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
         logger.notice(
             "A source's message was rejected",

@@ -115,6 +115,21 @@ import Testing
         #expect(mended.json?["failure_count"]?.int64 == 0 && mended.json?["last_error"]?.isNull == true)
     }
 
+    /// The sender got 500 or 413 for days, and the source counted as one that works.
+    @Test func `a message that the store can never take counts as a failure of its source`() async throws {
+        let fixture = try await TwoTenantFixture()
+        #expect(try await put(fixture).status == 201)
+        try await fixture.execute("ALTER TABLE ingested_events ADD CONSTRAINT broken CHECK (result <> 'applied')")
+        let body = message(1)
+        #expect(try await send(fixture, body).status == 500)
+        let failing = try await fixture.operate(.GET, fixture.admin + "/sources/crm")
+        #expect(failing.json?["failure_count"]?.int64 == 1 && failing.json?["last_error"]?.string != nil)
+        try await fixture.execute("ALTER TABLE ingested_events DROP CONSTRAINT broken")
+        #expect(try await send(fixture, body).status == 200)
+        let mended = try await fixture.operate(.GET, fixture.admin + "/sources/crm")
+        #expect(mended.json?["failure_count"]?.int64 == 0 && mended.json?["last_error"]?.isNull == true)
+    }
+
     @Test func `accepts the valid part of a message, and the sender repeats it for the rest`() async throws {
         let fixture = try await TwoTenantFixture()
         #expect(try await put(fixture).status == 201)
