@@ -31,10 +31,18 @@ struct EventMaker {
     /// More than an id or a time can have: a longer value is refused here, and not copied.
     private static let maximumScalarBytes = 4_096
 
-    func entry(_ values: inout MappedValues, id: MappedID) -> IngestRequest.Entry {
+    /// Makes the item's event.
+    ///
+    /// - Returns: also the bytes of its document; for a refused event all bytes that were written for it.
+    func entry(_ values: inout MappedValues, id: MappedID) -> (entry: IngestRequest.Entry, bytes: Int) {
         var maker = self
         let (bytes, name) = maker.write(&values, id: id)
-        guard maker.problems.isEmpty else { return maker.refusal(name) }
+        let entry = maker.problems.isEmpty ? maker.entry(reading: bytes, name) : maker.refusal(name)
+        return (entry, (try? entry.event.get()).map { $0.document?.count ?? 0 } ?? bytes.count)
+    }
+
+    private func entry(reading bytes: [UInt8], _ name: String?) -> IngestRequest.Entry {
+        var maker = self
         let tree: JSONTree
         do throws(JSONParseError) {
             // an item is as deep as its body at most, and the event one deeper

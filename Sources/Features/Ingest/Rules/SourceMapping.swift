@@ -53,7 +53,7 @@ package struct SourceMapping: Sendable, Hashable {
     }
 
     /// Bytes of documents that one body may become, beyond its own length: with `^`, every item may repeat a part of
-    /// it.
+    /// it. Refused events count, too, because their bytes were written and read.
     package static let repeatedBytes = 4_194_304
 
     /// Makes events of a body.
@@ -75,8 +75,8 @@ package struct SourceMapping: Sendable, Hashable {
                 continue
             }
             let maker = EventMaker(rule: rules[number], place: place, limits: limits)
-            let entry = maker.entry(&values, id: events == nil ? id : id.ofItem(index))
-            if case .success(let event) = entry.event { bytes += event.document?.count ?? 0 }
+            let (entry, added) = maker.entry(&values, id: events == nil ? id : id.ofItem(index))
+            bytes += added
             guard bytes <= body.rawCount + Self.repeatedBytes else {
                 let detail = "the documents of its events repeat more than \(Self.repeatedBytes) bytes of this message"
                 throw Problem(.payloadTooLarge, detail)

@@ -36,13 +36,18 @@ import Testing
            "version": "/data/revision", "document": "/data"}]}
         """
 
-    @Test(arguments: [(15, true), (18, false)])
-    func `rejects messages whose events repeat more than 4 MiB of them`(_ items: Int, _ isAccepted: Bool) throws {
+    /// With a version that is no number, each event is written, read and refused.
+    @Test(arguments: [(15, true), (18, false)], ["1", #""x""#])
+    func `rejects messages whose events repeat more than 4 MiB of them`(
+        _ count: (Int, Bool),
+        _ version: String
+    ) throws {
+        let (items, isAccepted) = count
         let mapping = """
             {"events": "/items", "rules": [{"entity_type": "contact", "operation": "upsert", "id": "/id",
               "version": "/version", "document": "^/big"}]}
             """
-        let list = (0..<items).map { #"{"id":\#($0),"version":1}"# }.joined(separator: ",")
+        let list = (0..<items).map { #"{"id":\#($0),"version":\#(version)}"# }.joined(separator: ",")
         let big = String(repeating: "x", count: 250_000)
         let body = #"{"items":[\#(list)],"big":{"text":"\#(big)"}}"#
         if isAccepted {
