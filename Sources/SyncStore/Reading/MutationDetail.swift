@@ -6,7 +6,7 @@ package import SyncModel
 /// A mutation with all its attributes.
 package struct MutationDetail: Sendable {
     /// Its columns, for a table `m`; followed by whether the page ends here.
-    static let list = """
+    package static let list = """
         m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
             m.base_version, m.last_error, m.last_error_code, m.created_at,
             \(MutationColumn.shownList)\(RecordColumns.list)

@@ -30,22 +30,18 @@ package struct MutationColumn: Sendable {
     package let parts: Set<Part>
     /// SQL of the value in a row `m`, if it is not the column alone.
     let value: String?
-    /// As an export of the user's data shows it; nil if it does not.
-    let exported: ExportedColumn?
+    /// Whether an export of the user's data shows it in addition to the details of the mutation.
+    let isExported: Bool
     /// Whether the details of a mutation show it under its name, without further code.
     package let isShown: Bool
 
-    /// - Parameters:
-    ///   - exported: how an export shows the value in a row `x`; nil for the column in the form of the API.
-    ///   - isExported: false for columns about the gateway's processing.
     private init(
         _ name: StaticString,
         _ type: String,
         _ parts: Set<Part> = [],
         content: Content = .plain,
         value: String? = nil,
-        exported: String? = nil,
-        isExported: Bool = true,
+        isExported: Bool = false,
         isShown: Bool = false
     ) {
         self.name = name
@@ -53,38 +49,27 @@ package struct MutationColumn: Sendable {
         self.parts = parts
         self.content = content
         self.value = value
+        self.isExported = isExported
         self.isShown = isShown
-        let text = "\(name)"
-        self.exported = isExported ? ExportedColumn(text, exported ?? ExportedColumn.form(of: text, in: "x")) : nil
     }
 
     /// In the order in which readers read them.
     package static let all: [MutationColumn] = [
-        MutationColumn("organization_id", "uuid", isExported: false),
-        MutationColumn("user_id", "uuid", content: .user, isExported: false),
+        MutationColumn("organization_id", "uuid"),
+        MutationColumn("user_id", "uuid", content: .user),
         MutationColumn("id", "uuid", [.record, .queued]),
         MutationColumn("accepted_at", "timestamptz", [.record, .queued]),
         MutationColumn("idempotency_key", "uuid", [.record]),
         MutationColumn("device_id", "uuid", [.record, .queued]),
         MutationColumn("sequence_number", "ordinal", [.record]),
-        MutationColumn("position", "int8", [.record, .queued]),
-        MutationColumn("change_position", "int8", isExported: false),
+        MutationColumn("position", "int8", [.record, .queued], isExported: true),
+        MutationColumn("change_position", "int8"),
         MutationColumn("operation", "mutation_operation", [.record, .queued]),
         MutationColumn("entity_type", "text", [.record, .queued]),
-        MutationColumn(
-            "local_id",
-            "uuid",
-            [.record, .queued],
-            exported: "CASE WHEN x.local_number IS NULL THEN to_json(x.local_id) ELSE to_json(x.local_number) END"
-        ),
+        MutationColumn("local_id", "uuid", [.record, .queued]),
         MutationColumn("local_number", "int8", [.record, .queued]),
-        MutationColumn(
-            "server_id",
-            "server_id",
-            [.record, .queued],
-            exported: ExportedColumn.id("x.server_id", "x.server_id_is_integer")
-        ),
-        MutationColumn("server_id_is_integer", "bool", [.record, .queued], isExported: false),
+        MutationColumn("server_id", "server_id", [.record, .queued]),
+        MutationColumn("server_id_is_integer", "bool", [.record, .queued]),
         MutationColumn("max_attempts", "attempt_limit", [.queued]),
         MutationColumn("conflict_resolution", "conflict_strategy", [.queued]),
         MutationColumn("endpoint", "text", [.queued, .detail]),
@@ -92,8 +77,8 @@ package struct MutationColumn: Sendable {
         MutationColumn("headers", "json", [.queued, .detail], content: .sealed(.headers)),
         MutationColumn("base_version", "whole_number", [.queued]),
         MutationColumn("dependency_ids", "_uuid", [.detail]),
-        MutationColumn("reference_ids", "_uuid", [.queued]),
-        MutationColumn("reference_types", "_text", [.queued], isExported: false),
+        MutationColumn("reference_ids", "_uuid", [.queued], isExported: true),
+        MutationColumn("reference_types", "_text", [.queued]),
         MutationColumn("priority", "priority"),
         MutationColumn("status", "mutation_status", [.record]),
         MutationColumn("revision", "int4", [.record, .queued]),
@@ -104,10 +89,10 @@ package struct MutationColumn: Sendable {
         MutationColumn("depends_on", "_uuid", [.record], value: Dependencies.open),
         MutationColumn("blocked_on", "uuid"),
         MutationColumn("resolution", "conflict_strategy", [.record, .queued]),
-        MutationColumn("is_outcome_unknown", "bool", [.queued], isExported: false),
-        MutationColumn("conflict_retries", "int2", [.queued], isExported: false),
-        MutationColumn("hold_count", "int2", [.queued], isExported: false),
-        MutationColumn("held_since", "timestamptz", [.queued], isExported: false),
+        MutationColumn("is_outcome_unknown", "bool", [.queued]),
+        MutationColumn("conflict_retries", "int2", [.queued]),
+        MutationColumn("hold_count", "int2", [.queued]),
+        MutationColumn("held_since", "timestamptz", [.queued]),
         MutationColumn("sent_method", "http_method", [.queued]),
         MutationColumn("sent_endpoint", "text", [.queued]),
         MutationColumn("sent_payload", "json", [.queued], content: .sealed(.sentPayload)),
@@ -116,12 +101,12 @@ package struct MutationColumn: Sendable {
         MutationColumn("error", "json", [.record, .queued], content: .sealed(.error)),
         MutationColumn("last_error", "text", [.detail], content: .sealed(.lastError)),
         MutationColumn("last_error_code", "int4"),
-        MutationColumn("fingerprint", "mutation_fingerprint", [.record], content: .open, isExported: false),
-        MutationColumn("fingerprint_places", "bytea", [.record], content: .open, isExported: false),
-        MutationColumn("traceparent", "text", [.queued]),
-        MutationColumn("key_user_id", "uuid", [.queued], content: .user),
+        MutationColumn("fingerprint", "mutation_fingerprint", [.record], content: .open),
+        MutationColumn("fingerprint_places", "bytea", [.record], content: .open),
+        MutationColumn("traceparent", "text", [.queued], isExported: true),
+        MutationColumn("key_user_id", "uuid", [.queued], content: .user, isExported: true),
         MutationColumn("created_at", "timestamptz"),
-        MutationColumn("changed_at", "timestamptz"),
+        MutationColumn("changed_at", "timestamptz", isExported: true),
         MutationColumn("synced_at", "timestamptz", [.record]),
         MutationColumn("stuck_at", "timestamptz"),
         MutationColumn("error_code", "text"),
@@ -168,9 +153,9 @@ package struct MutationColumn: Sendable {
         return values.isEmpty ? "" : "ARRAY[\(values.joined(separator: ", "))] AS shown, "
     }()
 
-    /// Those that an export shows, without sealed ones, which it opens.
-    static let exported = all.compactMap { column -> ExportedColumn? in
-        if case .sealed = column.content { nil } else { column.exported }
+    /// Those that an export shows in addition to the details, in a row `m`.
+    static let exported = all.filter(\.isExported).map { column in
+        ExportedColumn("\(column.name)", ExportedColumn.form(of: "\(column.name)", in: "m"))
     }
 
     /// The columns with sealed values.
@@ -195,7 +180,7 @@ extension StoredTable {
                 )
             )
             .exported(
-                .lines("mutation", by: [("position", "bigint")], page: 25, MutationColumn.exported)
+                .lines("mutation", by: [("position", "bigint")], page: 25, form: .mutation, MutationColumn.exported)
             )
             .sealed(.lane(MutationColumn.sealed))
             .aging(.steps([.records, .payloads, .unsettled]))

@@ -25,7 +25,13 @@ extension StoredTable {
             ),
         StoredTable("users", key: ["user_id"], isShown: true)
             .owned(by: "user_id", erase: .withLane, merge: .adopt(where: UserMoves.isNotProvisioned))
-            .exported(.lines("user", by: [("user_id", "uuid")], ["user_id", "created_at"])),
+            .exported(
+                .lines(
+                    "user",
+                    by: [("user_id", "uuid")],
+                    [ExportedColumn("user_id", as: "id"), ExportedColumn("created_at", as: "first_seen_at")]
+                )
+            ),
         StoredTable("user_subjects", key: ["issuer", "subject"], isShown: true)
             .owned(
                 by: "user_id",
@@ -33,7 +39,11 @@ extension StoredTable {
                 merge: .keep
             )
             .exported(
-                .lines("subject", by: [("issuer", "text"), ("subject", "text")], ["issuer", "subject", "created_at"])
+                .lines(
+                    "subject",
+                    by: [("issuer", "text"), ("subject", "text")],
+                    ["issuer", "subject", ExportedColumn("created_at", as: "first_seen_at")]
+                )
             ),
         StoredTable("user_joins", key: ["user_id"], purge: .last)
             .owned(by: "into_id", naming: ["user_id"], erase: .last([UserMoves.eraseJoins]), merge: .step)
@@ -41,7 +51,10 @@ extension StoredTable {
                 .lines(
                     "joined_user",
                     by: [("user_id", "uuid")],
-                    ["user_id", "into_id", "started_at", "finished_at"]
+                    [
+                        ExportedColumn("user_id", as: "user"), ExportedColumn("into_id", as: "into"), "started_at",
+                        "finished_at",
+                    ]
                 )
             )
             .plain("closed_until", "feed_end"),
@@ -125,12 +138,16 @@ extension StoredTable {
                     "local_id",
                     by: [("device_id", "uuid"), ("entity_type", "text"), ("local_id", "bigint")],
                     [
-                        "device_id", "entity_type", "local_id", .id(named: "server_id"), .id(named: "same_as"),
-                        "mutation_id", "client_id",
+                        "device_id", "entity_type", "local_id",
+                        ExportedColumn(
+                            "server_id",
+                            ExportedColumn.id("coalesce(x.server_id, x.same_as)", "x.server_id_is_integer")
+                        ),
+                        "mutation_id",
                     ]
                 )
             )
-            .plain("server_id_is_integer")
+            .plain("server_id_is_integer", "same_as", "client_id")
             .aging(.steps([.tombstones])),
         StoredTable("local_id_pages", key: ["user_id", "device_id", "page"])
             .owned(by: "user_id", erase: .delete, merge: .rename(.dependent))
@@ -140,24 +157,27 @@ extension StoredTable {
                     by: [("device_id", "uuid"), ("page", "bigint")],
                     page: 25,
                     [
-                        "device_id", "page", "since_page", "entity_types", "local_ids",
+                        "device_id", "page",
                         ExportedColumn(
-                            "server_ids",
+                            "local_ids",
                             """
-                            (SELECT coalesce(json_agg(\(ExportedColumn.id("p.id", "p.is_integer")) ORDER BY p.place), '[]')
-                                FROM unnest(x.server_ids, x.are_integers) WITH ORDINALITY AS p (id, is_integer, place))
+                            (SELECT coalesce(json_agg(json_build_object('entity_type', p.entity_type, 'local_id', p.local_id,
+                                    'server_id', \(ExportedColumn.id("p.id", "p.is_integer"))) ORDER BY p.place), '[]')
+                                FROM unnest(x.entity_types, x.local_ids, x.server_ids, x.are_integers)
+                                    WITH ORDINALITY AS p (entity_type, local_id, id, is_integer, place))
                             """
                         ),
                     ]
                 )
             )
-            .plain("are_integers", "is_superseded")
+            .plain("since_page", "entity_types", "server_ids", "are_integers", "is_superseded")
             .open("counters"),
         StoredTable("entities", key: ["entity_type", "id"], isShown: true)
             .naming("owner_id", "updated_by", erase: .step, merge: .step)
             .exported(
                 .step(columns: [
-                    "version", "is_deleted", "owner_id", "client_id", "updated_by", "updated_on", "created_at",
+                    "version", ExportedColumn("is_deleted", as: "deleted"), "owner_id", "client_id", "updated_by",
+                    "updated_on", "created_at",
                     "updated_at", "etag",
                 ])
             )

@@ -54,7 +54,7 @@ package struct StoredTable: Sendable {
     /// All columns, each at least once.
     package var columns: [String] {
         [organization].compactMap(\.self) + key + plain + open + (users?.columns ?? [])
-            + (export?.columns ?? []) + (sealing?.columns ?? [])
+            + (export?.columns.map(\.name) ?? []) + (sealing?.columns ?? [])
     }
 }
 
@@ -209,9 +209,9 @@ extension StoredTable {
         /// A line per row that the walk of the erasure finds.
         ///
         /// The statement returns each as JSON (`row`). Parameters as for ``Erase/scan(_:delete:)``.
-        case scan(kind: String, Statement, columns: [String])
+        case scan(kind: String, Statement, columns: [ExportedColumn])
         /// Is a step of the export itself.
-        case step(columns: [String])
+        case step(columns: [ExportedColumn])
 
         /// - Parameters:
         ///   - kind: the lines' `kind`.
@@ -221,41 +221,60 @@ extension StoredTable {
             _ kind: String,
             by order: [(name: String, type: String)],
             page: Int64 = 500,
+            form: Form = .columns,
             _ columns: [ExportedColumn]
         ) -> Self {
-            .rows(Lines(kind: kind, order: order, page: page, columns: columns))
+            .rows(Lines(kind: kind, order: order, page: page, form: form, columns: columns))
         }
 
-        var columns: [String] {
+        package var columns: [ExportedColumn] {
             switch self {
-            case .rows(let lines): lines.columns.map(\.name)
+            case .rows(let lines): lines.columns
             case .scan(_, _, let columns), .step(let columns): columns
             }
         }
+    }
+
+    /// What a line has in addition to its columns.
+    package enum Form: Sendable {
+        /// The sealed values.
+        case columns
+        /// The members of the API's details of a mutation.
+        case mutation
     }
 
     package struct Lines: Sendable {
         package let kind: String
         package let order: [(name: String, type: String)]
         package let page: Int64
+        package let form: Form
         package let columns: [ExportedColumn]
     }
 }
 
-/// A column as an export shows it: times in UTC with milliseconds, and ids in the JSON kind that the server gave them.
+/// A column as an export shows it, in the form of the API.
+///
+/// Times are in UTC with milliseconds, and ids have the JSON kind that the server gave them.
 package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
     package let name: String
+    /// The API's name.
+    package let member: String
     /// SQL of the value in a row `x`.
     package let value: String
 
-    package init(_ name: String, _ value: String) {
+    package init(_ name: String, as member: String? = nil, _ value: String) {
         self.name = name
+        self.member = member ?? name
         self.value = value
     }
 
     /// A time if the name ends in `_at`.
     package init(stringLiteral name: String) {
         self.init(name, Self.form(of: name, in: "x"))
+    }
+
+    package init(_ name: String, as member: String) {
+        self.init(name, as: member, Self.form(of: name, in: "x"))
     }
 
     /// A column of a row in the form of the API: as a time if the name ends in `_at`.

@@ -115,19 +115,22 @@ import Testing
         #expect(!String(decoding: text, as: UTF8.self).contains(TableRows.marker(other)))
         let lines = try text.split(separator: 0x0a).map { try JSONTree(parsing: Array($0)).root }
         for table in tables {
-            let (kind, exported): (String, [String])
-            switch table.export {
-            case .rows(let lines): (kind, exported) = (lines.kind, lines.columns.map(\.name))
-            case .scan(let name, _, let columns): (kind, exported) = (name, columns)
-            case .step(let columns): (kind, exported) = ("entity", columns)
-            case nil: continue
-            }
+            guard let export = table.export else { continue }
+            let kind =
+                switch export {
+                case .rows(let lines): lines.kind
+                case .scan(let name, _, _): name
+                case .step: "entity"
+                }
             let found = lines.filter { $0["kind"]?.string == kind }
             #expect(found.count == 1, "\(table.name)")
             let line = try #require(found.first)
-            for column in exported { #expect(line.value(at: "/\(column)") != nil, "\(table.name).\(column)") }
+            for member in export.columns.map(\.member) {
+                #expect(line.value(at: "/\(member)") != nil, "\(table.name).\(member)")
+            }
+            let places = ["response_body": "response/body", "sent_payload": "sent/body"]
             for column in table.sealing?.columns ?? [] {
-                let member = line.value(at: "/\(column)")
+                let member = line.value(at: "/\(places[column] ?? column)")
                 let value = member?.string ?? member?["text"]?.string
                 #expect(value == TableRows.marker(user), "\(table.name).\(column)")
             }

@@ -7,6 +7,7 @@ import SyncStore
 /// held longer than it takes to write it.
 struct ExportedRows: Sendable {
     let lines: StoredTable.Lines
+    /// Those that a line shows as members.
     let sealed: [SealedColumn]
     let first: Statement
     let next: Statement
@@ -15,21 +16,24 @@ struct ExportedRows: Sendable {
     init?(_ table: StoredTable) {
         guard case .rows(let lines) = table.export, let owner = table.users?.owner else { return nil }
         self.lines = lines
-        sealed = if case .lane(let columns) = table.sealing { columns } else { [] }
-        let keys = lines.order.map { "x.\($0.name)" }.joined(separator: ", ")
+        // the details of a mutation name it so
+        let row = lines.form == .mutation ? "m" : "x"
+        sealed = if case .lane(let columns) = table.sealing, lines.form == .columns { columns } else { [] }
+        let keys = lines.order.map { "\(row).\($0.name)" }.joined(separator: ", ")
         let last = lines.order.indices.map { "key_\($0 + 1)" }
-        let texts = zip(lines.order, last).map { "x.\($0.name)::text AS \($1)" }.joined(separator: ", ")
-        let members = lines.columns.map { "\($0.value) AS \($0.name)" }.joined(separator: ", ")
+        let texts = zip(lines.order, last).map { "\(row).\($0.name)::text AS \($1)" }.joined(separator: ", ")
+        let members = lines.columns.map { "\($0.value) AS \($0.member)" }.joined(separator: ", ")
         let values = sealed.map { ", x.\($0.name)" }.joined()
         let identity = sealed.isEmpty ? "" : table.key.last.map { ", x.\($0) AS id" } ?? ""
+        let details = lines.form == .mutation ? ", \(Self.sent), \(MutationDetail.list), false AS has_more" : ""
         func statement(_ suffix: String, after last: [String] = [], _ condition: String = "") -> Statement {
             Statement(
                 "export_\(table.name)_\(suffix)",
                 ["organization", "user"] + last + ["limit"],
                 """
-                SELECT \(texts), (SELECT to_json(r) FROM (SELECT \(members)) r) AS row\(identity)\(values)
-                FROM \(table.name) x
-                WHERE x.organization_id = :organization AND x.\(owner) = :user\(condition)
+                SELECT \(texts), (SELECT to_json(r) FROM (SELECT \(members)) r) AS row\(identity)\(values)\(details)
+                FROM \(table.name) \(row)
+                WHERE \(row).organization_id = :organization AND \(row).\(owner) = :user\(condition)
                 ORDER BY \(keys)
                 LIMIT :limit
                 """
@@ -39,6 +43,9 @@ struct ExportedRows: Sendable {
         let place = zip(lines.order, last).map { ":\($1)::text::\($0.type)" }.joined(separator: ", ")
         next = statement("next", after: last, " AND (\(keys)) > (\(place))")
     }
+
+    /// The last request of a mutation.
+    private static let sent = "m.id AS sent_id, m.sent_method, m.sent_endpoint, m.sent_payload"
 
     /// The statements of an export of a catalogue's tables.
     static func statements(_ tables: [StoredTable]) -> [Statement] {
@@ -57,8 +64,8 @@ struct ExportedRows: Sendable {
         FROM unnest(:types::text[], :ids::text[]) AS k (entity_type, id)
         CROSS JOIN LATERAL (
             SELECT x.entity_type, x.id, x.document, (SELECT to_json(r) FROM (
-                SELECT x.entity_type, \(ExportedColumn.id("x.id", "x.id_is_integer")) AS id, x.version, x.is_deleted,
-                    x.owner_id, x.client_id, x.updated_by, x.updated_on,
+                SELECT x.entity_type, \(ExportedColumn.id("x.id", "x.id_is_integer")) AS id, x.version,
+                    x.is_deleted AS deleted, x.owner_id, x.client_id, x.updated_by, x.updated_on,
                     \(ExportedColumn.time("x.created_at")) AS created_at,
                     \(ExportedColumn.time("x.updated_at")) AS updated_at, x.etag) r) AS row
             FROM entities x

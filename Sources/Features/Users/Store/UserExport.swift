@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import Postgres
+import SyncHTTP
 package import SyncModel
 package import SyncStore
 
@@ -92,8 +93,9 @@ package struct UserExport: Sendable {
         catalog.invalidate(user.organization)
         do {
             let seal = try await catalog.seal(of: user.organization).withoutKeyRefresh
-            var lines = ExportLines(user: user.user, seal: seal)
-            lines.begin(user, version: Self.version, at: now())
+            let organization = try await catalog.organization(user.organization)
+            var lines = ExportLines(user: user.user, seal: seal, organization: organization, moment: now())
+            lines.begin(user, version: Self.version)
             for rows in tables.compactMap(ExportedRows.init) {
                 try await run(rows, of: user, &lines, writeOutside)
             }
@@ -126,7 +128,10 @@ package struct UserExport: Sendable {
             let keys: [String]
             (lines, keys) = try await catalog.userKeys.fetchingMissingKeys {
                 var (next, keys) = (start, [String]())
-                for var row in rows { keys = try next.add(&row, of: kind) }
+                for var row in rows {
+                    keys =
+                        try kind.lines.form == .mutation ? next.addMutation(&row, of: kind) : next.add(&row, of: kind)
+                }
                 return (next, keys)
             }
             if rows.count > 0 { try await write(lines.take()) }
@@ -202,12 +207,17 @@ package struct UserExport: Sendable {
 struct ExportLines: Sendable {
     let user: UUID
     let seal: Seal
+    let organization: Organization?
+    /// When the export began.
+    let moment: Timestamp
     private var bytes: [UInt8] = []
     private var count: Int64 = 0
 
-    init(user: UUID, seal: Seal) {
+    init(user: UUID, seal: Seal, organization: Organization?, moment: Timestamp) {
         self.user = user
         self.seal = seal
+        self.organization = organization
+        self.moment = moment
     }
 
     mutating func take() -> [UInt8] {
@@ -215,13 +225,13 @@ struct ExportLines: Sendable {
         return bytes
     }
 
-    mutating func begin(_ user: LaneKey, version: Int, at now: Timestamp) {
+    mutating func begin(_ user: LaneKey, version: Int) {
         bytes += JSONWriter.object { writer in
             writer.member("kind", "export")
             writer.member("version", Int64(version))
             writer.member("organization", user.organization)
             writer.member("user", user.user)
-            writer.member("exported_at", now.rfc3339)
+            writer.member("exported_at", moment.rfc3339)
         }
         endLine()
     }
@@ -262,6 +272,38 @@ struct ExportLines: Sendable {
         }
         line(kind.lines.kind, plain, members, unreadable)
         return keys
+    }
+
+    /// Adds a row of the ``ExportedRows`` statement of mutations: its details as the API shows them, and further columns.
+    ///
+    /// - Returns: its key.
+    mutating func addMutation(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {
+        let key = try row.string("key_1")
+        let plain = try row.bytes("row")
+        let id = try row.uuid("sent_id")
+        let method = try row.optionalString("sent_method")
+        let path = try row.optionalString("sent_endpoint")
+        var unreadable: [String] = []
+        let place = SealedPlace.mutation(.sentPayload, user: user, id: id)
+        let body = try seal.read(json: row.optionalBytes("sent_payload"), as: place, &unreadable)
+        var detail = try MutationDetail(&row, user: user, seal)
+        if let organization { detail = detail.seen(in: organization, at: moment) }
+        var writer = JSONWriter(capacity: 1_024)
+        writer.object { writer in
+            writer.member("kind", kind.lines.kind)
+            detail.writeMembers(to: &writer)
+            writer.raw(plain.dropFirst().dropLast())
+            guard let method else { return writer.member(null: "sent") }
+            writer.member("sent") { writer in
+                writer.member("method", method)
+                writer.member("url_path", path)
+                writer.member("body", raw: body)
+                writer.unreadable(unreadable.isEmpty ? [] : ["body"])
+            }
+        }
+        bytes += writer.bytes.inOneLine
+        endLine()
+        return [key]
     }
 
     mutating func addEntity(_ row: inout RowReader) throws {

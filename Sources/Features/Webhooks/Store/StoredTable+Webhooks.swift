@@ -12,11 +12,13 @@ extension StoredTable {
                 kind: "message",
                 DeliveryUsers.export,
                 columns: [
-                    "endpoint_id", "id", "event", "data", "occurred_at", "status", "attempt_count", "settled_at",
+                    ExportedColumn("endpoint_id", as: "webhook_id"), "id", ExportedColumn("event", as: "type"),
+                    ExportedColumn("occurred_at", as: "timestamp"), "sequence", "data", "status", "attempt_count",
+                    "next_attempt_at", "settled_at", ExportedColumn("last_status", as: "response_status"), "last_error",
                 ]
             )
         )
-        .plain("sequence", "tried_since", "next_attempt_at", "last_status", "last_error")
+        .plain("tried_since")
         .open("data")
         .aging(.steps([.deliveries]))
 
@@ -79,8 +81,10 @@ enum DeliveryUsers {
         ["organization", "first_keys", "second_keys", "users"],
         """
         SELECT (SELECT to_json(r) FROM (
-            SELECT x.endpoint_id, x.id, x.event, x.data, \(ExportedColumn.time("x.occurred_at")) AS occurred_at, x.status,
-                x.attempt_count, \(ExportedColumn.time("x.settled_at")) AS settled_at
+            SELECT x.endpoint_id AS webhook_id, x.id, x.event AS type,
+                \(ExportedColumn.time("x.occurred_at")) AS timestamp, x.sequence, x.data, x.status, x.attempt_count,
+                CASE WHEN x.status = 'waiting' THEN \(ExportedColumn.time("x.next_attempt_at")) END AS next_attempt_at,
+                \(ExportedColumn.time("x.settled_at")) AS settled_at, x.last_status AS response_status, x.last_error
             ) r) AS row
         FROM unnest(:first_keys::text[]::uuid[], :second_keys::text[]::uuid[]) AS k (endpoint_id, id)
         CROSS JOIN LATERAL (

@@ -79,10 +79,10 @@ import Testing
             #expect(try await worker.push([worker.change(server: server, base: 1)]).statuses == ["conflict"])
         }
         let messages = try lines(try await export(fixture, fixture.ada)).filter { $0["kind"]?.string == "message" }
-        #expect(messages.compactMap { $0["event"]?.string }.sorted() == ["lane.halted", "mutation.conflict"])
+        #expect(messages.compactMap { $0["type"]?.string }.sorted() == ["lane.halted", "mutation.conflict"])
         for message in messages {
             #expect(message.value(at: "/data/user_id")?.string == fixture.ada.user.lowercased)
-            #expect(message["endpoint_id"]?.string == hook.json?["id"]?.string)
+            #expect(message["webhook_id"]?.string == hook.json?["id"]?.string)
         }
     }
 
@@ -100,7 +100,7 @@ import Testing
         fixture.gateway.clock.advance(seconds: 9)
         #expect(try await fixture.operate(.POST, path, body).json?["state"]?.string == "done")
         let messages = try lines(try await export(fixture, bob)).filter { $0["kind"]?.string == "message" }
-        #expect(messages.compactMap { $0["event"]?.string }.sorted() == ["lane.halted", "mutation.conflict"])
+        #expect(messages.compactMap { $0["type"]?.string }.sorted() == ["lane.halted", "mutation.conflict"])
         #expect(messages.allSatisfy { $0.value(at: "/data/user_id")?.string == ada.user.lowercased })
     }
 
@@ -151,6 +151,73 @@ import Testing
         #expect(!text.contains("+00:00") && text.firstMatch(of: /[0-9]{2}:[0-9]{2}\.[0-9]{4,}/) == nil, "\(text)")
     }
 
+    /// An operator's tools read an export with the types that they have for the API.
+    @Test func `each kind of line has the members that the OpenAPI document lists`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        _ = try await fixture.operate(.POST, fixture.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
+        var bad = ada.create()
+        bad["priority"] = "-1"
+        let pushed = try await ada.push([ada.create(), ada.create("note"), bad])
+        let server = try #require(pushed.results.first?["server_id"]?.string)
+        let note = try #require(pushed.results[1]["server_id"]?.string)
+        _ = try await ada.push([ada.change("delete", "note", server: note)])
+        #expect(try await bob.push([bob.change(server: server)]).statuses == ["succeeded"])
+        #expect(try await ada.push([ada.change(server: server, base: 1)]).statuses == ["conflict"])
+        let (user, organization) = (ada.user.lowercased, ada.organization.lowercased)
+        let own = "organization_id = '\(organization)' AND user_id = '\(user)'"
+        let device = ada.device.lowercased
+        _ = try await fixture.lines(
+            """
+            WITH one AS (SELECT id FROM mutations WHERE \(own) ORDER BY position LIMIT 1),
+            m AS (
+                UPDATE mutations SET sent_method = 'POST', sent_endpoint = '/tasks', sent_payload = '{"a":1}',
+                    response_status = 201, response_body = '{"id":1}', server_id = '4711', server_id_is_integer = true,
+                    key_user_id = '\(bob.user)', next_retry_at = now()
+                WHERE \(own) AND id IN (SELECT id FROM one) RETURNING 1),
+            a AS (
+                INSERT INTO attempts (organization_id, user_id, mutation_id, slot, ordinal, revision, number, sent_at,
+                    duration_ms, status, outcome)
+                SELECT '\(organization)', '\(user)', id, 1, 1, 1, 1, now(), 12, 201, 'succeeded' FROM one RETURNING 1),
+            s AS (
+                INSERT INTO user_subjects (organization_id, issuer, subject, user_id, created_at)
+                VALUES ('\(organization)', 'https://id.example', 'ada', '\(user)', now()) RETURNING 1),
+            j AS (
+                INSERT INTO user_joins (organization_id, user_id, into_id, started_at, feed_end, finished_at)
+                VALUES ('\(organization)', '\(UUID())', '\(user)', now(), 1, now()) RETURNING 1),
+            q AS (
+                INSERT INTO mutation_quotas (organization_id, user_id, missing, as_of)
+                VALUES ('\(organization)', '\(user)', 3, now()) RETURNING 1),
+            l AS (
+                INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id, same_as,
+                    server_id_is_integer)
+                VALUES ('\(organization)', '\(user)', '\(device)', 'folder', 1, '42', NULL, true),
+                    ('\(organization)', '\(user)', '\(device)', 'folder', 2, NULL, 'x', false) RETURNING 1),
+            p AS (
+                INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters,
+                    entity_types, local_ids, server_ids, are_integers)
+                VALUES ('\(organization)', '\(user)', '\(device)', 1, 0, '{}', '{folder,folder}', '{3,4}', '{43,y}',
+                    '{true,false}') RETURNING 1)
+            SELECT count(*)::text FROM m, a, s, j, q, l, p
+            """
+        )
+        let reply = try await export(fixture, ada)
+        let file = FileManager.default.temporaryDirectory.appending(path: "export-\(UUID().uuidString)")
+        try Data(reply.text.utf8).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        try await Contract.run("export.py", [Contract.path, file.path])
+        let found = try lines(reply)
+        func all(_ kind: String) -> [JSONValue] { found.filter { $0["kind"]?.string == kind } }
+        #expect(all("local_id").map { $0["server_id"]?.text } == ["42", #""x""#])
+        #expect(all("local_id_page").first?["local_ids"]?.elements?.map { $0["server_id"]?.text } == ["43", #""y""#])
+        // a mutation has the members of the API, with their values
+        let exported = try #require(all("mutation").first)
+        let shown = try await ada.get("/v1/mutations/\(exported["id"]?.string ?? "-")")
+        for name in try #require(shown.json).names {
+            #expect(exported.value(at: "/\(name)")?.text == shown.json?.value(at: "/\(name)")?.text, "\(name)")
+        }
+    }
+
     @Test func `pages follow each other without a gap`() async throws {
         let fixture = try await TwoTenantFixture()
         var keys: Set<String> = []
@@ -184,7 +251,10 @@ import Testing
         let missing = columns.filter { column in
             let parts = column.split(separator: ".").map { String($0) }
             guard parts[1] != "organization_id", parts[1] != "user_id" else { return false }
-            return !statements.contains { $0.name.contains(parts[0]) && $0.sql.contains("x.\(parts[1])") }
+            return !statements.contains { statement in
+                statement.name.contains(parts[0])
+                    && ["x", "m"].contains { statement.sql.contains("\($0).\(parts[1])") }
+            }
         }
         // pending events belong to the source until they are evaluated, seconds later; operators' actions belong to the
         // operators
@@ -203,7 +273,9 @@ import Testing
         "lanes.change_position", "lanes.halted_by", "lanes.head_position", "lanes.in_flight_id", "lanes.lease_owner",
         "lanes.lease_token", "lanes.next_position", "lanes.open_count", "lanes.queued_count", "lanes.queued_since",
         "lanes.ready_at", "local_id_pages.are_integers", "local_id_pages.counters", "local_id_pages.is_superseded",
-        "local_ids.server_id_is_integer", "mutations.change_position", "mutations.conflict_retries",
+        "local_id_pages.since_page", "local_ids.client_id", "local_ids.server_id_is_integer",
+        "mutations.change_position", "mutations.conflict_retries",
+        "mutations.error_code", "mutations.error_status", "mutations.stuck_at",
         "mutations.fingerprint", "mutations.fingerprint_places", "mutations.held_since", "mutations.hold_count",
         "mutations.is_outcome_unknown", "mutations.reference_types", "mutations.server_id_is_integer",
         "user_joins.closed_until", "user_joins.feed_end",
