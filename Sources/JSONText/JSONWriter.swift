@@ -129,6 +129,34 @@ extension JSONValue: JSONWritable {
     public func write(to writer: inout JSONWriter) { writer.value(self) }
 }
 
+extension RawRepresentable where Self: JSONWritable, RawValue == String {
+    public func write(to writer: inout JSONWriter) { writer.string(rawValue) }
+}
+
+/// Nil is `null`.
+extension Optional: JSONWritable where Wrapped: JSONWritable {
+    public func write(to writer: inout JSONWriter) {
+        if let self { self.write(to: &writer) } else { writer.null() }
+    }
+}
+
+extension Array: JSONWritable where Element: JSONWritable {
+    public func write(to writer: inout JSONWriter) {
+        writer.beginArray()
+        for element in self { element.write(to: &writer) }
+        writer.endArray()
+    }
+}
+
+/// A value that is JSON text already.
+public struct RawJSON: JSONWritable, Sendable {
+    private let text: [UInt8]
+
+    public init(_ text: [UInt8]) { self.text = text }
+
+    public func write(to writer: inout JSONWriter) { writer.raw(text) }
+}
+
 // Inlined where they are used, with the value's type known.
 extension JSONWriter {
     @inlinable

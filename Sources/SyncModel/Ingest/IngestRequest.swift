@@ -1,5 +1,5 @@
 public import Foundation
-import JSONText
+public import JSONText
 
 /// The body of `POST /v1/ingest`.
 ///
@@ -205,7 +205,7 @@ public struct ReceivedEvent: Sendable, Hashable {
 }
 
 /// The kind of change that an event from elsewhere reports.
-public enum IngestOperation: String, Sendable, Hashable, CaseIterable {
+public enum IngestOperation: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// The document is the whole entity, which may be new.
     case upsert
     /// The document has the changes of a known entity (RFC 7396).

@@ -1,3 +1,5 @@
+public import JSONText
+
 /// An entity type of one organization.
 public struct EntityType: Sendable, Hashable {
     /// `[a-z][a-z0-9_-]{0,63}`.
@@ -75,7 +77,7 @@ public struct EntityType: Sendable, Hashable {
 }
 
 /// Whether entity types must be declared before use.
-public enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable {
+public enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// An unknown type is registered at its first use.
     case open
     /// An unknown type is refused (seed 000, `entity_type_valid_enum`).
@@ -109,7 +111,7 @@ public enum Visibility: String, Sendable, Hashable, CaseIterable {
 }
 
 /// What a lane does when one of its mutations fails or conflicts.
-public enum FailurePolicy: String, Sendable, Hashable, CaseIterable {
+public enum FailurePolicy: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// All mutations behind it wait for a person.
     case halt
     /// Only dependants wait.
@@ -117,7 +119,7 @@ public enum FailurePolicy: String, Sendable, Hashable, CaseIterable {
 }
 
 /// How a conflict is settled (seed 001, `conflict_resolution`).
-public enum ConflictResolution: String, Sendable, Hashable, CaseIterable {
+public enum ConflictResolution: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// Waits for a person.
     case manual
     /// Discards the mutation and adopts the server's entity.
@@ -127,7 +129,7 @@ public enum ConflictResolution: String, Sendable, Hashable, CaseIterable {
 }
 
 /// How a user is created.
-public enum Provisioning: String, Sendable, Hashable, CaseIterable {
+public enum Provisioning: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// By the user's first push with a valid token.
     case onFirstPush = "on_first_push"
     /// Only by an operator.

@@ -71,10 +71,17 @@ public enum UnknownMember {
 
     /// - Parameters:
     ///   - what: the object and, behind a colon, its members: `a push: device_id, mutations`.
+    ///   - objection: the error, after the name; nil for "is not a member of" the object.
     ///   - isSuggesting: whether to search for the member that was probably meant. Limit the suggestions for one body,
     ///     which may have many unknown members.
-    public static func detail(_ name: String, of what: String, isSuggesting: Bool = true) -> String {
-        "'\(shown(name))' is not a member of \(what)" + (isSuggesting ? hint(name, known: names(in: what)) : "")
+    public static func detail(
+        _ name: String,
+        of what: String,
+        _ objection: String? = nil,
+        isSuggesting: Bool = true
+    ) -> String {
+        let hint = isSuggesting ? hint(name, known: names(in: what)) : ""
+        return "'\(shown(name))' \(objection ?? "is not a member of \(what)")" + hint
     }
 
     /// `; is 'sequence_number' meant?` if a known name is close; else empty.

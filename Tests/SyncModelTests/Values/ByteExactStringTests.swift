@@ -176,7 +176,7 @@ import Testing
             {"slot":"s","publication":"p","tables":[{"table":"public.\u{212a}","entity_type":"contact","id":"id",
              "columns":{"K":"k","\u{212a}":"kelvin"}}]}
             """
-        var report = SettingsReport()
+        var report = MemberReport()
         let settings = ReplicationSettings(try JSONTree(parsing: Array(text.utf8)).root, at: "", &report)
         var reader = LogReader(try #require(settings, "\(report.problems)"), base: 0, limits: IntakeLimits())
         let columns = ["id", "K", "\u{212a}"].map { FollowedColumn(name: $0, type: 25, isKey: $0 == "id") }

@@ -121,12 +121,7 @@ struct ListExternalIDsCommand: AsyncParsableCommand {
         }
         guard let organization = found else { throw AdministrationOptions.unknown(id) }
         if options.json {
-            let json = AdministrationOptions.body { writer in
-                writer.name("external_ids")
-                writer.beginArray()
-                for name in organization.externalIDs { writer.object { name.writeMembers(to: &$0) } }
-                writer.endArray()
-            }
+            let json = AdministrationOptions.body { $0.member("external_ids", organization.externalIDs) }
             return Terminal.output(String(decoding: json, as: UTF8.self))
         }
         for name in organization.externalIDs {

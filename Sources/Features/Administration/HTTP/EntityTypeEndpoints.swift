@@ -47,84 +47,64 @@ struct EntityTypeEndpoints: Sendable {
     }
 }
 
-extension EntityType: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("name", name)
-        writer.member("id_space", idSpace.rawValue)
-        writer.member("relations") { writer in
-            for relation in relations {
-                writer.name(relation.member)
-                writer.string(relation.entityType)
+extension EntityTypeUpdate {
+    fileprivate static let table = MemberTable<Self, EntityType>("an entity type") {
+        BodyMember("name", shown: \.name)
+        BodyMember("id_space", .choice(), into: \.idSpace).shown(\.idSpace.rawValue)
+        BodyMember("relations", read: readRelations).written { type, writer in
+            writer.object { writer in
+                for relation in type.relations {
+                    writer.name(relation.member)
+                    writer.string(relation.entityType)
+                }
             }
         }
-        writer.member("visibility", visibility.rawValue)
-        writer.member("default_priority", Int64(defaultPriority))
-        writer.member("upstream", isForwarded)
-        writer.member("on_erase", onErase.rawValue)
-        writer.member("in_use", isInUse)
+        BodyMember("visibility", .choice(), into: \.visibility).shown(\.visibility.rawValue)
+        BodyMember("default_priority", .integer(0...1_000), into: \.defaultPriority)
+            .shown { Int64($0.defaultPriority) }
+        BodyMember("upstream", .bool(upstream, rule: Rule.range), into: \.isForwarded).shown(\.isForwarded)
+        BodyMember("on_erase", .choice(), into: \.onErase).shown(\.onErase.rawValue)
+        BodyMember("in_use", shown: \.isInUse)
     }
-}
 
-extension EntityTypeUpdate {
-    private static let what = "an entity type: id_space, relations, visibility, default_priority, upstream, on_erase"
+    private static let upstream = "must be true (forwarded) or false (in the built-in store)"
 
     /// Reads the body of `PUT /admin/organizations/{id}/entity-types/{name}`.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
     package init(body: [UInt8]) throws(Problem) {
-        var update = EntityTypeUpdate()
-        try RequestReport.read(body, of: Self.what) { report, member, value in
-            let pointer = "/" + member
-            switch member {
-            case "id_space":
-                let space = value.string.flatMap(IDSpace.init(rawValue:))
-                update.idSpace = report.value(space, at: pointer, "id_space must be mapped, device or shared")
-            case "visibility":
-                let visibility = value.string.flatMap(Visibility.init(rawValue:))
-                update.visibility = report.value(visibility, at: pointer, "visibility must be organization or user")
-            case "on_erase":
-                let choice = value.string.flatMap(OnErase.init(rawValue:))
-                update.onErase = report.value(choice, at: pointer, "on_erase must be delete or blank_owner")
-            case "default_priority":
-                let number = value.int64.flatMap { (0...1_000).contains($0) ? Int16($0) : nil }
-                let detail = "default_priority must be an integer, 0 to 1000"
-                update.defaultPriority = report.value(number, at: pointer, detail)
-            case "upstream":
-                let detail = "upstream must be true (forwarded) or false (in the built-in store)"
-                update.isForwarded = report.value(value.bool, at: pointer, detail)
-            case "relations":
-                report.problems += Self.problems(inRelations: value)
-                update.relations = Array(value.raw)
-            default: return false
-            }
-            return true
-        }
-        self = update
+        self = try Self.table.read(body, into: Self())
     }
 
     /// Relations may lead to types that are not registered yet.
-    private static func problems(inRelations value: JSONValue) -> [ProblemDetail] {
-        func wrong(_ detail: String, _ rule: String = Rule.range, _ pointer: String = "/relations") -> ProblemDetail {
-            ProblemDetail(pointer: pointer, rule: rule, detail: detail)
-        }
+    @Sendable
+    private static func readRelations(
+        _ value: JSONValue,
+        _ place: MemberPlace,
+        _ update: inout Self,
+        _ report: inout MemberReport
+    ) {
         guard let members = value.members else {
-            return [wrong(#"relations must be an object of members and entity types: {"folderId":"folder"}"#)]
+            let form = #"an object of members and entity types: {"folderId":"folder"}"#
+            return report.refuse(place.pointer, Rule.range, "relations must be \(form)")
         }
-        let relations = members.map { ($0.name.string, $0.value) }
-        guard relations.count <= Relation.limit else {
-            return [wrong("a type may have at most \(Relation.limit) relations")]
+        guard members.reduce(0, { count, _ in count + 1 }) <= Relation.limit else {
+            return report.refuse(place.pointer, Rule.range, "a type may have at most \(Relation.limit) relations")
         }
-        return relations.compactMap { member, target in
-            let pointer = JSONPointer("/relations").appending(member: member).text
-            guard Relation.isValidMember(member) else {
+        for (name, target) in members {
+            let pointer = JSONPointer(place.pointer).appending(member: name.string).text
+            if !Relation.isValidMember(name.string) {
                 let bounds = "1 to \(Relation.maximumNameBytes) bytes without control characters"
-                return wrong("a relation is a member of the type's documents, \(bounds)", Rule.range, pointer)
-            }
-            guard let name = target.string, EntityType.isValidName(name) else {
+                report.refuse(pointer, Rule.range, "a relation is a member of the type's documents, \(bounds)")
+            } else if target.string.map({ EntityType.isValidName($0) }) != true {
                 let detail = "a relation must refer to an entity type, whose name matches [a-z][a-z0-9_-]{0,63}"
-                return wrong(detail, Rule.entityType, pointer)
+                report.refuse(pointer, Rule.entityType, detail)
             }
-            return nil
         }
+        update.relations = Array(value.raw)
     }
+}
+
+extension EntityType: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) { EntityTypeUpdate.table.write(self, to: &writer) }
 }

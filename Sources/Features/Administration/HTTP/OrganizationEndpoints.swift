@@ -59,22 +59,15 @@ struct OrganizationEndpoints: Sendable {
 }
 
 extension OrganizationRow: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("id", id)
-        writer.member("name", name)
-        writer.member("status", status.rawValue)
-        writer.name("settings")
-        settings.write(to: &writer)
-        writer.member("external_ids", externalIDs)
-        writer.member("created_at", createdAt.rfc3339)
-        writer.member("updated_at", updatedAt.rfc3339)
-    }
+    package func writeMembers(to writer: inout JSONWriter) { OrganizationUpdate.table.write(self, to: &writer) }
 }
 
-extension ExternalID: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("issuer", issuer.string)
-        writer.member("external_id", id.string)
+extension ExternalID: JSONWritable {
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("issuer", issuer.string)
+            writer.member("external_id", id.string)
+        }
     }
 }
 
@@ -87,37 +80,88 @@ extension OrganizationCounts: AnswerBody {
 }
 
 extension OrganizationUpdate {
+    fileprivate static let table = MemberTable<Self, OrganizationRow>("an organization") {
+        BodyMember("id", shown: \.id)
+        BodyMember("name", .organizationName, into: \.name).shown(\.name)
+        BodyMember("status", .organizationStatus, into: \.status).shown(\.status.rawValue)
+        BodyMember("settings", read: readSettings).shown(\.settings)
+        BodyMember("external_ids", .externalIDs, into: \.externalIDs).shown(\.externalIDs)
+        BodyMember("created_at", shown: \.createdAt.rfc3339)
+        BodyMember("updated_at", shown: \.updatedAt.rfc3339)
+    }
+
     /// Reads the body of `PUT /admin/organizations/{id}`.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
     package init(body: [UInt8]) throws(Problem) {
-        var update = OrganizationUpdate()
-        try RequestReport.read(body, of: "an organization: name, status, settings, external_ids") {
-            report,
-            member,
-            value in
-            switch member {
-            case "name":
-                let text = value.string.flatMap { text in
-                    (1...200).contains(text.unicodeScalars.count) && !text.contains("\0") ? text : nil
-                }
-                update.name = report.value(text, at: "/name", "name must have 1 to 200 characters")
-            case "status":
-                let status = value.string.flatMap(OrganizationStatus.init(rawValue:))
-                update.status = report.value(
-                    status == .purging ? nil : status,
-                    at: "/status",
-                    "status must be active or suspended; DELETE purges"
-                )
-            case "settings":
-                report.problems += OrganizationSettings.problems(in: value, pointer: "/settings")
-                update.settings = Array(value.raw)
-                update.wantsUserKeys = value["user_keys"]?.bool == true
-            case "external_ids": update.externalIDs = report.externalIDs(value)
-            default: return false
-            }
-            return true
+        self = try Self.table.read(body, into: Self())
+    }
+
+    @Sendable
+    private static func readSettings(
+        _ value: JSONValue,
+        _ place: MemberPlace,
+        _ update: inout Self,
+        _ report: inout MemberReport
+    ) {
+        guard value.kind == .object else {
+            return report.refuse(place.pointer, Rule.memberType, "settings must be an object")
         }
-        self = update
+        _ = OrganizationSettings(value, at: place.pointer, &report)
+        // the text, because null resets a setting to its default
+        update.settings = Array(value.raw)
+        update.wantsUserKeys = value["user_keys"]?.bool == true
+    }
+}
+
+extension MemberKind<String> {
+    fileprivate static var organizationName: Self {
+        text("must have 1 to 200 characters") { (1...200).contains($0.unicodeScalars.count) && !$0.contains("\0") }
+    }
+}
+
+extension MemberKind<OrganizationStatus> {
+    fileprivate static var organizationStatus: Self {
+        Self("must be active or suspended; DELETE purges") { value in
+            value.string.flatMap(OrganizationStatus.init(rawValue:)).flatMap { $0 == .purging ? nil : $0 }
+        }
+    }
+}
+
+extension MemberKind<[ExternalID]> {
+    /// A list of `{"issuer", "external_id"}`, each once.
+    fileprivate static var externalIDs: Self {
+        Self { value, place, report in
+            let detail = "external_ids must be a list of objects with issuer and external_id"
+            guard let elements = report.value(value.elements, at: place.pointer, rule: Rule.memberType, detail) else {
+                return nil
+            }
+            let count = elements.count
+            guard count <= Administration.maximumExternalIDs else {
+                let detail = "at most \(Administration.maximumExternalIDs) external ids, got \(count)"
+                report.refuse(place.pointer, Rule.range, detail)
+                return nil
+            }
+            let table = IssuedName.table("an external id", "external_id")
+            var ids: [ExternalID] = []
+            var seen: Set<ExternalID> = []
+            for (index, element) in elements.enumerated() {
+                let pointer = "\(place.pointer)/\(index)"
+                guard element.kind == .object else {
+                    let detail = "an external id must be an object with issuer and external_id"
+                    report.refuse(pointer, Rule.memberType, detail)
+                    continue
+                }
+                var name = IssuedName()
+                guard table.read(element, at: pointer, hasNulls: true, into: &name, &report) else { continue }
+                let id = ExternalID(issuer: name.issuer, id: name.name)
+                if seen.insert(id).inserted {
+                    ids.append(id)
+                } else {
+                    report.refuse(pointer, Rule.duplicateMember, "the list contains this name of the issuer twice")
+                }
+            }
+            return ids
+        }
     }
 }

@@ -32,53 +32,43 @@ struct UpstreamEndpoints: Sendable {
 }
 
 extension UpstreamRow: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("base_url", settings.baseURL)
-        // the credential's kind, never the secret
-        writer.name("credential")
-        switch settings.credential {
-        case nil: writer.null()
-        case .signed: writer.string("signed")
-        case .bearer: writer.object { $0.member("bearer", true) }
-        case .header(let name, _): writer.object { $0.member("header", name) }
-        }
-        writer.member("timeout_seconds", settings.timeoutSeconds)
-        writer.member("max_concurrency", settings.maximumConcurrency)
-        writer.member("id_pointer", settings.idPointer)
-        writer.member("headers", raw: settings.storedHeaders)
-        writer.member("allowed_headers", settings.allowedHeaders)
-        writer.member("erase_endpoint", settings.eraseEndpoint)
-        writer.member("send_weak_etags", settings.sendsWeakETags)
-        writer.member("updated_at", updatedAt.rfc3339)
-    }
+    private static let table = UpstreamUpdate.table()
+
+    package func writeMembers(to writer: inout JSONWriter) { Self.table.write(self, to: &writer) }
 }
 
 extension UpstreamUpdate {
-    private static let what =
-        "an upstream: base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, "
-        + "erase_endpoint, send_weak_etags"
+    /// - Parameter rules: those for requests.
+    fileprivate static func table(_ rules: UpstreamRules = UpstreamRules()) -> MemberTable<Self, UpstreamRow> {
+        MemberTable("an upstream") {
+            BodyMember("base_url", .baseURL, into: \.baseURL).shown(\.settings.baseURL)
+            BodyMember("credential", .credential(rules), into: \.credential).written { row, writer in
+                // the credential's kind, never the secret
+                switch row.settings.credential {
+                case nil: writer.null()
+                case .signed: writer.string("signed" as StaticString)
+                case .bearer: writer.object { $0.member("bearer", true) }
+                case .header(let name, _): writer.object { $0.member("header", name) }
+                }
+            }
+            BodyMember("timeout_seconds", .integer(1...rules.maximumTimeout), into: \.timeoutSeconds)
+                .shown(\.settings.timeoutSeconds)
+            BodyMember("max_concurrency", .integer(1...1_000), into: \.maximumConcurrency)
+                .shown(\.settings.maximumConcurrency)
+            BodyMember("id_pointer", .idPointer, into: \.idPointer).shown(\.settings.idPointer)
+            BodyMember("headers", .headers, into: \.headers).shown { RawJSON($0.settings.storedHeaders) }
+            BodyMember("allowed_headers", .allowedHeaders, into: \.allowedHeaders).shown(\.settings.allowedHeaders)
+            BodyMember("erase_endpoint", .eraseEndpoint, into: \.eraseEndpoint).shown(\.settings.eraseEndpoint)
+            BodyMember("send_weak_etags", .bool(), into: \.sendsWeakETags).shown(\.settings.sendsWeakETags)
+            BodyMember("updated_at", shown: \.updatedAt.rfc3339)
+        }
+    }
 
     /// Reads the body of `PUT /admin/organizations/{id}/upstream`. No detail of a problem repeats a credential.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
     package init(body: [UInt8], rules: UpstreamRules) throws(Problem) {
-        var update = UpstreamUpdate()
-        try RequestReport.read(body, of: Self.what) { report, member, value in
-            switch member {
-            case "base_url": update.baseURL = report.baseURL(value)
-            case "credential": update.credential = report.credential(value, rules)
-            case "timeout_seconds": update.timeoutSeconds = report.int(value, 1...rules.maximumTimeout, member)
-            case "max_concurrency": update.maximumConcurrency = report.int(value, 1...1_000, member)
-            case "id_pointer": update.idPointer = report.idPointer(value)
-            case "headers": update.headers = report.headers(value)
-            case "allowed_headers": update.allowedHeaders = report.allowedHeaders(value)
-            case "erase_endpoint": update.eraseEndpoint = report.eraseEndpoint(value)
-            case "send_weak_etags": update.sendsWeakETags = report.flag(value, member)
-            default: return false
-            }
-            return true
-        }
-        self = update
+        self = try Self.table(rules).read(body, into: Self())
     }
 }
 
@@ -89,7 +79,7 @@ package struct UpstreamRules: Sendable {
     /// How long a worker holds a lane, in seconds: a longer request would be sent twice.
     package var leaseSeconds: Int
 
-    package init(canSign: Bool, leaseSeconds: Int) {
+    package init(canSign: Bool = true, leaseSeconds: Int = .max) {
         self.canSign = canSign
         self.leaseSeconds = leaseSeconds
     }

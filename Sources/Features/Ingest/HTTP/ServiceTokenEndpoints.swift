@@ -15,14 +15,7 @@ struct ServiceTokenEndpoints: Sendable {
             throw Refusal.notFound
         }
         return Answer(.ok) { writer in
-            writer.name("service_tokens")
-            writer.beginArray()
-            for token in tokens {
-                writer.beginObject()
-                token.writeMembers(to: &writer)
-                writer.endObject()
-            }
-            writer.endArray()
+            writer.member("service_tokens", tokens)
         }
     }
 
@@ -30,7 +23,7 @@ struct ServiceTokenEndpoints: Sendable {
     func make(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)
-        let source = try await bodies.withBody(of: exchange) { try Self.source(in: $0) }
+        let source = try await bodies.withBody(of: exchange) { try ServiceTokenRow.table.read($0, into: "") }
         guard let made = try await store.administration.makeServiceToken(for: source, of: organization) else {
             throw Refusal.notFound
         }
@@ -48,29 +41,19 @@ struct ServiceTokenEndpoints: Sendable {
         }
         return Answer(.ok, row)
     }
-
-    private static func source(in body: [UInt8]) throws(Problem) -> String {
-        var source: String?
-        try RequestReport.read(body, of: "a service token: source") { report, member, value in
-            guard member == "source" else { return false }
-            source = value.string.flatMap { IngestSource.isValid($0) ? $0 : nil }
-            if source == nil { report.refuse("/source", Rule.range, "source must match [a-z][a-z0-9_-]{0,63}") }
-            return true
-        }
-        guard let source else {
-            let detail = "source is required: the name of the source of the token's events"
-            throw Problem(.validationFailed, pointer: "/source", rule: Rule.required, detail)
-        }
-        return source
-    }
 }
 
 extension ServiceTokenRow: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("id", id)
-        writer.member("source", source)
-        writer.member("created_at", createdAt.rfc3339)
-        writer.member("last_used_at", lastUsedAt?.rfc3339)
-        writer.member("revoked_at", revokedAt?.rfc3339)
+    /// Of requests, it reads the source.
+    fileprivate static let table = MemberTable<String, Self>("a service token", missing: .alone) {
+        BodyMember("id", shown: \.id)
+        BodyMember("source", .text("must match [a-z][a-z0-9_-]{0,63}") { IngestSource.isValid($0) }, into: \.self)
+            .required("source is required: the name of the source of the token's events")
+            .shown(\.source)
+        BodyMember("created_at", shown: \.createdAt.rfc3339)
+        BodyMember("last_used_at", shown: \.lastUsedAt?.rfc3339)
+        BodyMember("revoked_at", shown: \.revokedAt?.rfc3339)
     }
+
+    package func writeMembers(to writer: inout JSONWriter) { Self.table.write(self, to: &writer) }
 }

@@ -114,23 +114,7 @@ struct SourceEndpoints: Sendable {
 extension SourceRow: AnswerBody {
     package var expectedBytes: Int { 512 + settings.count }
 
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("name", name)
-        writer.member("kind", kind.rawValue)
-        writer.member("status", isEnabled ? "enabled" : "disabled")
-        writer.member("settings", raw: settings)
-        writer.member("previous_secret_until", previousSecretUntil?.rfc3339)
-        writer.member("activity", activity.rawValue)
-        writer.member("state", raw: state)
-        writer.member("next_run_at", nextRunAt?.rfc3339)
-        writer.member("last_success_at", lastSuccessAt?.rfc3339)
-        writer.member("last_event_at", lastEventAt?.rfc3339)
-        writer.member("failure_count", Int64(failureCount))
-        writer.member("failing_since", failingSince?.rfc3339)
-        writer.member("last_error", lastError)
-        writer.member("created_at", createdAt.rfc3339)
-        writer.member("updated_at", updatedAt.rfc3339)
-    }
+    package func writeMembers(to writer: inout JSONWriter) { SourceRequest.table.write(self, to: &writer) }
 }
 
 /// The events that a source would make of a body.

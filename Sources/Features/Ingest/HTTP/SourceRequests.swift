@@ -4,56 +4,55 @@ import StandardWebhooks
 import SyncHTTP
 package import SyncModel
 
+/// The body of `PUT /admin/organizations/{id}/sources/{name}`, before its parts are compared.
+struct SourceRequest {
+    private var kind: SourceKind?
+    private var settings: JSONValue?
+    private var isEnabled = true
+    private var secret: String?
+    private var parsed: SourceSettings?
+
+    /// The longest secret: a connection URI may hold certificates' names and more.
+    private static let maximumSecretBytes = 4_096
+
+    static let table = MemberTable<Self, SourceRow>("a source: kind, settings, secret, status") {
+        BodyMember("name", shown: \.name)
+        BodyMember("kind", .oneOf, into: \.kind).required().shown(\.kind.rawValue)
+        BodyMember("status", .status, into: \.isEnabled).shown { $0.isEnabled ? "enabled" : "disabled" }
+        BodyMember("settings", .json, into: \.settings).required().shown { RawJSON($0.settings) }
+        BodyMember("secret", .sourceSecret(maximumSecretBytes), into: \.secret).nullable
+        BodyMember("previous_secret_until", shown: \.previousSecretUntil?.rfc3339)
+        BodyMember("activity", shown: \.activity.rawValue)
+        BodyMember("state", shown: { $0.state.map { RawJSON($0) } })
+        BodyMember("next_run_at", shown: \.nextRunAt?.rfc3339)
+        BodyMember("last_success_at", shown: \.lastSuccessAt?.rfc3339)
+        BodyMember("last_event_at", shown: \.lastEventAt?.rfc3339)
+        BodyMember("failure_count", shown: { Int64($0.failureCount) })
+        BodyMember("failing_since", shown: \.failingSince?.rfc3339)
+        BodyMember("last_error", shown: \.lastError)
+        BodyMember("created_at", shown: \.createdAt.rfc3339)
+        BodyMember("updated_at", shown: \.updatedAt.rfc3339)
+    } check: { request, _, report in
+        guard let kind = request.kind, let settings = request.settings else { return }
+        request.parsed = SourceSettings(kind, settings, at: "/settings", &report)
+        if let json = request.parsed?.json, json.count > SourceSettings.maximumBytes {
+            report.refuse("/settings", Rule.range, "settings may have at most \(SourceSettings.maximumBytes) bytes")
+        }
+        if kind == .webhook, let text = request.secret { request.secret = report.receiverSecret(text, at: "/secret") }
+    }
+
+    fileprivate static func update(_ body: [UInt8]) throws(Problem) -> SourceUpdate {
+        let request = try table.read(body, into: Self())
+        guard let settings = request.parsed else { throw Problem(.validationFailed, "the settings are incomplete") }
+        return SourceUpdate(settings: settings, isEnabled: request.isEnabled, secret: request.secret)
+    }
+}
+
 extension SourceUpdate {
     /// Reads the body of `PUT /admin/organizations/{id}/sources/{name}`.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No detail repeats a secret.
-    package init(body: [UInt8]) throws(Problem) {
-        var (kind, settings, isEnabled, secret): (SourceKind?, JSONValue?, Bool, String?) = (nil, nil, true, nil)
-        var update: SourceSettings?
-        let what = "a source: kind, settings, secret, status"
-        try RequestReport.read(body, of: what) { report, member, value in
-            switch member {
-            case "kind":
-                let known = SourceKind.allCases.map(\.rawValue).joined(separator: ", ")
-                kind = report.value(
-                    value.string.flatMap(SourceKind.init(rawValue:)),
-                    at: "/kind",
-                    "kind must be one of \(known)"
-                )
-            case "settings": settings = value
-            case "status":
-                let status = value.string.flatMap { ["enabled": true, "disabled": false][$0] }
-                if let status = report.value(status, at: "/status", "status must be enabled or disabled") {
-                    isEnabled = status
-                }
-            case "secret":
-                guard !value.isNull else { return true }
-                secret = report.value(
-                    value.string.flatMap { (1...Self.maximumSecretBytes).contains($0.utf8.count) ? $0 : nil },
-                    at: "/secret",
-                    "secret must be a string of 1 to \(Self.maximumSecretBytes) bytes"
-                )
-            default: return false
-            }
-            return true
-        } then: { report in
-            if kind == nil, !report.problems.contains(where: { $0.pointer == "/kind" }) {
-                report.refuse("/kind", Rule.required, "kind is required")
-            }
-            guard let settings else { return report.refuse("/settings", Rule.required, "settings is required") }
-            guard let kind else { return }
-            var defects = SettingsReport()
-            update = SourceSettings(kind, settings, at: "/settings", &defects)
-            report.problems += defects.problems
-            if let json = update?.json, json.count > SourceSettings.maximumBytes {
-                report.refuse("/settings", Rule.range, "settings may have at most \(SourceSettings.maximumBytes) bytes")
-            }
-            if kind == .webhook, let text = secret { secret = report.receiverSecret(text) }
-        }
-        guard let update else { throw Problem(.validationFailed, "the settings are incomplete") }
-        self.init(settings: update, isEnabled: isEnabled, secret: secret)
-    }
+    package init(body: [UInt8]) throws(Problem) { self = try SourceRequest.update(body) }
 
     /// Checks the source's address, as webhooks' URLs are checked.
     ///
@@ -62,9 +61,6 @@ extension SourceUpdate {
         guard let detail = SourceSettings.problem(ofSecret: secret, for: settings.kind, under: policy) else { return }
         throw Problem(.validationFailed, pointer: "/secret", rule: Rule.range, detail)
     }
-
-    /// The longest secret: a connection URI may hold certificates' names and more.
-    private static let maximumSecretBytes = 4_096
 }
 
 /// The body of `POST …/sources/{name}/secret`.
@@ -72,20 +68,12 @@ struct SourceSecretRequest {
     private(set) var secret: String?
     private(set) var overlap = WebhookSecretRequest.usualOverlap
 
-    init(body: [UInt8]) throws(Problem) {
-        if body.isEmpty { return }
-        var request = Self()
-        try RequestReport.read(body, of: "a new secret: secret, overlap_seconds") { report, member, value in
-            switch member {
-            case "secret": request.secret = report.receiverSecret(value.string ?? "")
-            case "overlap_seconds":
-                if let overlap = report.overlap(value) { request.overlap = overlap }
-            default: return false
-            }
-            return true
-        }
-        self = request
+    private static let table = MemberTable<Self, Never>("a new secret") {
+        BodyMember("secret", .receiverSecret, into: \.secret)
+        BodyMember("overlap_seconds", .overlap, into: \.overlap)
     }
+
+    init(body: [UInt8]) throws(Problem) { self = try Self.table.read(body, into: Self(), isOptional: true) }
 
     private init() {}
 }
@@ -95,18 +83,9 @@ struct SourceRunRequest {
     private(set) var beginning = SourceAdministration.Beginning.continuing
 
     init(body: [UInt8], of source: SourceRow) throws(Problem) {
-        if body.isEmpty { return }
-        var request = Self()
-        try RequestReport.read(body, of: "a run: from") { report, member, value in
-            guard member == "from" else { return false }
-            var defects = SettingsReport()
-            if let beginning = SourceAdministration.Beginning(from: value, of: source, &defects) {
-                request.beginning = beginning
-            }
-            report.problems += defects.problems
-            return true
-        }
-        self = request
+        let from = MemberKind { SourceAdministration.Beginning(from: $0, of: source, &$2) }
+        let table = MemberTable<Self, Never>("a run") { BodyMember("from", from, into: \.beginning) }
+        self = try table.read(body, into: Self(), isOptional: true)
     }
 
     private init() {}
@@ -114,7 +93,7 @@ struct SourceRunRequest {
 
 extension SourceAdministration.Beginning {
     /// Reads the place at which a run begins: null for the beginning, or a place in the form of the source's settings.
-    fileprivate init?(from value: JSONValue, of source: SourceRow, _ report: inout SettingsReport) {
+    fileprivate init?(from value: JSONValue, of source: SourceRow, _ report: inout MemberReport) {
         guard !value.isNull else {
             self = .anew
             return
@@ -137,11 +116,10 @@ extension SourceAdministration.Beginning {
         } catch {
             throw Problem(jsonError: error, limit: JSONLimits().maximumBytes)
         }
-        var report = SettingsReport()
-        guard let beginning = Self(from: tree.root, of: source, &report) else {
-            let first = report.problems.first?.detail ?? "the place does not exist"
-            throw Problem(.validationFailed, first, errors: report.problems)
-        }
+        var report = MemberReport()
+        let beginning = Self(from: tree.root, of: source, &report)
+        try report.check()
+        guard let beginning else { throw Problem(.validationFailed, "the place does not exist") }
         self = beginning
     }
 }
@@ -154,35 +132,53 @@ struct SourceTestRequest {
     /// To be tried instead of the source's own.
     private(set) var mapping: SourceMapping?
 
-    init(body: [UInt8]) throws(Problem) {
-        var request = Self()
-        var hasBody = false
-        try RequestReport.read(body, of: "a test: body, headers, mapping") { report, member, value in
-            switch member {
-            case "body": (request.body, hasBody) = (Array(value.raw), true)
-            case "headers":
-                guard let id = report.messageID(value) else { return true }
-                request.messageID = id
-            case "mapping":
-                guard !value.isNull else { return true }
-                var defects = SettingsReport()
-                request.mapping = SourceMapping(value, at: "/mapping", &defects)
-                report.problems += defects.problems
-            default: return false
-            }
-            return true
-        } then: { report in
-            if !hasBody { report.refuse("/body", Rule.required, "body is required: the message as JSON") }
-        }
-        self = request
+    private static let table = MemberTable<Self, Never>("a test") {
+        BodyMember("body", MemberKind { value, _, _ in Array(value.raw) }, into: \.body)
+            .required("body is required: the message as JSON")
+        BodyMember("headers", .messageID, into: \.messageID)
+        BodyMember("mapping", .object, into: \.mapping).nullable
     }
+
+    init(body: [UInt8]) throws(Problem) { self = try Self.table.read(body, into: Self()) }
 
     private init() {}
 }
 
-extension RequestReport {
+extension MemberKind<JSONValue> {
+    fileprivate static var json: Self { Self { value, _, _ in value } }
+}
+
+extension MemberKind<String> {
+    fileprivate static func sourceSecret(_ maximumBytes: Int) -> Self {
+        text("must be a string of 1 to \(maximumBytes) bytes") { (1...maximumBytes).contains($0.utf8.count) }
+    }
+
     /// What verifies messages: a secret or a public key, in its usual form.
-    fileprivate mutating func receiverSecret(_ text: String) -> String? {
+    fileprivate static var receiverSecret: Self {
+        Self { value, place, report in report.receiverSecret(value.string ?? "", at: place.pointer) }
+    }
+
+    /// The id in a message's headers; nil also if they have no id.
+    fileprivate static var messageID: Self {
+        Self { value, place, report in
+            guard let members = value.members else {
+                report.refuse(place.pointer, Rule.memberType, "headers must be an object of names and strings")
+                return nil
+            }
+            var found: String?
+            for (name, value) in members where name.string.lowercased() == WebhookHeader.id {
+                let sizes = 1...WebhookVerifier.maximumIDBytes
+                let id = value.string.flatMap { sizes.contains($0.utf8.count) ? $0 : nil }
+                let detail = "webhook-id must be a string of 1 to 256 bytes"
+                found = report.value(id, at: place.pointer + "/webhook-id", detail)
+            }
+            return found
+        }
+    }
+}
+
+extension MemberReport {
+    fileprivate mutating func receiverSecret(_ text: String, at pointer: String) -> String? {
         let sizes = WebhookSecret.sizes
         let detail = """
             secret must be whsec_ and the base64 of \(sizes.lowerBound) to \(sizes.upperBound) bytes, or a public key: whpk_ \
@@ -191,21 +187,6 @@ extension RequestReport {
         var secret: String?
         if text.hasPrefix(WebhookSecret.prefix) { secret = WebhookSecret(text)?.text }
         if text.hasPrefix(WebhookPublicKey.prefix), WebhookPublicKey(text) != nil { secret = text }
-        return value(secret, at: "/secret", detail)
-    }
-
-    fileprivate mutating func messageID(_ headers: JSONValue) -> String? {
-        guard let members = headers.members else {
-            refuse("/headers", Rule.memberType, "headers must be an object of names and strings")
-            return nil
-        }
-        var found: String?
-        for (name, value) in members where name.string.lowercased() == WebhookHeader.id {
-            found = value.string.flatMap { (1...WebhookVerifier.maximumIDBytes).contains($0.utf8.count) ? $0 : nil }
-            if found == nil {
-                refuse("/headers/webhook-id", Rule.range, "webhook-id must be a string of 1 to 256 bytes")
-            }
-        }
-        return found
+        return value(secret, at: pointer, detail)
     }
 }

@@ -2,7 +2,7 @@ package import JSONText
 package import SyncModel
 
 /// How an item becomes an event.
-package struct MappingRule: Sendable, Hashable {
+package struct MappingRule: TableObject, Hashable {
     /// Conditions of a rule.
     package static let conditionLimit = 20
     /// Values that a condition, or an operation, may name.
@@ -33,15 +33,15 @@ package struct MappingRule: Sendable, Hashable {
     }
 
     /// The unit of a whole number that is a time.
-    package enum TimeUnit: String, Sendable, Hashable, CaseIterable {
+    package enum TimeUnit: String, Sendable, Hashable, CaseIterable, JSONWritable {
         case seconds
         case milliseconds
     }
 
     package internal(set) var conditions: [Condition] = []
-    @Exact package internal(set) var entityType: String
-    package internal(set) var operation: OperationChoice
-    package internal(set) var id: MappedPointer
+    @Exact package internal(set) var entityType: String = ""
+    package internal(set) var operation = OperationChoice.always(.delete)
+    package internal(set) var id = MappedPointer()
     package internal(set) var eventID: MappedPointer?
     package internal(set) var version: MappedPointer?
     package internal(set) var occurredAt: MappedPointer?
@@ -50,67 +50,39 @@ package struct MappingRule: Sendable, Hashable {
     package internal(set) var owner: MappedPointer?
     package internal(set) var causingKey: MappedPointer?
 
-    private static let names = """
-        a rule: when, entity_type, operation, event_id, id, version, occurred_at, occurred_at_unit, document, owner, \
-        causing_key
-        """
+    package init() {}
 
-    /// Reads a rule; nil if it has defects, which the report has then.
-    init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
-        var (conditions, type, operation): ([Condition], String?, OperationChoice?) = ([], nil, nil)
-        var pointers: [ByteExactString: MappedPointer] = [:]
-        var unit: TimeUnit?
-        let before = report.problems.count
-        let seen = report.members(of: value, at: pointer, Self.names) { report, member, place, value in
-            switch member {
-            case "when": conditions = Self.conditions(value, place, &report)
-            case "entity_type":
-                type = report.value(
-                    value.string.flatMap { EntityType.isValidName($0) ? $0 : nil },
-                    at: place,
-                    rule: Rule.entityType,
-                    "entity_type must match [a-z][a-z0-9_-]{0,63}"
-                )
-            case "operation": operation = OperationChoice(value, place, &report)
-            case "event_id", "id", "version", "occurred_at", "document", "owner", "causing_key":
-                pointers[member] = report.mappedPointer(value, at: place)
-            case "occurred_at_unit":
-                let choice = value.string.flatMap(TimeUnit.init(rawValue:))
-                unit = report.value(choice, at: place, "occurred_at_unit must be seconds or milliseconds")
-            default: return false
-            }
-            return true
+    package static let table = MemberTable<Self, Self>("a rule") {
+        BodyMember("when", MemberKind { conditions($0, $1.pointer, &$2) }, into: \.conditions)
+            .written { $0.write(conditionsTo: &$1) }
+            .omitted { $0.conditions.isEmpty }
+        BodyMember("entity_type", .entityType, as: \.entityType).required()
+        BodyMember("operation", MemberKind { OperationChoice($0, $1.pointer, &$2) }, as: \.operation).required()
+        BodyMember("event_id", .mappedPointer, as: \.eventID)
+        BodyMember("id", .mappedPointer, as: \.id).required()
+        BodyMember("version", .mappedPointer, as: \.version)
+        BodyMember("occurred_at", .mappedPointer, as: \.occurredAt)
+        BodyMember("occurred_at_unit", .choice(), as: \.timeUnit)
+        BodyMember("document", .mappedPointer, as: \.document)
+        BodyMember("owner", .mappedPointer, as: \.owner)
+        BodyMember("causing_key", .mappedPointer, as: \.causingKey)
+    } check: { rule, object, report in
+        if !object.has("version"), !object.has("occurred_at") {
+            report.refuse(object.pointer + "/version", Rule.required, "version or occurred_at is required")
         }
-        guard let seen else { return nil }
-        report.require(["entity_type", "operation", "id"], in: seen, at: pointer)
-        if !seen.contains("version"), !seen.contains("occurred_at") {
-            let detail = "version or occurred_at is required"
-            report.refuse(pointer + "/version", Rule.required, detail)
+        if rule.operation.mayHaveDocument, !object.has("document") {
+            report.refuse(object.pointer + "/document", Rule.required, "document is required, except for a delete")
         }
-        if let operation, operation.mayHaveDocument, !seen.contains("document") {
-            report.refuse(pointer + "/document", Rule.required, "document is required, except for a delete")
+        if object.has("occurred_at_unit"), !object.has("occurred_at") {
+            let detail = "this requires occurred_at, which is missing"
+            report.refuse(object.pointer + "/occurred_at_unit", Rule.range, detail)
         }
-        if seen.contains("occurred_at_unit"), !seen.contains("occurred_at") {
-            report.refuse(pointer + "/occurred_at_unit", Rule.range, "this requires occurred_at, which is missing")
-        }
-        guard report.problems.count == before, let type, let operation, let id = pointers["id"] else { return nil }
-        self.conditions = conditions
-        entityType = type
-        self.operation = operation
-        self.id = id
-        eventID = pointers["event_id"]
-        version = pointers["version"]
-        occurredAt = pointers["occurred_at"]
-        timeUnit = unit
-        document = pointers["document"]
-        owner = pointers["owner"]
-        causingKey = pointers["causing_key"]
     }
 
     private static func conditions(
         _ value: JSONValue,
         _ pointer: String,
-        _ report: inout SettingsReport
+        _ report: inout MemberReport
     ) -> [Condition] {
         var conditions: [Condition] = []
         var count = 0
@@ -124,11 +96,10 @@ package struct MappingRule: Sendable, Hashable {
                 if count == conditionLimit + 1 {
                     report.refuse(pointer, Rule.range, "a rule has at most \(conditionLimit) conditions")
                 }
-                return true
+                return
             }
             guard let at = MappedPointer(member) else {
-                report.refuse(place, Rule.range, SettingsReport.pointerForm)
-                return true
+                return report.refuse(place, Rule.range, "this " + MemberKind<MappedPointer>.pointerForm)
             }
             let values = value.elements.map { Array($0.prefix(valueLimit + 1)) } ?? [value]
             let scalars = values.compactMap { Self.scalar($0) }
@@ -138,7 +109,6 @@ package struct MappingRule: Sendable, Hashable {
             } else {
                 conditions.append(Condition(at: at, values: scalars))
             }
-            return true
         }
         return conditions
     }
@@ -149,120 +119,86 @@ package struct MappingRule: Sendable, Hashable {
         return scalar
     }
 
-    func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        if !conditions.isEmpty {
-            writer.name("when")
-            writer.beginObject()
+    private func write(conditionsTo writer: inout JSONWriter) {
+        writer.object { writer in
             for condition in conditions {
                 writer.name(condition.at.text)
-                writer.beginArray()
-                for value in condition.values { value.write(to: &writer) }
-                writer.endArray()
+                condition.values.write(to: &writer)
             }
-            writer.endObject()
         }
-        writer.member("entity_type", entityType)
-        writer.name("operation")
-        operation.write(to: &writer)
-        if let eventID { writer.member("event_id", eventID.text) }
-        writer.member("id", id.text)
-        if let version { writer.member("version", version.text) }
-        if let occurredAt { writer.member("occurred_at", occurredAt.text) }
-        if let timeUnit { writer.member("occurred_at_unit", timeUnit.rawValue) }
-        if let document { writer.member("document", document.text) }
-        if let owner { writer.member("owner", owner.text) }
-        if let causingKey { writer.member("causing_key", causingKey.text) }
-        writer.endObject()
     }
 }
 
-extension MappingRule.OperationChoice {
+extension MappingRule.OperationChoice: JSONWritable {
     private static let form = "upsert, patch or delete, or {\"at\": pointer, \"values\": {\"c\": \"upsert\", …}}"
 
-    init?(_ value: JSONValue, _ pointer: String, _ report: inout SettingsReport) {
+    /// The members of ``at(_:_:otherwise:)``.
+    private struct Lookup: TableObject {
+        var at = MappedPointer()
+        var values: [ByteExactString: IngestOperation] = [:]
+        var otherwise: IngestOperation?
+
+        static let table = MemberTable<Self, Self>("an operation: at, values, otherwise; or its name") {
+            BodyMember("at", .mappedPointer, as: \.at).required()
+            BodyMember("values", .operations, into: \.values).required().written { lookup, writer in
+                writer.object { writer in
+                    for (name, operation) in lookup.values.sorted(by: { $0.key < $1.key }) {
+                        writer.name(name)
+                        writer.string(operation.rawValue)
+                    }
+                }
+            }
+            BodyMember("otherwise", .operation, as: \.otherwise)
+        }
+    }
+
+    init?(_ value: JSONValue, _ pointer: String, _ report: inout MemberReport) {
         if let text = value.string {
-            guard let operation = IngestOperation(rawValue: text) else {
-                report.refuse(pointer, Rule.operation, "operation must be " + Self.form)
-                return nil
-            }
+            let operation = IngestOperation(rawValue: text)
+            let detail = "operation must be " + Self.form
+            guard let operation = report.value(operation, at: pointer, rule: Rule.operation, detail) else { return nil }
             self = .always(operation)
-            return
+        } else {
+            guard let lookup = Lookup(value, at: pointer, &report) else { return nil }
+            self = .at(lookup.at, lookup.values, otherwise: lookup.otherwise)
         }
-        var (at, values, otherwise): (MappedPointer?, [ByteExactString: IngestOperation]?, IngestOperation?)
-        let before = report.problems.count
-        let seen = report.members(of: value, at: pointer, "an operation: at, values, otherwise; or its name") {
-            report,
-            member,
-            place,
-            value in
-            switch member {
-            case "at": at = report.mappedPointer(value, at: place)
-            case "otherwise": otherwise = Self.operation(value, place, &report)
-            case "values":
-                var found: [ByteExactString: IngestOperation] = [:]
-                report.members(of: value, at: place, "values: possible values, with operations") {
-                    report,
-                    name,
-                    place,
-                    value in
-                    found[name] = Self.operation(value, place, &report)
-                    return true
-                }
-                if found.isEmpty || found.count > MappingRule.valueLimit {
-                    report.refuse(place, Rule.range, "values must contain 1 to \(MappingRule.valueLimit) operations")
-                }
-                values = found
-            default: return false
-            }
-            return true
-        }
-        guard let seen else { return nil }
-        report.require(["at", "values"], in: seen, at: pointer)
-        guard report.problems.count == before, let at, let values else { return nil }
-        self = .at(at, values, otherwise: otherwise)
     }
 
-    private static func operation(
-        _ value: JSONValue,
-        _ pointer: String,
-        _ report: inout SettingsReport
-    ) -> IngestOperation? {
-        report.value(
-            value.string.flatMap(IngestOperation.init(rawValue:)),
-            at: pointer,
-            rule: Rule.operation,
-            "an operation is upsert, patch or delete"
-        )
-    }
-
-    func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         switch self {
         case .always(let operation): writer.string(operation.rawValue)
         case .at(let pointer, let values, let otherwise):
-            writer.beginObject()
-            writer.member("at", pointer.text)
-            writer.name("values")
-            writer.beginObject()
-            for (name, operation) in values.sorted(by: { $0.key < $1.key }) {
-                writer.name(name)
-                writer.string(operation.rawValue)
-            }
-            writer.endObject()
-            if let otherwise { writer.member("otherwise", otherwise.rawValue) }
-            writer.endObject()
+            var lookup = Lookup()
+            (lookup.at, lookup.values, lookup.otherwise) = (pointer, values, otherwise)
+            lookup.write(to: &writer)
         }
     }
 }
 
-extension SettingsReport {
-    static let pointerForm = """
-        this must be a JSON Pointer (RFC 6901) of at most \(MappedPointer.maximumBytes) bytes, such as /data/id; with ^ \
-        in front, it starts at the whole body
-        """
+extension MemberKind<IngestOperation> {
+    fileprivate static var operation: Self {
+        Self("is upsert, patch or delete", rule: Rule.operation, subject: "an operation") {
+            $0.string.flatMap(IngestOperation.init(rawValue:))
+        }
+    }
+}
 
-    /// A pointer of a mapping.
-    package mutating func mappedPointer(_ value: JSONValue, at pointer: String) -> MappedPointer? {
-        self.value(value.string.flatMap { MappedPointer($0) }, at: pointer, Self.pointerForm)
+extension MemberKind<[ByteExactString: IngestOperation]> {
+    fileprivate static var operations: Self {
+        Self { value, place, report in
+            var found: [ByteExactString: IngestOperation] = [:]
+            report.members(of: value, at: place.pointer, "values: possible values, with operations") {
+                report,
+                name,
+                place,
+                value in
+                found[name] = MemberKind<IngestOperation>.operation.read(value, at: place, &report)
+            }
+            if found.isEmpty || found.count > MappingRule.valueLimit {
+                let detail = "values must contain 1 to \(MappingRule.valueLimit) operations"
+                report.refuse(place.pointer, Rule.range, detail)
+            }
+            return found
+        }
     }
 }

@@ -4,7 +4,7 @@ package import SyncModel
 /// Defines how messages of an organization's API become events.
 ///
 /// Pure and total: each item of any body becomes an event, is ignored, or is refused for a reason that names its place.
-package struct SourceMapping: Sendable, Hashable {
+package struct SourceMapping: TableObject, Hashable {
     /// Rules of a mapping.
     package static let ruleLimit = 50
 
@@ -13,43 +13,11 @@ package struct SourceMapping: Sendable, Hashable {
     /// The first that matches is an item's.
     package private(set) var rules: [MappingRule] = []
 
-    /// Reads a mapping; nil if it has defects, which the report has then.
-    package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
-        var events: MappedPointer?
-        var rules: [MappingRule] = []
-        let before = report.problems.count
-        let seen = report.members(of: value, at: pointer, "a mapping: events, rules") { report, member, place, value in
-            switch member {
-            case "events": events = report.mappedPointer(value, at: place)
-            case "rules":
-                guard let elements = value.elements.map({ Array($0.prefix(Self.ruleLimit + 1)) }),
-                    (1...Self.ruleLimit).contains(elements.count)
-                else {
-                    report.refuse(place, Rule.range, "rules must be an array of 1 to \(Self.ruleLimit) rules")
-                    return true
-                }
-                for (index, element) in elements.enumerated() {
-                    if let rule = MappingRule(element, at: "\(place)/\(index)", &report) { rules.append(rule) }
-                }
-            default: return false
-            }
-            return true
-        }
-        guard let seen else { return nil }
-        report.require(["rules"], in: seen, at: pointer)
-        guard report.problems.count == before else { return nil }
-        self.events = events
-        self.rules = rules
-    }
+    package init() {}
 
-    package func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        if let events { writer.member("events", events.text) }
-        writer.name("rules")
-        writer.beginArray()
-        for rule in rules { rule.write(to: &writer) }
-        writer.endArray()
-        writer.endObject()
+    package static let table = MemberTable<Self, Self>("a mapping") {
+        BodyMember("events", .mappedPointer, as: \.events)
+        BodyMember("rules", .rules, as: \.rules).required()
     }
 
     /// Bytes of documents that one body may become, beyond its own length: with `^`, every item may repeat a part of
@@ -100,13 +68,30 @@ package struct SourceMapping: Sendable, Hashable {
     }
 }
 
+extension MemberKind<[MappingRule]> {
+    fileprivate static var rules: Self {
+        Self { value, place, report in
+            let limit = SourceMapping.ruleLimit
+            guard let elements = value.elements?.prefix(limit + 1).map({ $0 }), (1...limit).contains(elements.count)
+            else {
+                report.refuse(place.pointer, Rule.range, "rules must be an array of 1 to \(limit) rules")
+                return nil
+            }
+            return elements.enumerated().compactMap { MappingRule($1, at: "\(place.pointer)/\($0)", &report) }
+        }
+    }
+}
+
 /// The place of a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
-package struct MappedPointer: Sendable, Hashable {
+package struct MappedPointer: Sendable, Hashable, JSONWritable {
     /// The longest, in bytes.
     package static let maximumBytes = 500
 
     /// As it was written.
     @Exact package private(set) var text: String
+
+    /// The whole item.
+    package init() { text = "" }
 
     /// Nil for a text of another form.
     package init?(_ text: String) {
@@ -114,6 +99,8 @@ package struct MappedPointer: Sendable, Hashable {
         self.text = text
         guard JSONPointer.isValid(pointer) else { return nil }
     }
+
+    package func write(to writer: inout JSONWriter) { writer.string(text) }
 
     var isOfBody: Bool { text.utf8.first == UInt8(ascii: "^") }
     var pointer: String { isOfBody ? String(text.dropFirst()) : text }
@@ -157,7 +144,7 @@ struct MappedValues {
 }
 
 /// A value that a mapping compares with. Nothing and null are one.
-package enum MappedScalar: Sendable, Hashable {
+package enum MappedScalar: Sendable, Hashable, JSONWritable {
     case text(ByteExactString)
     case integer(Int64)
     case bool(Bool)
@@ -190,7 +177,7 @@ package enum MappedScalar: Sendable, Hashable {
         }
     }
 
-    func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         switch self {
         case .text(let text): writer.string(text.string)
         case .integer(let number): writer.int(number)

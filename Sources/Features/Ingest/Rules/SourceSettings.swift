@@ -22,22 +22,22 @@ package enum SourceSettings: Sendable, Hashable {
     /// Reads settings; nil if the report has a defect more.
     ///
     /// - Parameter pointer: the place of the settings in the request.
-    package init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
-        let before = report.problems.count
+    package init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout MemberReport) {
+        let before = report.count
         let settings: SourceSettings? =
             switch kind {
             case .webhook: ReceiverSettings(value, at: pointer, &report).map(Self.webhook)
             case .poller: PollerSettings(value, at: pointer, &report).map(Self.poller)
             case .postgres: ReplicationSettings(value, at: pointer, &report).map(Self.postgres)
             }
-        guard let settings, report.problems.count == before else { return nil }
+        guard let settings, report.count == before else { return nil }
         self = settings
     }
 
     /// Reads the stored form; nil if it cannot be read, for example if a newer gateway wrote it.
     package init?(_ kind: SourceKind, stored: [UInt8]) {
         guard let tree = try? JSONTree(parsing: stored) else { return nil }
-        var report = SettingsReport()
+        var report = MemberReport()
         self.init(kind, tree.root, at: "", &report)
     }
 
@@ -67,7 +67,7 @@ package enum SourceSettings: Sendable, Hashable {
     package func state(
         from value: JSONValue,
         at pointer: String,
-        _ report: inout SettingsReport
+        _ report: inout MemberReport
     ) -> [UInt8]? {
         switch self {
         case .webhook:
@@ -131,34 +131,17 @@ package struct SourceKey: Sendable, Hashable, Comparable {
 }
 
 /// A source of kind `webhook`: the organization's API sends Standard Webhooks.
-package struct ReceiverSettings: Sendable, Hashable {
+package struct ReceiverSettings: TableObject, Hashable {
     package var mapping: SourceMapping
 
     package init(mapping: SourceMapping) {
         self.mapping = mapping
     }
 
-    /// Reads settings; nil if they have defects, which the report has then.
-    package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
-        var mapping: SourceMapping?
-        let seen = report.members(of: value, at: pointer, "the settings of a webhook source: mapping") {
-            report,
-            member,
-            place,
-            value in
-            guard member == "mapping" else { return false }
-            mapping = SourceMapping(value, at: place, &report)
-            return true
-        }
-        guard let seen else { return nil }
-        report.require(["mapping"], in: seen, at: pointer)
-        guard let mapping else { return nil }
-        self.mapping = mapping
-    }
+    package init() { self.init(mapping: SourceMapping()) }
 
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.name("mapping")
-        mapping.write(to: &writer)
+    package static let table = MemberTable<Self, Self>("the settings of a webhook source") {
+        BodyMember("mapping", .object, as: \.mapping).required()
     }
 
     /// Why a text can be no secret; nil for a good one, or none: then one is made.

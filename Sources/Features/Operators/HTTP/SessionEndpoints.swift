@@ -26,7 +26,7 @@ struct SessionEndpoints: Sendable {
             throw Problem(.forbidden, "Only the console itself can sign in; Sec-Fetch-Site is a different site.")
         }
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
-            try Self.token(in: body)
+            try Self.table.read(body, into: "")
         }
         // after the body: a client with many waiting bodies gets no more attempts by them
         let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", authenticator.now())
@@ -75,19 +75,10 @@ struct SessionEndpoints: Sendable {
         return answer
     }
 
-    private static func token(in body: [UInt8]) throws(Problem) -> String {
-        var token: String?
-        try RequestReport.read(body, of: "a sign-in: token") { report, member, value in
-            guard member == "token" else { return false }
-            token = value.string
-            if token == nil { report.refuse("/token", Rule.memberType, "token must be a text") }
-            return true
-        }
-        guard let token else {
-            let detail = "token must be an operator's token"
-            throw Problem(.validationFailed, pointer: "/token", rule: Rule.required, detail)
-        }
-        return token
+    /// Of the body it reads the token.
+    private static let table = MemberTable<String, Never>("a sign-in", missing: .alone) {
+        BodyMember("token", .text("must be a text", rule: Rule.memberType) { _ in true }, into: \.self)
+            .required("token must be an operator's token")
     }
 }
 

@@ -131,8 +131,8 @@ struct UserEndpoints: Sendable {
     }
 
     private static func subject(in body: [UInt8]) throws(Problem) -> Subject {
-        let (issuer, text) = try RequestReport.name(in: body, called: "subject", "a user")
-        return Subject(issuer: issuer, text: text)
+        let name = try IssuedName.table("a user", "subject").read(body, into: IssuedName())
+        return Subject(issuer: name.issuer, text: name.name)
     }
 
     /// Responds with 200 once no data name the user any more, and with 202 while the erasure waits.

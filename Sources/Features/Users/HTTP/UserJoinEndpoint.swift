@@ -17,7 +17,9 @@ struct UserJoinEndpoint: Sendable {
     func join(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
-        let target = try await bodies.withBody(of: exchange) { try Self.target(in: $0) }
+        let target = try await bodies.withBody(of: exchange) {
+            try UserJoinRow.table.read($0, into: LaneKey.nobody.user)
+        }
         exchange.act?.record(into: target)
         let join = try await BlockingWork.run {
             try await joining.join(user, into: target, in: organization, timeout: timeout)
@@ -25,21 +27,6 @@ struct UserJoinEndpoint: Sendable {
         guard let join else { throw Refusal.notFound }
         let subjects = try await administration.subjects(of: [user, target], in: organization)
         return Answer(join.state == .closing ? .accepted : .ok, MergeBody(join: join, subjects: subjects))
-    }
-
-    private static func target(in body: [UInt8]) throws(Problem) -> UUID {
-        var target: UUID?
-        try RequestReport.read(body, of: "a join: into") { report, member, value in
-            guard member == "into" else { return false }
-            target = value.string.flatMap { UUID(parsing: $0) }
-            if target == nil { report.refuse("/into", Rule.uuid, "into must be the UUID of a user") }
-            return true
-        }
-        guard let target else {
-            let detail = "into is required: the user into which the other user is merged"
-            throw Problem(.validationFailed, pointer: "/into", rule: Rule.required, detail)
-        }
-        return target
     }
 }
 
@@ -56,11 +43,21 @@ private struct MergeBody: AnswerBody {
 }
 
 extension UserJoinRow: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("user", user)
-        writer.member("into", target)
-        writer.member("state", state.rawValue)
-        writer.member("started_at", startedAt.rfc3339)
-        writer.member("finished_at", finishedAt?.rfc3339)
+    fileprivate static let table = MemberTable<UUID, Self>("a join", missing: .alone) {
+        BodyMember("user", shown: \.user)
+        BodyMember("into", .user, into: \.self)
+            .required("into is required: the user into which the other user is merged")
+            .shown(\.target)
+        BodyMember("state", shown: \.state.rawValue)
+        BodyMember("started_at", shown: \.startedAt.rfc3339)
+        BodyMember("finished_at", shown: \.finishedAt?.rfc3339)
+    }
+
+    package func writeMembers(to writer: inout JSONWriter) { Self.table.write(self, to: &writer) }
+}
+
+extension MemberKind<UUID> {
+    fileprivate static var user: Self {
+        Self("must be the UUID of a user", rule: Rule.uuid) { $0.string.flatMap { UUID(parsing: $0) } }
     }
 }

@@ -155,99 +155,92 @@ struct WebhookRequest {
     /// Of a new endpoint only.
     private(set) var secret: WebhookSecret?
 
-    private static let what = "a webhook: url, description, events, status"
-
     /// - Parameter isNew: whether it describes a new endpoint: then `url` is required, and `secret` may be given.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No detail repeats a secret.
     init(body: [UInt8], isNew: Bool, policy: AddressPolicy) throws(Problem) {
-        var request = Self()
-        try RequestReport.read(body, of: Self.what + (isNew ? ", secret" : "")) { report, member, value in
-            switch member {
-            case "url": request.update.url = report.webhookURL(value, policy)
-            case "description":
-                let text = value.string.flatMap {
-                    $0.unicodeScalars.count <= 200 && !$0.unicodeScalars.contains("\0") ? $0 : nil
-                }
-                request.update.description = report.value(
-                    text,
-                    at: "/description",
-                    "description must be a string of at most 200 characters, without U+0000"
-                )
-            case "events": request.update.events = report.webhookEvents(value)
-            case "status":
-                let status = value.string.flatMap { ["enabled": true, "disabled": false][$0] }
-                request.update.isEnabled = report.value(status, at: "/status", "status must be enabled or disabled")
-            case "secret" where isNew: request.secret = report.webhookSecret(value)
-            default: return false
-            }
-            return true
-        }
-        if isNew, request.update.url == nil {
-            throw Problem(.validationFailed, pointer: "/url", rule: Rule.required, "url is required")
-        }
-        self = request
+        self = try Self.table(isNew: isNew, policy).read(body, into: Self())
     }
 
     private init() {}
-}
 
-extension RequestReport {
-    fileprivate mutating func webhookURL(_ value: JSONValue, _ policy: AddressPolicy) -> String? {
-        guard let text = value.string else {
-            refuse("/url", Rule.memberType, "url must be a string")
-            return nil
+    /// The parameters are those of requests.
+    fileprivate static func table(
+        isNew: Bool = true,
+        _ policy: AddressPolicy = AddressPolicy()
+    ) -> MemberTable<Self, WebhookEndpointRow> {
+        MemberTable("a webhook", missing: .alone) {
+            BodyMember("id", shown: \.id)
+            BodyMember("url", .webhookURL(policy), into: \.update.url).required(if: isNew).shown(\.url)
+            BodyMember("description", .webhookDescription, into: \.update.description).shown(\.description)
+            BodyMember("events", .webhookEvents, into: \.update.events).shown { $0.events.map(\.rawValue) }
+            BodyMember("status", .status, into: \.update.isEnabled).shown(\.status.rawValue)
+            if isNew { BodyMember("secret", .webhookSecret, into: \.secret) }
+            BodyMember("previous_secret_until", shown: \.previousSecretUntil?.rfc3339)
+            BodyMember("failure_count", shown: { Int64($0.failureCount) })
+            BodyMember("failing_since", shown: \.failingSince?.rfc3339)
+            BodyMember("paused_until", shown: \.pausedUntil?.rfc3339)
+            BodyMember("last_error", shown: \.lastError)
+            BodyMember("last_sequence", shown: \.lastSequence)
+            BodyMember("created_at", shown: \.createdAt.rfc3339)
+            BodyMember("updated_at", shown: \.updatedAt.rfc3339)
         }
-        do throws(BaseURL.Malformed) {
-            let url = try WebhookURL(text)
-            guard let problem = url.problem(policy) else { return url.text }
-            refuse("/url", Rule.range, "url " + problem)
-        } catch {
-            refuse("/url", Rule.range, "url " + error.reason)
-        }
-        return nil
-    }
-
-    fileprivate mutating func webhookEvents(_ value: JSONValue) -> [WebhookEvent]? {
-        let known = WebhookEvent.subscribable.map(\.rawValue).joined(separator: ", ")
-        guard let elements = value.elements else {
-            refuse("/events", Rule.memberType, "events must be an array, of \(known)")
-            return nil
-        }
-        var events: [WebhookEvent] = []
-        var count = 0
-        for element in elements {
-            defer { count += 1 }
-            // an array may be long, and one report lists all of its defects
-            guard count < 100 else { break }
-            let event = element.string.flatMap(WebhookEvent.init(rawValue:))
-            guard let event, WebhookEvent.subscribable.contains(event) else {
-                refuse("/events/\(count)", Rule.range, "an event must be one of \(known)")
-                continue
-            }
-            if !events.contains(event) { events.append(event) }
-        }
-        if events.isEmpty, problems.isEmpty {
-            refuse("/events", Rule.range, "events must contain at least one of \(known)")
-        }
-        return events
     }
 }
 
 extension WebhookEndpointRow: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("id", id)
-        writer.member("url", url)
-        writer.member("description", description)
-        writer.member("events", events.map(\.rawValue))
-        writer.member("status", status.rawValue)
-        writer.member("previous_secret_until", previousSecretUntil?.rfc3339)
-        writer.member("failure_count", Int64(failureCount))
-        writer.member("failing_since", failingSince?.rfc3339)
-        writer.member("paused_until", pausedUntil?.rfc3339)
-        writer.member("last_error", lastError)
-        writer.member("last_sequence", lastSequence)
-        writer.member("created_at", createdAt.rfc3339)
-        writer.member("updated_at", updatedAt.rfc3339)
+    private static let table = WebhookRequest.table()
+
+    package func writeMembers(to writer: inout JSONWriter) { Self.table.write(self, to: &writer) }
+}
+
+extension MemberKind<String> {
+    fileprivate static var webhookDescription: Self {
+        text("must be a string of at most 200 characters, without U+0000") {
+            $0.unicodeScalars.count <= 200 && !$0.unicodeScalars.contains("\0")
+        }
+    }
+
+    fileprivate static func webhookURL(_ policy: AddressPolicy) -> Self {
+        Self { value, place, report in
+            guard let text = value.string else {
+                report.refuse(place.pointer, Rule.memberType, "url must be a string")
+                return nil
+            }
+            do throws(BaseURL.Malformed) {
+                let url = try WebhookURL(text)
+                guard let problem = url.problem(policy) else { return url.text }
+                report.refuse(place.pointer, Rule.range, "url " + problem)
+            } catch {
+                report.refuse(place.pointer, Rule.range, "url " + error.reason)
+            }
+            return nil
+        }
+    }
+}
+
+extension MemberKind<[WebhookEvent]> {
+    fileprivate static var webhookEvents: Self {
+        let known = WebhookEvent.subscribable.map(\.rawValue).joined(separator: ", ")
+        return Self { value, place, report in
+            guard let elements = value.elements else {
+                report.refuse(place.pointer, Rule.memberType, "events must be an array, of \(known)")
+                return nil
+            }
+            var events: [WebhookEvent] = []
+            // an array may be long, and one report lists all of its defects
+            for (index, element) in elements.prefix(100).enumerated() {
+                let event = element.string.flatMap(WebhookEvent.init(rawValue:))
+                guard let event, WebhookEvent.subscribable.contains(event) else {
+                    report.refuse("\(place.pointer)/\(index)", Rule.range, "an event must be one of \(known)")
+                    continue
+                }
+                if !events.contains(event) { events.append(event) }
+            }
+            if events.isEmpty, report.problems.isEmpty {
+                report.refuse(place.pointer, Rule.range, "events must contain at least one of \(known)")
+            }
+            return events
+        }
     }
 }
 

@@ -123,7 +123,7 @@ final class Follower: Sendable {
     }
 
     func put(_ settings: String, host: String = "db.example.org") async throws {
-        var report = SettingsReport()
+        var report = MemberReport()
         let read = SourceSettings(.postgres, try JSONTree(parsing: Array(settings.utf8)).root, at: "", &report)
         let update = SourceUpdate(
             settings: try #require(read, "\(report.problems)"),

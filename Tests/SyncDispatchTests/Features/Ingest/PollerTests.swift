@@ -102,7 +102,7 @@ import Testing
         _ members: String = #""interval_seconds": 60"#
     ) async throws -> SourceKey {
         let key = SourceKey(organization: organization.id, name: name)
-        var report = SettingsReport()
+        var report = MemberReport()
         let text = #"{"path": "/contacts", "mapping": {"rules": [\#(Self.rule)]}, \#(members)}"#
         let root = try JSONTree(parsing: Array(text.utf8)).root
         let settings = try #require(SourceSettings(.poller, root, at: "", &report), "\(report.problems)")

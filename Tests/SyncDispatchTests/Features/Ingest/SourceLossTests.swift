@@ -743,7 +743,7 @@ import Testing
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": Self.contact(1, "a")])
         try await Self.waitUntilConfirmed(database)
-        var report = SettingsReport()
+        var report = MemberReport()
         let root = try JSONTree(parsing: Array(database.settings().utf8)).root
         let settings = try #require(SourceSettings(.postgres, root, at: "", &report))
         let begun = ContinuousClock.now

@@ -8,7 +8,7 @@ import Testing
 /// How an API's data becomes events.
 @Suite struct SourceMappingTests {
     static func mapping(_ text: String) throws -> SourceMapping {
-        var report = SettingsReport()
+        var report = MemberReport()
         let mapping = SourceMapping(try JSONTree(parsing: Array(text.utf8)).root, at: "/mapping", &report)
         #expect(report.problems == [])
         return try #require(mapping)
@@ -208,7 +208,7 @@ import Testing
         ),
     ])
     func `refuses an invalid mapping with all its pointers`(text: String, pointers: [String]) throws {
-        var report = SettingsReport()
+        var report = MemberReport()
         let mapping = SourceMapping(try JSONTree(parsing: Array(text.utf8)).root, at: "/mapping", &report)
         #expect(mapping == nil)
         #expect(report.problems.map(\.pointer) == pointers)
@@ -217,7 +217,7 @@ import Testing
     @Test func `a mapping's limits hold`() throws {
         let rule = #"{"entity_type":"x","operation":"delete","id":"/i","version":"/v"}"#
         func problems(_ text: String) throws -> Int {
-            var report = SettingsReport()
+            var report = MemberReport()
             _ = SourceMapping(try JSONTree(parsing: Array(text.utf8)).root, at: "", &report)
             return report.problems.count
         }

@@ -127,7 +127,7 @@ import Testing
         let key = SourceKey(organization: organization.id, name: "crm")
         let text =
             #"{"slot":"s","publication":"p","tables":[{"table":"public.t","entity_type":"t","id":"id"}]}"#
-        var report = SettingsReport()
+        var report = MemberReport()
         let settings = SourceSettings(.postgres, try JSONTree(parsing: Array(text.utf8)).root, at: "", &report)
         let update = SourceUpdate(settings: try #require(settings), secret: "postgresql://u:p@db/d")
         let administration = gateway.store.sourceAdministration

@@ -1,8 +1,8 @@
-import JSONText
+package import JSONText
 package import SyncModel
 
 /// A table whose rows are entities.
-package struct FollowedTable: Sendable, Hashable {
+package struct FollowedTable: TableObject, Hashable {
     /// Columns that may be named, as many as a table can have.
     static let columnLimit = 1_600
 
@@ -19,10 +19,10 @@ package struct FollowedTable: Sendable, Hashable {
         @Exact package private(set) var name: String
     }
 
-    package private(set) var name: QualifiedName
-    @Exact package private(set) var entityType: String
+    package private(set) var name = QualifiedName(schema: "", name: "")
+    @Exact package private(set) var entityType: String = ""
     /// The columns with the entity's permanent id: one, or several that ``RowID`` joins.
-    @Exact package private(set) var ids: [String]
+    @Exact package private(set) var ids: [String] = []
     /// The column with the owner of an entity of a private type.
     @Exact package private(set) var owner: String?
     /// The column with a number that grows with each change; else the change's place in the log is its version.
@@ -35,50 +35,38 @@ package struct FollowedTable: Sendable, Hashable {
     /// The columns' names in some part of the log, and their names in the settings.
     package private(set) var renamed: [RenamedColumn] = []
 
-    private static let what =
-        "a table: table, entity_type, id, owner, version, causing_key, deleted_at, columns, renamed"
+    package init() {}
 
-    init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
-        let before = report.problems.count
-        var (table, entityType): (QualifiedName?, String?) = (nil, nil)
-        var columns = Columns.all
-        var renamed: [RenamedColumn] = []
-        var roles: [ByteExactString: String] = [:]
-        var ids: [String] = []
-        let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
-            switch member {
-            case "table":
-                let detail = "table must be schema.name; write a part with a dot or a quote in double quotes"
-                table = report.value(value.string.flatMap { QualifiedName($0) }, at: place, detail)
-            case "entity_type":
-                let text = value.string.flatMap { EntityType.isValidName($0) ? $0 : nil }
-                let detail = "entity_type must match [a-z][a-z0-9_-]{0,63}"
-                entityType = report.value(text, at: place, rule: Rule.entityType, detail)
-            case "id": ids = Self.ids(value, at: place, &report)
-            case "owner", "version", "causing_key", "deleted_at": roles[member] = report.column(value, at: place)
-            case "columns": columns = Self.columns(value, at: place, &report)
-            case "renamed": renamed = RenamedColumn.read(value, at: place, &report)
-            default: return false
+    package static let table = MemberTable<Self, Self>("a table") {
+        BodyMember("table", .qualifiedName, as: \.name).required()
+        BodyMember("entity_type", .entityType, as: \.entityType).required()
+        BodyMember("id", MemberKind { ids($0, at: $1.pointer, &$2) }, into: \.ids)
+            .required()
+            .written { table, writer in
+                if table.ids.count == 1 { table.ids[0].write(to: &writer) } else { table.ids.write(to: &writer) }
             }
-            return true
-        }
-        guard let seen else { return nil }
-        report.require(["table", "entity_type", "id"], in: seen, at: pointer)
-        guard report.problems.count == before, let table, let entityType, !ids.isEmpty else { return nil }
-        name = table
-        self.entityType = entityType
-        self.ids = ids
-        owner = roles["owner"]
-        version = roles["version"]
-        causingKey = roles["causing_key"]
-        deletedAt = roles["deleted_at"]
-        self.columns = columns
-        self.renamed = renamed
+        BodyMember("owner", .column, as: \.owner)
+        BodyMember("version", .column, as: \.version)
+        BodyMember("causing_key", .column, as: \.causingKey)
+        BodyMember("deleted_at", .column, as: \.deletedAt)
+        BodyMember("columns", MemberKind { columns($0, at: $1.pointer, &$2) }, as: \.columns)
+        BodyMember("renamed", MemberKind { RenamedColumn.read($0, at: $1.pointer, &$2) }, into: \.renamed)
+            .written { table, writer in
+                writer.object { writer in
+                    for column in table.renamed {
+                        writer.name(column.name)
+                        writer.string(column.meant)
+                    }
+                }
+            }
+            .omitted { $0.renamed.isEmpty }
     }
 
     /// A column, or an array of the columns that identify a row together.
-    private static func ids(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [String] {
-        guard value.kind == .array else { return report.column(value, at: pointer).map { [$0] } ?? [] }
+    private static func ids(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [String] {
+        guard value.kind == .array else {
+            return MemberKind.column.read(value, at: pointer, &report).map { [$0] } ?? []
+        }
         let elements = value.elements.map { Array($0.prefix(RowID.columnLimit + 1)) } ?? []
         guard (2...RowID.columnLimit).contains(elements.count) else {
             let detail =
@@ -88,7 +76,7 @@ package struct FollowedTable: Sendable, Hashable {
         }
         var ids: [String] = []
         for (index, element) in elements.enumerated() {
-            guard let column = report.column(element, at: "\(pointer)/\(index)") else { continue }
+            guard let column = MemberKind.column.read(element, at: "\(pointer)/\(index)", &report) else { continue }
             if ids.contains(column) {
                 report.refuse("\(pointer)/\(index)", Rule.range, "column '\(column)' is in id twice")
             }
@@ -97,7 +85,7 @@ package struct FollowedTable: Sendable, Hashable {
         return ids
     }
 
-    private static func columns(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> Columns {
+    private static func columns(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) -> Columns {
         if value.stringEquals("all") { return .all }
         guard value.kind == .object else {
             let detail = #"columns must be "all", or an object of columns and members' names"#
@@ -107,13 +95,13 @@ package struct FollowedTable: Sendable, Hashable {
         var members: [Member] = []
         var names: Set<ByteExactString> = []
         report.members(of: value, at: pointer, "columns") { report, column, place, value in
-            guard members.count < columnLimit, report.isColumn(column, at: place) else { return true }
-            guard let name = report.text(value, at: place, limit: 200) else { return true }
+            guard members.count < columnLimit, report.isColumn(column, at: place),
+                let name = MemberKind<String>.plain(200).read(value, at: place, &report)
+            else { return }
             if !names.insert(name).inserted {
                 report.refuse(place, Rule.range, "two columns have the member name '\(name)'")
             }
             members.append(Member(column: column, name: name))
-            return true
         }
         if members.isEmpty {
             report.refuse(pointer, Rule.range, "columns must contain at least one column")
@@ -132,53 +120,29 @@ package struct FollowedTable: Sendable, Hashable {
         if case .named(let members) = columns { wanted += members.map { ("columns", $0.column) } }
         return wanted
     }
+}
 
-    func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("table", name.description)
-        writer.member("entity_type", entityType)
-        if let id = ids.first, ids.count == 1 {
-            writer.member("id", id)
-        } else {
-            writer.name("id")
-            writer.beginArray()
-            for id in ids { writer.string(id) }
-            writer.endArray()
-        }
-        if let owner { writer.member("owner", owner) }
-        if let version { writer.member("version", version) }
-        if let causingKey { writer.member("causing_key", causingKey) }
-        if let deletedAt { writer.member("deleted_at", deletedAt) }
-        writer.name("columns")
-        switch columns {
-        case .all: writer.string("all" as StaticString)
-        case .named(let members):
-            writer.beginObject()
+extension FollowedTable.Columns: JSONWritable {
+    package func write(to writer: inout JSONWriter) {
+        guard case .named(let members) = self else { return writer.string("all" as StaticString) }
+        writer.object { writer in
             for member in members {
                 writer.name(member.column)
                 writer.string(member.name)
             }
-            writer.endObject()
         }
-        if !renamed.isEmpty {
-            writer.name("renamed")
-            writer.beginObject()
-            for column in renamed {
-                writer.name(column.name)
-                writer.string(column.meant)
-            }
-            writer.endObject()
-        }
-        writer.endObject()
     }
 }
 
-extension SettingsReport {
-    /// The name of a column.
-    mutating func column(_ value: JSONValue, at pointer: String) -> String? {
-        text(value, at: pointer, limit: QualifiedName.partLimit)
+extension MemberKind<QualifiedName> {
+    fileprivate static var qualifiedName: Self {
+        Self("must be schema.name; write a part with a dot or a quote in double quotes") {
+            $0.string.flatMap { QualifiedName($0) }
+        }
     }
+}
 
+extension MemberReport {
     /// Whether a member is called as a column can be.
     mutating func isColumn(_ name: String, at pointer: String) -> Bool {
         let isName = !name.isEmpty && name.utf8.count <= QualifiedName.partLimit
@@ -190,7 +154,7 @@ extension SettingsReport {
 // MARK: - QualifiedName
 
 /// A table's name with its schema's, each as the catalog has it.
-package struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
+package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONWritable {
     /// What PostgreSQL keeps of a name, in bytes.
     static let partLimit = 63
 
@@ -212,6 +176,8 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
 
     /// What ``init(_:)`` reads.
     package var description: String { "\(Self.written(schema)).\(Self.written(name))" }
+
+    package func write(to writer: inout JSONWriter) { writer.string(description) }
 
     private static let quote: Unicode.Scalar = "\""
 
@@ -253,15 +219,14 @@ package struct RenamedColumn: Sendable, Hashable {
     @Exact package private(set) var meant: String
 
     /// Reads an object that maps names in the log to names in the settings.
-    static func read(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [RenamedColumn] {
+    static func read(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [RenamedColumn] {
         var found: [RenamedColumn] = []
         report.members(of: value, at: pointer, "columns' other names") { report, name, place, value in
             guard found.count < FollowedTable.columnLimit, report.isColumn(name, at: place),
-                let meant = report.column(value, at: place)
-            else { return true }
+                let meant = MemberKind.column.read(value, at: place, &report)
+            else { return }
             if name == meant { report.refuse(place, Rule.range, "column '\(name)' would be renamed to itself") }
             found.append(RenamedColumn(name: name, meant: meant))
-            return true
         }
         return found
     }

@@ -95,7 +95,7 @@ import Testing
 
     @Test func `starts at the operator's position`() throws {
         let planner = try PollSamples.planner()
-        var report = SettingsReport()
+        var report = MemberReport()
         let value = try JSONTree(parsing: Array(#""2026-01-02T00:00:00Z""#.utf8)).root
         let stored = SourceSettings.poller(planner.settings).state(from: value, at: "", &report)
         #expect(planner.request(planner.state(stored: stored)).path == "/contacts?since=2026-01-01T23%3A59%3A00.000Z")

@@ -21,7 +21,7 @@ enum PollSamples {
     {
         let more = members.isEmpty ? "" : "," + members
         let text = #"{"path": "\#(path)", "mapping": {"rules": [\#(rule)]}\#(more)}"#
-        var report = SettingsReport()
+        var report = MemberReport()
         let value = try JSONTree(parsing: Array(text.utf8)).root
         let settings = PollerSettings(value, at: "", &report)
         return try #require(settings, "\(report.problems)")

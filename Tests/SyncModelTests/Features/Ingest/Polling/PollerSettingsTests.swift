@@ -7,7 +7,7 @@ import Testing
 /// An operator's settings of a poller.
 @Suite struct PollerSettingsTests {
     private func defects(_ text: String) throws -> [String] {
-        var report = SettingsReport()
+        var report = MemberReport()
         let settings = PollerSettings(try JSONTree(parsing: Array(text.utf8)).root, at: "/settings", &report)
         #expect((settings == nil) == !report.problems.isEmpty)
         return report.problems.map(\.pointer)
@@ -52,7 +52,7 @@ import Testing
         let since = #""updated_since": {"parameter": "s", "form": "\#(form)", "from": "/at"}"#
         let settings = SourceSettings.poller(try PollSamples.settings(since))
         for text in good + bad {
-            var report = SettingsReport()
+            var report = MemberReport()
             let state = settings.state(from: try JSONTree(parsing: Array(text.utf8)).root, at: "/from", &report)
             #expect((state != nil) == good.contains(text), "\(text)")
             #expect(report.problems.map(\.pointer) == (state == nil ? ["/from"] : []))
@@ -61,7 +61,7 @@ import Testing
             let stored = try state.flatMap { try JSONTree(parsing: $0).root["since"].flatMap(SinceValue.init(stored:)) }
             #expect((stored?.fitting(poller.form) != nil) == (state != nil), "\(text)")
         }
-        var report = SettingsReport()
+        var report = MemberReport()
         let without = SourceSettings.poller(try PollSamples.settings(""))
         let zero = try JSONTree(parsing: Array("0".utf8)).root
         #expect(without.state(from: zero, at: "/from", &report) == nil && report.problems.map(\.pointer) == ["/from"])

@@ -10,7 +10,7 @@ import Testing
     private static func reader(_ table: String, base: Int64 = 0) throws -> LogReader {
         let whole = #"{"table":"public.contact","entity_type":"contact",\#(table)}"#
         let text = #"{"slot":"s","publication":"p","tables":[\#(whole)]}"#
-        var report = SettingsReport()
+        var report = MemberReport()
         let settings = ReplicationSettings(try JSONTree(parsing: Array(text.utf8)).root, at: "", &report)
         return LogReader(try #require(settings, "\(report.problems)"), base: base, limits: IntakeLimits())
     }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct ReplicationSettingsTests {
     private static func read(_ text: String) throws -> (ReplicationSettings?, [ProblemDetail]) {
-        var report = SettingsReport()
+        var report = MemberReport()
         let settings = ReplicationSettings(try JSONTree(parsing: Array(text.utf8)).root, at: "/settings", &report)
         return (settings, report.problems)
     }

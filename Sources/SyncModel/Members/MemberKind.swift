@@ -1,0 +1,108 @@
+package import JSONText
+
+/// The form of a member's value: how it is read, and the error about any other value.
+package struct MemberKind<Value>: Sendable {
+    private let reader: @Sendable (JSONValue, MemberPlace, inout MemberReport) -> Value?
+
+    /// A kind with several errors, or with errors in parts of the value.
+    package init(read: @escaping @Sendable (JSONValue, MemberPlace, inout MemberReport) -> Value?) {
+        reader = read
+    }
+
+    /// A kind with one error.
+    ///
+    /// - Parameters:
+    ///   - form: what the error requires, after the member's name: `must be a UUID`.
+    ///   - subject: replaces the member's name in the error, if not nil.
+    ///   - parse: returns nil for another value.
+    package init(
+        _ form: String,
+        rule: String = Rule.range,
+        subject: String? = nil,
+        _ parse: @escaping @Sendable (JSONValue) -> Value?
+    ) {
+        reader = { value, place, report in
+            report.value(parse(value), at: place.pointer, rule: rule, "\(subject ?? place.name) \(form)")
+        }
+    }
+
+    /// Reads a value; nil after it has refused the value.
+    package func read(_ value: JSONValue, at place: MemberPlace, _ report: inout MemberReport) -> Value? {
+        reader(value, place, &report)
+    }
+
+    /// Reads a part of a member.
+    package func read(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) -> Value? {
+        reader(value, MemberPlace(name: "this", pointer: pointer), &report)
+    }
+}
+
+/// A member's name, and its place in the body (RFC 6901).
+package struct MemberPlace: Sendable {
+    package let name: String
+    package let pointer: String
+
+    package init(name: String, pointer: String) {
+        self.name = name
+        self.pointer = pointer
+    }
+}
+
+extension MemberKind<Bool> {
+    package static func bool(
+        _ form: String = "must be true or false",
+        rule: String = Rule.memberType,
+        subject: String? = nil
+    ) -> Self {
+        Self(form, rule: rule, subject: subject) { $0.bool }
+    }
+
+    /// Whether something is on: `"enabled"` or `"disabled"`.
+    package static var status: Self {
+        Self("must be enabled or disabled") { $0.string.flatMap { ["enabled": true, "disabled": false][$0] } }
+    }
+}
+
+extension MemberKind<String> {
+    /// A string that fulfils a condition.
+    package static func text(
+        _ form: String,
+        rule: String = Rule.range,
+        subject: String? = nil,
+        _ isValid: @escaping @Sendable (String) -> Bool
+    ) -> Self {
+        Self(form, rule: rule, subject: subject) { $0.string.flatMap { isValid($0) ? $0 : nil } }
+    }
+
+    package static var entityType: Self {
+        text("must match [a-z][a-z0-9_-]{0,63}", rule: Rule.entityType) { EntityType.isValidName($0) }
+    }
+}
+
+extension MemberKind where Value: FixedWidthInteger & Sendable {
+    package static func integer(_ range: ClosedRange<Value>, subject: String? = nil) -> Self {
+        Self("must be an integer, \(range.lowerBound) to \(range.upperBound)", subject: subject) { value in
+            value.int64.flatMap { Value(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil }
+        }
+    }
+}
+
+extension MemberKind where Value: RawRepresentable<String> & CaseIterable & Sendable {
+    /// One of the names of an enumeration. The error lists them as `a, b or c`.
+    package static func choice(rule: String = Rule.range) -> Self {
+        let names = Value.allCases.map(\.rawValue)
+        let list = names.dropLast().joined(separator: ", ") + " or " + (names.last ?? "")
+        return Self("must be \(list)", rule: rule) { $0.string.flatMap(Value.init(rawValue:)) }
+    }
+
+    /// The same. The error lists them as `one of a, b, c`.
+    package static var oneOf: Self {
+        Self("must be one of " + Value.allCases.map(\.rawValue).joined(separator: ", ")) {
+            $0.string.flatMap(Value.init(rawValue:))
+        }
+    }
+}
+
+extension MemberKind where Value: TableObject {
+    package static var object: Self { Self { value, place, report in Value(value, at: place.pointer, &report) } }
+}

@@ -1,0 +1,88 @@
+package import JSONText
+
+/// The errors of a body's members, collected, so that its author sees all of them.
+package struct MemberReport: Sendable {
+    package private(set) var problems: [ProblemDetail] = []
+    /// Problems beyond ``ErrorBounds/perBody``, which are counted only.
+    private var omitted = 0
+
+    package init() {}
+
+    /// All problems, listed or not.
+    package var count: Int { problems.count + omitted }
+
+    package mutating func refuse(_ pointer: String, _ rule: String, _ detail: @autoclosure () -> String) {
+        guard problems.count < ErrorBounds.perBody else {
+            omitted += 1
+            return
+        }
+        problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail()))
+    }
+
+    /// Refuses a member that the object at `pointer` does not have.
+    ///
+    /// - Parameters:
+    ///   - what: the object and, behind a colon, its members.
+    ///   - objection: the error, after the member's name; nil for that of any object.
+    package mutating func refuse(
+        unknown member: String,
+        of what: String,
+        at pointer: String = "",
+        _ objection: String? = nil
+    ) {
+        let isSuggesting = problems.count < UnknownMember.suggestions
+        let detail = UnknownMember.detail(member, of: what, objection, isSuggesting: isSuggesting)
+        refuse(JSONPointer(pointer).appending(member: member).text, Rule.unknownMember, detail)
+    }
+
+    /// Returns the value, and refuses the member if it is nil.
+    package mutating func value<Value>(
+        _ value: Value?,
+        at pointer: String,
+        rule: String = Rule.range,
+        _ detail: @autoclosure () -> String
+    ) -> Value? {
+        if value == nil { refuse(pointer, rule, detail()) }
+        return value
+    }
+
+    /// Reads an object member by member; for those with fixed names, use a ``MemberTable``.
+    ///
+    /// - Parameters:
+    ///   - what: the object, for the error about another value.
+    ///   - hasNulls: whether null members mean something; otherwise they are as good as absent.
+    ///   - read: reads a member at its pointer.
+    /// - Returns: the names of the present members; nil if the value is no object.
+    @discardableResult
+    package mutating func members(
+        of value: JSONValue,
+        at pointer: String,
+        _ what: String,
+        hasNulls: Bool = false,
+        _ read: (inout MemberReport, _ member: String, _ pointer: String, JSONValue) -> Void
+    ) -> Set<ByteExactString>? {
+        guard let members = value.members else {
+            refuse(pointer, Rule.memberType, "this must be an object: \(what)")
+            return nil
+        }
+        var seen: Set<ByteExactString> = []
+        for (name, value) in members where hasNulls || !value.isNull {
+            let member = name.string
+            let place = JSONPointer(pointer).appending(member: member).text
+            if seen.insert(ByteExactString(member)).inserted {
+                read(&self, member, place, value)
+            } else {
+                refuse(place, Rule.duplicateMember, "'\(member)' occurs twice")
+            }
+        }
+        return seen
+    }
+
+    /// - Throws: `validation_failed` with all problems, if there are any.
+    package func check() throws(Problem) {
+        guard let first = problems.first else { return }
+        var problem = Problem(.validationFailed, first.detail, errors: problems)
+        problem.omittedErrors = omitted
+        throw problem
+    }
+}

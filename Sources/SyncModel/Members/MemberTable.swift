@@ -1,0 +1,136 @@
+package import JSONText
+
+/// The members of a JSON object: each name, form and place in a Swift value, for reading and for writing.
+///
+/// A `Body` is read, with all errors of its members, and a `View` is written. They are one type if clients get back
+/// what they sent, as for settings (``TableObject``). Null and absent members, and defaults, follow from the body's
+/// initial value and the members' properties.
+///
+/// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because they are measured: those
+/// compare names and write members without an allocation or an indirect call for each.
+package struct MemberTable<Body, View>: Sendable {
+    /// How missing members are refused.
+    package enum MissingMembers: Sendable {
+        /// All of them, behind the other errors.
+        case listed
+        /// The first, if the object has no other error.
+        case alone
+    }
+
+    /// What a check finds out about the object that was read.
+    package struct ReadObject {
+        package let pointer: String
+        /// Whether no member has an error.
+        package let isValid: Bool
+        fileprivate let seen: Set<ByteExactString>
+
+        package func has(_ member: String) -> Bool { seen.contains(ByteExactString(member)) }
+    }
+
+    package typealias Check = @Sendable (inout Body, ReadObject, inout MemberReport) -> Void
+
+    private let members: [BodyMember<Body, View>]
+    private let what: String
+    private let unknown: String?
+    private let missing: MissingMembers
+    private let check: Check
+
+    /// - Parameters:
+    ///   - what: the object, such as `a webhook`. Errors list its members behind it, unless it has a colon.
+    ///   - unknown: the error about an unknown member, after its name; nil for that of any object.
+    ///   - members: in the order in which they are written.
+    ///   - check: checks and completes what was read.
+    package init(
+        _ what: String,
+        unknown: String? = nil,
+        missing: MissingMembers = .listed,
+        @BodyMemberBuilder<Body, View> _ members: () -> [BodyMember<Body, View>],
+        check: @escaping Check = { _, _, _ in }
+    ) {
+        self.members = members()
+        let names = self.members.filter { $0.read != nil }.map(\.name)
+        self.what = what.contains(":") ? what : "\(what): \(names.joined(separator: ", "))"
+        self.unknown = unknown
+        self.missing = missing
+        self.check = check
+    }
+
+    /// Reads the body of a request.
+    ///
+    /// - Parameters:
+    ///   - initial: has the values of absent members.
+    ///   - isOptional: whether an empty text is an empty object.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with the problems of all members.
+    package func read(_ json: [UInt8], into initial: Body, isOptional: Bool = false) throws(Problem) -> Body {
+        if json.isEmpty, isOptional { return initial }
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            tree = try JSONTree(parsing: json)
+        } catch {
+            throw Problem(jsonError: error, limit: JSONLimits().maximumBytes)
+        }
+        if let defect = tree.defects.first { throw Problem(defect) }
+        guard tree.root.kind == .object else {
+            throw Problem(.invalidRequest, pointer: "", rule: Rule.memberType, "the body must be a JSON object")
+        }
+        var (body, report) = (initial, MemberReport())
+        read(tree.root, at: "", hasNulls: true, into: &body, &report)
+        try report.check()
+        return body
+    }
+
+    /// Reads an object in a body.
+    ///
+    /// - Parameter hasNulls: whether null members mean something; otherwise they are as good as absent.
+    /// - Returns: whether it has no error; otherwise the report has them.
+    @discardableResult
+    package func read(
+        _ value: JSONValue,
+        at pointer: String,
+        hasNulls: Bool = false,
+        into body: inout Body,
+        _ report: inout MemberReport
+    ) -> Bool {
+        let before = report.count
+        let seen = report.members(of: value, at: pointer, what, hasNulls: hasNulls) { report, name, place, value in
+            guard let member = members.first(where: { $0.name == name }), let read = member.read else {
+                return report.refuse(unknown: name, of: what, at: pointer, unknown)
+            }
+            if value.isNull, member.ignoresNull { return }
+            read(value, MemberPlace(name: name, pointer: place), &body, &report)
+        }
+        guard let seen else { return false }
+        for member in members where missing == .listed || report.count == before {
+            guard let detail = member.requirement, !seen.contains(ByteExactString(member.name)) else { continue }
+            report.refuse(JSONPointer(pointer).appending(member: member.name).text, Rule.required, detail)
+        }
+        check(&body, ReadObject(pointer: pointer, isValid: report.count == before, seen: seen), &report)
+        return report.count == before
+    }
+
+    /// Writes the members that are shown.
+    package func write(_ view: View, to writer: inout JSONWriter) {
+        for member in members { member.write?(view, &writer) }
+    }
+}
+
+/// A JSON object that has the same members in requests, in storage and in responses. Null is as good as absent.
+package protocol TableObject: JSONWritable, Sendable {
+    static var table: MemberTable<Self, Self> { get }
+
+    /// The values of absent members; required ones have any value.
+    init()
+}
+
+extension TableObject {
+    /// Reads an object; nil if it has errors, which the report has then.
+    package init?(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) {
+        var object = Self()
+        guard Self.table.read(value, at: pointer, into: &object, &report) else { return nil }
+        self = object
+    }
+
+    package func write(to writer: inout JSONWriter) { writer.object(writeMembers) }
+
+    package func writeMembers(to writer: inout JSONWriter) { Self.table.write(self, to: &writer) }
+}
