@@ -76,7 +76,7 @@ package enum UserMoves {
 
     /// Records a use, because the mutations that named the mappings move behind younger ones (``MappingNeed``).
     ///
-    /// Mappings that are never listed stay unlisted (``LocalIDStatements/retire(_:_:from:)``).
+    /// Mappings that are never listed stay unlisted (``LocalID/retiredID(on:)``).
     static let mergeMappings = Statement(
         "join_mappings",
         ["organization", "user", "into", "changes", "now"],

@@ -5,7 +5,7 @@ import SyncStore
 
 /// Local ids of an organization's entities that retention deletes.
 ///
-/// A record of their user may still need them for comparison, so they become mappings (``LocalIDStatements/retire``).
+/// A record of their user may still need them for comparison, so they become mappings (``LocalID/retiredID(on:)``).
 struct LocalIDRetention {
     /// A local id that some mutation has named, of a user who has open mutations.
     struct Named {
@@ -134,7 +134,48 @@ struct LocalIDRetention {
         """
     )
 
-    static let retireLocalIDsStatement = LocalIDStatements.retire(
+    /// Copies local ids to mappings that only comparisons find (``LocalID/retiredID(on:)``), for users with mutations.
+    ///
+    /// The copy records a use: until now a mutation may have named the entity. Lists and events begin at change position
+    /// 0, so they never show these mappings.
+    ///
+    /// - Parameters:
+    ///   - inputs: the parameters, including `now`.
+    ///   - source: SQL of the rows, behind FROM: `k` has the organization, `l` is a row of `local_ids`.
+    private static func retire(_ name: String, _ inputs: [String], from source: String) -> Statement {
+        Statement(
+            name,
+            inputs,
+            """
+            INSERT INTO id_mappings AS i (
+                organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
+                change_position, created_at, resolved_at, last_used_at)
+            SELECT k.organization_id, l.user_id, \(retiredID), l.entity_type, coalesce(l.server_id, l.same_as),
+                l.server_id_is_integer, 'resolved', l.device_id, -1, :now::timestamptz, :now::timestamptz, :now::timestamptz
+            FROM \(source)
+            CROSS JOIN LATERAL (
+                SELECT x.id FROM mutations x
+                WHERE x.organization_id = k.organization_id AND x.user_id = l.user_id AND x.position >= 0
+                LIMIT 1
+            ) m
+            CROSS JOIN LATERAL (
+                SELECT substr(sha256('\(LocalID.retiredPrefix)'::bytea || uuid_send(l.device_id) || int8send(l.local_id)
+                    || convert_to(l.entity_type, 'UTF8')), 1, 16) AS hash
+                OFFSET 0
+            ) r
+            ON CONFLICT (organization_id, user_id, client_id, entity_type) DO UPDATE
+            SET server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is_integer,
+                last_used_at = excluded.last_used_at
+            """
+        )
+    }
+
+    /// SQL of ``LocalID/retiredID(on:)`` from a hash: sets the bits of version 8 and of the variant.
+    private static let retiredID = """
+        encode(set_byte(set_byte(r.hash, 6, get_byte(r.hash, 6) & 15 | 128), 8, get_byte(r.hash, 8) & 63 | 128), 'hex')::uuid
+        """
+
+    static let retireLocalIDsStatement = retire(
         "retention_retire_local_ids",
         EntityRows.keys.inputs + ["users", "devices", "now"],
         from: """
@@ -164,7 +205,7 @@ struct LocalIDRetention {
         """
     )
 
-    static let retireSecondIDsStatement = LocalIDStatements.retire(
+    static let retireSecondIDsStatement = retire(
         "retention_retire_second_local_ids",
         EntityRows.keys.inputs + ["now"],
         from: """
