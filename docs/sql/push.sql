@@ -343,6 +343,22 @@ LEFT JOIN LATERAL (
     OFFSET 0
 ) l ON true;
 
+-- group_compared_local_ids
+-- Where local ids lead that only comparisons of repetitions need, those of deleted entities included.
+-- $1 push, $2 organization_id, $3 user_id, $4 device_id, $5 entity_type, $6 local_id, $7 retired_id
+SELECT k.push, k.device_id, k.entity_type, k.local_id, l.server_id, l.server_id_is_integer
+FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[], $7::uuid[]) AS k (push, organization_id, user_id, device_id, entity_type, local_id, retired_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(x.server_id, x.same_as) AS server_id, x.server_id_is_integer FROM local_ids x
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
+        AND x.entity_type = k.entity_type AND x.local_id = k.local_id
+    UNION ALL
+    SELECT y.server_id, y.server_id_is_integer FROM id_mappings y
+    WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id AND y.client_id = k.retired_id
+        AND y.entity_type = k.entity_type
+    OFFSET 0
+) l;
+
 -- group_local_id_pages
 -- Unconfirmed assignments of pulls to devices: whole pages.
 -- $1 push, $2 organization_id, $3 user_id, $4 device_id

@@ -216,6 +216,39 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) l;
 
+-- retention_retire_local_ids
+-- $1 organization_id, $2 entity_type, $3 id, $4 users, $5 devices, $6 now
+INSERT INTO id_mappings AS i (
+    organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
+    change_position, created_at, resolved_at, last_used_at)
+SELECT k.organization_id, l.user_id, encode(set_byte(set_byte(r.hash, 6, get_byte(r.hash, 6) & 15 | 128), 8, get_byte(r.hash, 8) & 63 | 128), 'hex')::uuid, l.entity_type, coalesce(l.server_id, l.same_as),
+    l.server_id_is_integer, 'resolved', l.device_id, -1, $6::timestamptz, $6::timestamptz, $6::timestamptz
+FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+CROSS JOIN unnest($4::uuid[], $5::uuid[]) AS v (user_id, device_id)
+CROSS JOIN LATERAL (SELECT s.* FROM (
+            SELECT z.* FROM local_ids z
+            WHERE z.organization_id = k.organization_id AND z.server_id IS NOT NULL
+                AND (z.user_id, z.device_id, z.entity_type, z.server_id) >= (v.user_id, v.device_id, k.entity_type, k.id)
+            ORDER BY z.user_id, z.device_id, z.entity_type, z.server_id
+            LIMIT 1
+        ) s
+        WHERE s.user_id = v.user_id AND s.device_id = v.device_id AND s.entity_type = k.entity_type
+            AND s.server_id = k.id
+        OFFSET 0) l
+CROSS JOIN LATERAL (
+    SELECT x.id FROM mutations x
+    WHERE x.organization_id = k.organization_id AND x.user_id = l.user_id AND x.position >= 0
+    LIMIT 1
+) m
+CROSS JOIN LATERAL (
+    SELECT substr(sha256('retired'::bytea || uuid_send(l.device_id) || int8send(l.local_id)
+        || convert_to(l.entity_type, 'UTF8')), 1, 16) AS hash
+    OFFSET 0
+) r
+ON CONFLICT (organization_id, user_id, client_id, entity_type) DO UPDATE
+SET server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is_integer,
+    last_used_at = excluded.last_used_at;
+
 -- retention_delete_local_ids
 -- $1 organization_id, $2 entity_type, $3 id, $4 users, $5 devices
 DELETE FROM local_ids AS d
@@ -236,6 +269,33 @@ USING (
 ) g
 WHERE d.organization_id = g.organization_id AND d.user_id = g.user_id AND d.device_id = g.device_id
     AND d.entity_type = g.entity_type AND d.local_id = g.local_id;
+
+-- retention_retire_second_local_ids
+-- $1 organization_id, $2 entity_type, $3 id, $4 now
+INSERT INTO id_mappings AS i (
+    organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
+    change_position, created_at, resolved_at, last_used_at)
+SELECT k.organization_id, l.user_id, encode(set_byte(set_byte(r.hash, 6, get_byte(r.hash, 6) & 15 | 128), 8, get_byte(r.hash, 8) & 63 | 128), 'hex')::uuid, l.entity_type, coalesce(l.server_id, l.same_as),
+    l.server_id_is_integer, 'resolved', l.device_id, -1, $4::timestamptz, $4::timestamptz, $4::timestamptz
+FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+CROSS JOIN LATERAL (
+    SELECT * FROM local_ids y
+    WHERE y.organization_id = k.organization_id AND y.entity_type = k.entity_type AND y.same_as = k.id
+    OFFSET 0
+) l
+CROSS JOIN LATERAL (
+    SELECT x.id FROM mutations x
+    WHERE x.organization_id = k.organization_id AND x.user_id = l.user_id AND x.position >= 0
+    LIMIT 1
+) m
+CROSS JOIN LATERAL (
+    SELECT substr(sha256('retired'::bytea || uuid_send(l.device_id) || int8send(l.local_id)
+        || convert_to(l.entity_type, 'UTF8')), 1, 16) AS hash
+    OFFSET 0
+) r
+ON CONFLICT (organization_id, user_id, client_id, entity_type) DO UPDATE
+SET server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is_integer,
+    last_used_at = excluded.last_used_at;
 
 -- retention_delete_second_local_ids
 -- Local ids that a device assigned to an entity in addition to its first one.
@@ -296,13 +356,13 @@ WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AN
 RETURNING e.entity_type, e.id, e.feed_position;
 
 -- retention_delete_mappings_of_tombstones
--- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id
+-- Deletes mappings that no record may need, although each record may name the entity by its server id.
+-- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 now
 DELETE FROM id_mappings AS i
 USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]) AS k (organization_id, user_id, client_id, entity_type, server_id)
 WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
     AND i.entity_type = k.entity_type AND i.server_id = k.server_id
-    -- a mapping that a record may need is deleted by a later scan of mappings
-    AND CASE WHEN coalesce(i.last_used_at, i.resolved_at, i.created_at) + interval '90000 seconds' < (
+    AND CASE WHEN $6::timestamptz + interval '90000 seconds' < (
             SELECT CASE
                 WHEN count(f.synced_at) > 0 THEN min(f.accepted_at) FILTER (WHERE f.synced_at IS NOT NULL)
                 WHEN count(*) = 16 THEN max(f.accepted_at)
@@ -312,6 +372,15 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
                 WHERE x.organization_id = i.organization_id AND x.user_id = i.user_id AND x.position >= 0
                 ORDER BY x.position LIMIT 16
             ) f) THEN true END;
+
+-- retention_keep_mappings_of_tombstones
+-- Records a use of the other mappings
+-- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 now
+UPDATE id_mappings AS i
+SET last_used_at = $6
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]) AS k (organization_id, user_id, client_id, entity_type, server_id)
+WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
+    AND i.entity_type = k.entity_type AND i.server_id = k.server_id;
 
 -- retention_raise_horizon
 -- The last lock of the transaction, as always.

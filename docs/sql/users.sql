@@ -91,7 +91,7 @@ FROM (
 
 -- export_users_first
 -- $1 organization, $2 user, $3 limit
-SELECT x.user_id::text AS key_1, (SELECT to_json(r) FROM (SELECT x.user_id AS user_id, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at) r) AS row
+SELECT x.user_id::text AS key_1, (SELECT to_json(r) FROM (SELECT x.user_id AS id, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS first_seen_at) r) AS row
 FROM users x
 WHERE x.organization_id = $1 AND x.user_id = $2
 ORDER BY x.user_id
@@ -99,7 +99,7 @@ LIMIT $3;
 
 -- export_users_next
 -- $1 organization, $2 user, $3 key_1, $4 limit
-SELECT x.user_id::text AS key_1, (SELECT to_json(r) FROM (SELECT x.user_id AS user_id, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at) r) AS row
+SELECT x.user_id::text AS key_1, (SELECT to_json(r) FROM (SELECT x.user_id AS id, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS first_seen_at) r) AS row
 FROM users x
 WHERE x.organization_id = $1 AND x.user_id = $2 AND (x.user_id) > ($3::text::uuid)
 ORDER BY x.user_id
@@ -107,7 +107,7 @@ LIMIT $4;
 
 -- export_user_subjects_first
 -- $1 organization, $2 user, $3 limit
-SELECT x.issuer::text AS key_1, x.subject::text AS key_2, (SELECT to_json(r) FROM (SELECT x.issuer AS issuer, x.subject AS subject, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at) r) AS row
+SELECT x.issuer::text AS key_1, x.subject::text AS key_2, (SELECT to_json(r) FROM (SELECT x.issuer AS issuer, x.subject AS subject, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS first_seen_at) r) AS row
 FROM user_subjects x
 WHERE x.organization_id = $1 AND x.user_id = $2
 ORDER BY x.issuer, x.subject
@@ -115,7 +115,7 @@ LIMIT $3;
 
 -- export_user_subjects_next
 -- $1 organization, $2 user, $3 key_1, $4 key_2, $5 limit
-SELECT x.issuer::text AS key_1, x.subject::text AS key_2, (SELECT to_json(r) FROM (SELECT x.issuer AS issuer, x.subject AS subject, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at) r) AS row
+SELECT x.issuer::text AS key_1, x.subject::text AS key_2, (SELECT to_json(r) FROM (SELECT x.issuer AS issuer, x.subject AS subject, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS first_seen_at) r) AS row
 FROM user_subjects x
 WHERE x.organization_id = $1 AND x.user_id = $2 AND (x.issuer, x.subject) > ($3::text::text, $4::text::text)
 ORDER BY x.issuer, x.subject
@@ -123,7 +123,7 @@ LIMIT $5;
 
 -- export_user_joins_first
 -- $1 organization, $2 user, $3 limit
-SELECT x.user_id::text AS key_1, (SELECT to_json(r) FROM (SELECT x.user_id AS user_id, x.into_id AS into_id, to_char(x.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS started_at, to_char(x.finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS finished_at) r) AS row
+SELECT x.user_id::text AS key_1, (SELECT to_json(r) FROM (SELECT x.user_id AS user, x.into_id AS into, to_char(x.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS started_at, to_char(x.finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS finished_at) r) AS row
 FROM user_joins x
 WHERE x.organization_id = $1 AND x.into_id = $2
 ORDER BY x.user_id
@@ -131,7 +131,7 @@ LIMIT $3;
 
 -- export_user_joins_next
 -- $1 organization, $2 user, $3 key_1, $4 limit
-SELECT x.user_id::text AS key_1, (SELECT to_json(r) FROM (SELECT x.user_id AS user_id, x.into_id AS into_id, to_char(x.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS started_at, to_char(x.finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS finished_at) r) AS row
+SELECT x.user_id::text AS key_1, (SELECT to_json(r) FROM (SELECT x.user_id AS user, x.into_id AS into, to_char(x.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS started_at, to_char(x.finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS finished_at) r) AS row
 FROM user_joins x
 WHERE x.organization_id = $1 AND x.into_id = $2 AND (x.user_id) > ($3::text::uuid)
 ORDER BY x.user_id
@@ -171,18 +171,26 @@ LIMIT $4;
 
 -- export_mutations_first
 -- $1 organization, $2 user, $3 limit
-SELECT x.position::text AS key_1, (SELECT to_json(r) FROM (SELECT x.id AS id, to_char(x.accepted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS accepted_at, x.idempotency_key AS idempotency_key, x.device_id AS device_id, x.sequence_number AS sequence_number, x.position AS position, x.operation AS operation, x.entity_type AS entity_type, CASE WHEN x.local_number IS NULL THEN to_json(x.local_id) ELSE to_json(x.local_number) END AS local_id, x.local_number AS local_number, CASE WHEN x.server_id_is_integer THEN to_json((x.server_id)::numeric) ELSE to_json(x.server_id) END AS server_id, x.max_attempts AS max_attempts, x.conflict_resolution AS conflict_resolution, x.endpoint AS endpoint, x.base_version AS base_version, x.dependency_ids AS dependency_ids, x.reference_ids AS reference_ids, x.priority AS priority, x.status AS status, x.revision AS revision, x.version AS version, x.etag AS etag, x.attempt_count AS attempt_count, to_char(x.next_retry_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS next_retry_at, x.depends_on AS depends_on, x.blocked_on AS blocked_on, x.resolution AS resolution, x.sent_method AS sent_method, x.sent_endpoint AS sent_endpoint, x.response_status AS response_status, x.last_error_code AS last_error_code, x.traceparent AS traceparent, x.key_user_id AS key_user_id, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at, to_char(x.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS changed_at, to_char(x.synced_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS synced_at, to_char(x.stuck_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS stuck_at, x.error_code AS error_code, x.error_status AS error_status) r) AS row, x.id AS id, x.payload, x.headers, x.sent_payload, x.response_body, x.error, x.last_error
-FROM mutations x
-WHERE x.organization_id = $1 AND x.user_id = $2
-ORDER BY x.position
+SELECT m.position::text AS key_1, (SELECT to_json(r) FROM (SELECT m.position AS position, m.reference_ids AS reference_ids, m.traceparent AS traceparent, m.key_user_id AS key_user_id, to_char(m.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS changed_at) r) AS row, m.id AS sent_id, m.sent_method, m.sent_endpoint, m.sent_payload, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
+    m.base_version, m.last_error, m.last_error_code, m.created_at,
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, false AS has_more
+FROM mutations m
+WHERE m.organization_id = $1 AND m.user_id = $2
+ORDER BY m.position
 LIMIT $3;
 
 -- export_mutations_next
 -- $1 organization, $2 user, $3 key_1, $4 limit
-SELECT x.position::text AS key_1, (SELECT to_json(r) FROM (SELECT x.id AS id, to_char(x.accepted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS accepted_at, x.idempotency_key AS idempotency_key, x.device_id AS device_id, x.sequence_number AS sequence_number, x.position AS position, x.operation AS operation, x.entity_type AS entity_type, CASE WHEN x.local_number IS NULL THEN to_json(x.local_id) ELSE to_json(x.local_number) END AS local_id, x.local_number AS local_number, CASE WHEN x.server_id_is_integer THEN to_json((x.server_id)::numeric) ELSE to_json(x.server_id) END AS server_id, x.max_attempts AS max_attempts, x.conflict_resolution AS conflict_resolution, x.endpoint AS endpoint, x.base_version AS base_version, x.dependency_ids AS dependency_ids, x.reference_ids AS reference_ids, x.priority AS priority, x.status AS status, x.revision AS revision, x.version AS version, x.etag AS etag, x.attempt_count AS attempt_count, to_char(x.next_retry_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS next_retry_at, x.depends_on AS depends_on, x.blocked_on AS blocked_on, x.resolution AS resolution, x.sent_method AS sent_method, x.sent_endpoint AS sent_endpoint, x.response_status AS response_status, x.last_error_code AS last_error_code, x.traceparent AS traceparent, x.key_user_id AS key_user_id, to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at, to_char(x.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS changed_at, to_char(x.synced_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS synced_at, to_char(x.stuck_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS stuck_at, x.error_code AS error_code, x.error_status AS error_status) r) AS row, x.id AS id, x.payload, x.headers, x.sent_payload, x.response_body, x.error, x.last_error
-FROM mutations x
-WHERE x.organization_id = $1 AND x.user_id = $2 AND (x.position) > ($3::text::bigint)
-ORDER BY x.position
+SELECT m.position::text AS key_1, (SELECT to_json(r) FROM (SELECT m.position AS position, m.reference_ids AS reference_ids, m.traceparent AS traceparent, m.key_user_id AS key_user_id, to_char(m.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS changed_at) r) AS row, m.id AS sent_id, m.sent_method, m.sent_endpoint, m.sent_payload, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
+    m.base_version, m.last_error, m.last_error_code, m.created_at,
+    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+        THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
+        ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, false AS has_more
+FROM mutations m
+WHERE m.organization_id = $1 AND m.user_id = $2 AND (m.position) > ($3::text::bigint)
+ORDER BY m.position
 LIMIT $4;
 
 -- export_attempts_first
@@ -235,7 +243,7 @@ LIMIT $5;
 
 -- export_local_ids_first
 -- $1 organization, $2 user, $3 limit
-SELECT x.device_id::text AS key_1, x.entity_type::text AS key_2, x.local_id::text AS key_3, (SELECT to_json(r) FROM (SELECT x.device_id AS device_id, x.entity_type AS entity_type, x.local_id AS local_id, CASE WHEN x.server_id_is_integer THEN to_json((x.server_id)::numeric) ELSE to_json(x.server_id) END AS server_id, CASE WHEN x.server_id_is_integer THEN to_json((x.same_as)::numeric) ELSE to_json(x.same_as) END AS same_as, x.mutation_id AS mutation_id, x.client_id AS client_id) r) AS row
+SELECT x.device_id::text AS key_1, x.entity_type::text AS key_2, x.local_id::text AS key_3, (SELECT to_json(r) FROM (SELECT x.device_id AS device_id, x.entity_type AS entity_type, x.local_id AS local_id, CASE WHEN x.server_id_is_integer THEN to_json((coalesce(x.server_id, x.same_as))::numeric) ELSE to_json(coalesce(x.server_id, x.same_as)) END AS server_id, x.mutation_id AS mutation_id) r) AS row
 FROM local_ids x
 WHERE x.organization_id = $1 AND x.user_id = $2
 ORDER BY x.device_id, x.entity_type, x.local_id
@@ -243,7 +251,7 @@ LIMIT $3;
 
 -- export_local_ids_next
 -- $1 organization, $2 user, $3 key_1, $4 key_2, $5 key_3, $6 limit
-SELECT x.device_id::text AS key_1, x.entity_type::text AS key_2, x.local_id::text AS key_3, (SELECT to_json(r) FROM (SELECT x.device_id AS device_id, x.entity_type AS entity_type, x.local_id AS local_id, CASE WHEN x.server_id_is_integer THEN to_json((x.server_id)::numeric) ELSE to_json(x.server_id) END AS server_id, CASE WHEN x.server_id_is_integer THEN to_json((x.same_as)::numeric) ELSE to_json(x.same_as) END AS same_as, x.mutation_id AS mutation_id, x.client_id AS client_id) r) AS row
+SELECT x.device_id::text AS key_1, x.entity_type::text AS key_2, x.local_id::text AS key_3, (SELECT to_json(r) FROM (SELECT x.device_id AS device_id, x.entity_type AS entity_type, x.local_id AS local_id, CASE WHEN x.server_id_is_integer THEN to_json((coalesce(x.server_id, x.same_as))::numeric) ELSE to_json(coalesce(x.server_id, x.same_as)) END AS server_id, x.mutation_id AS mutation_id) r) AS row
 FROM local_ids x
 WHERE x.organization_id = $1 AND x.user_id = $2 AND (x.device_id, x.entity_type, x.local_id) > ($3::text::uuid, $4::text::text, $5::text::bigint)
 ORDER BY x.device_id, x.entity_type, x.local_id
@@ -251,8 +259,10 @@ LIMIT $6;
 
 -- export_local_id_pages_first
 -- $1 organization, $2 user, $3 limit
-SELECT x.device_id::text AS key_1, x.page::text AS key_2, (SELECT to_json(r) FROM (SELECT x.device_id AS device_id, x.page AS page, x.since_page AS since_page, x.entity_types AS entity_types, x.local_ids AS local_ids, (SELECT coalesce(json_agg(CASE WHEN p.is_integer THEN to_json((p.id)::numeric) ELSE to_json(p.id) END ORDER BY p.place), '[]')
-    FROM unnest(x.server_ids, x.are_integers) WITH ORDINALITY AS p (id, is_integer, place)) AS server_ids) r) AS row
+SELECT x.device_id::text AS key_1, x.page::text AS key_2, (SELECT to_json(r) FROM (SELECT x.device_id AS device_id, x.page AS page, (SELECT coalesce(json_agg(json_build_object('entity_type', p.entity_type, 'local_id', p.local_id,
+        'server_id', CASE WHEN p.is_integer THEN to_json((p.id)::numeric) ELSE to_json(p.id) END) ORDER BY p.place), '[]')
+    FROM unnest(x.entity_types, x.local_ids, x.server_ids, x.are_integers)
+        WITH ORDINALITY AS p (entity_type, local_id, id, is_integer, place)) AS local_ids) r) AS row
 FROM local_id_pages x
 WHERE x.organization_id = $1 AND x.user_id = $2
 ORDER BY x.device_id, x.page
@@ -260,8 +270,10 @@ LIMIT $3;
 
 -- export_local_id_pages_next
 -- $1 organization, $2 user, $3 key_1, $4 key_2, $5 limit
-SELECT x.device_id::text AS key_1, x.page::text AS key_2, (SELECT to_json(r) FROM (SELECT x.device_id AS device_id, x.page AS page, x.since_page AS since_page, x.entity_types AS entity_types, x.local_ids AS local_ids, (SELECT coalesce(json_agg(CASE WHEN p.is_integer THEN to_json((p.id)::numeric) ELSE to_json(p.id) END ORDER BY p.place), '[]')
-    FROM unnest(x.server_ids, x.are_integers) WITH ORDINALITY AS p (id, is_integer, place)) AS server_ids) r) AS row
+SELECT x.device_id::text AS key_1, x.page::text AS key_2, (SELECT to_json(r) FROM (SELECT x.device_id AS device_id, x.page AS page, (SELECT coalesce(json_agg(json_build_object('entity_type', p.entity_type, 'local_id', p.local_id,
+        'server_id', CASE WHEN p.is_integer THEN to_json((p.id)::numeric) ELSE to_json(p.id) END) ORDER BY p.place), '[]')
+    FROM unnest(x.entity_types, x.local_ids, x.server_ids, x.are_integers)
+        WITH ORDINALITY AS p (entity_type, local_id, id, is_integer, place)) AS local_ids) r) AS row
 FROM local_id_pages x
 WHERE x.organization_id = $1 AND x.user_id = $2 AND (x.device_id, x.page) > ($3::text::uuid, $4::text::bigint)
 ORDER BY x.device_id, x.page
@@ -270,8 +282,10 @@ LIMIT $5;
 -- export_webhook_deliveries
 -- $1 organization, $2 first_keys, $3 second_keys, $4 users
 SELECT (SELECT to_json(r) FROM (
-    SELECT x.endpoint_id, x.id, x.event, x.data, to_char(x.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS occurred_at, x.status,
-        x.attempt_count, to_char(x.settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS settled_at
+    SELECT x.endpoint_id AS webhook_id, x.id, x.event AS type,
+        to_char(x.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS timestamp, x.sequence, x.data, x.status, x.attempt_count,
+        CASE WHEN x.status = 'waiting' THEN to_char(x.next_attempt_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS next_attempt_at,
+        to_char(x.settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS settled_at, x.last_status AS response_status, x.last_error
     ) r) AS row
 FROM unnest($2::text[]::uuid[], $3::text[]::uuid[]) AS k (endpoint_id, id)
 CROSS JOIN LATERAL (
@@ -288,8 +302,8 @@ SELECT e.entity_type, e.id, e.row, e.document
 FROM unnest($2::text[], $3::text[]) AS k (entity_type, id)
 CROSS JOIN LATERAL (
     SELECT x.entity_type, x.id, x.document, (SELECT to_json(r) FROM (
-        SELECT x.entity_type, CASE WHEN x.id_is_integer THEN to_json((x.id)::numeric) ELSE to_json(x.id) END AS id, x.version, x.is_deleted,
-            x.owner_id, x.client_id, x.updated_by, x.updated_on,
+        SELECT x.entity_type, CASE WHEN x.id_is_integer THEN to_json((x.id)::numeric) ELSE to_json(x.id) END AS id, x.version,
+            x.is_deleted AS deleted, x.owner_id, x.client_id, x.updated_by, x.updated_on,
             to_char(x.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS created_at,
             to_char(x.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS updated_at, x.etag) r) AS row
     FROM entities x
@@ -607,9 +621,11 @@ UPDATE attempts AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id
 UPDATE rejections AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- join_mappings
+-- Records a use, because the mutations that named the mappings move behind younger ones (``MappingNeed``).
 -- $1 organization, $2 user, $3 into, $4 changes, $5 now
--- a use is noted because the mutations that named them move behind younger ones (MappingNeed)
-UPDATE id_mappings AS i SET user_id = $3, change_position = i.change_position + $4, last_used_at = $5
+UPDATE id_mappings AS i
+SET user_id = $3, last_used_at = $5,
+    change_position = CASE WHEN i.change_position < 0 THEN i.change_position ELSE i.change_position + $4 END
 WHERE i.organization_id = $1 AND i.user_id = $2;
 
 -- join_local_ids
