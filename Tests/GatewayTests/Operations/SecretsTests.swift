@@ -67,7 +67,7 @@ import Testing
         let settings = [
             "SLUICE_JWT_SECRET": Self.jwtSecret, "SLUICE_OPERATOR_TOKEN": Self.operatorToken,
             "SLUICE_SIGNING_KEY_FILE": keyFile.path, "SLUICE_JWT_ISSUERS_FILE": issuers.path,
-            "SLUICE_LOG_LEVEL": "trace",
+            "SLUICE_LOG_LEVEL": "trace", "SLUICE_STATEMENT_SECONDS": "5",
         ]
         let gateway = try await GatewayProcess.start(database: uri, settings: settings)
         let organization = UUID()

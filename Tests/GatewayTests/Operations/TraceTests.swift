@@ -128,7 +128,7 @@ import Testing
     /// Internal code logs errors without access to the request, but the lines contain the request's ids.
     @Test func `the store's log lines contain their request's ids`() async throws {
         let database = try await LiveGateway.migratedDatabase()
-        let settings = ["SLUICE_LOG_LEVEL": "debug"]
+        let settings = ["SLUICE_LOG_LEVEL": "debug", "SLUICE_STATEMENT_SECONDS": "5"]
         let gateway = try await GatewayProcess.start(database: database.uri, settings: settings)
         let worker = try await SingleWorker(gateway)
         #expect(try await worker.get("/v1/backlog").status == 200)

@@ -226,7 +226,7 @@ import Testing
         GatewayProcess.environment(
             database: database,
             ports: (try GatewayProcess.freePort(), try GatewayProcess.freePort())
-        )
+        ).merging(["SLUICE_STATEMENT_SECONDS": "5"]) { $1 }
     }
 
     @Test(arguments: [8, 10, 16, 24, 32, 64])

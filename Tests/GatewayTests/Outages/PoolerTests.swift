@@ -99,7 +99,10 @@ struct PoolerTests {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
         let name = URLComponents(string: database.uri)?.path.dropFirst() ?? ""
-        let gateway = try GatewayProcess(database: "postgresql://postgres@127.0.0.1:\(port)/\(name)")
+        let gateway = try GatewayProcess(
+            database: "postgresql://postgres@127.0.0.1:\(port)/\(name)",
+            settings: ["SLUICE_STATEMENT_SECONDS": "5"]
+        )
         try await waitUntil("it starts without a database") {
             await gateway.readiness()?.contains("cannot be reached") == true
         }

@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func `a rejected message is answered 422 regardless of the event's own code`() async throws {
-        let fixture = try await TwoTenantFixture()
+        let fixture = try await TwoTenantFixture { $0.joinSettling = 0 }
         let erased = fixture.bob.user.lowercased
         _ = try await fixture.bob.push([fixture.bob.create("note")])
         let gone = try await fixture.operate(.DELETE, "\(fixture.admin)/users/\(erased)?erase=true")

@@ -412,6 +412,8 @@ import Testing
         _ = try await other.pushStuck(1)
         gateway.clock.advance(seconds: 1)
         let short = try await gateway.operation(#""kind":"retry",\#(Self.tasks)"#, in: other.organization.id)
+        // a long one that releases its place is due after the short one
+        gateway.clock.advance(seconds: 1)
         try await waitUntil("the short one has ended") {
             try await gateway.store.operations.operation(short.id, in: short.organization)?.endedAt != nil
         }
