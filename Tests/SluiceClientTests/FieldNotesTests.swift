@@ -1,5 +1,7 @@
 import Foundation
 import GatewaySupport
+import Glibc
+import TestSupport
 import Testing
 
 /// The app in `Examples`, which shows how to use the library.
@@ -7,7 +9,12 @@ import Testing
     @Test func `the example app builds and its tour has the documented output`() async throws {
         try await Self.build()
         let command = #"exec "$ROOT/scripts/phones" --sluice "$SLUICE""#
-        let tour = try Program(shell: command, environment: ["ROOT": Self.root, "SLUICE": Program.path])
+        let folder = try TestFolder.make("phones")
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        // PostgreSQL runs as another user where root runs the tests
+        chmod(folder, 0o711)
+        let environment = ["ROOT": Self.root, "SLUICE": Program.path, "TMPDIR": folder]
+        let tour = try Program(shell: command, environment: environment)
         let result = try await tour.result(within: Self.timeout)
         #expect(result.status == 0, "\(result.output)\(result.complaint)")
         let told = [

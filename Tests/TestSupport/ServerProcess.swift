@@ -16,7 +16,7 @@ actor ServerProcess {
     ///   - primary: the directory of a running server, of which this becomes a streaming standby; nil for a new one.
     init(isDurable: Bool, address: String, settings: [String] = [], standbyOf primary: String? = nil) async throws {
         let binaries = try Self.findBinaries()
-        directory = try Self.makeDirectory(inMemory: !isDurable)
+        directory = try TestFolder.make("pgtest")
         let asUser = try Self.handOver(directory)
         let server =
             asUser + [
@@ -133,24 +133,10 @@ actor ServerProcess {
         return found
     }
 
-    /// Nothing is flushed, and little of the log is kept: the files may be in memory.
+    /// Nothing is flushed, and little of the log is kept.
     private static let volatile = [
         "fsync=off", "full_page_writes=off", "max_wal_size=128MB", "min_wal_size=32MB",
     ]
-    /// The bytes that memory must have left for another server's files.
-    private static let room: UInt64 = 4 << 30
-
-    /// Short, as the path of a Unix socket must fit in 107 bytes.
-    ///
-    /// - Parameter inMemory: whether the files may be in memory, where a database is copied five times faster. If
-    ///   memory has no room for them, they are on disk.
-    private static func makeDirectory(inMemory: Bool) throws -> String {
-        var memory = statvfs()
-        let isRoomy = statvfs("/dev/shm", &memory) == 0 && UInt64(memory.f_bavail) * UInt64(memory.f_frsize) > room
-        var template = Array("\(inMemory && isRoomy ? "/dev/shm" : "/tmp")/pgtest-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw TestCluster.Failure(description: "no temporary directory") }
-        return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
 
     /// The command prefix for a program that refuses to run as root, once a directory is given to another user.
     static func handOver(_ directory: String) throws -> [String] {

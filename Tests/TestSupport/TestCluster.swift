@@ -29,7 +29,7 @@ package actor TestCluster {
     /// A separate server, to stop and start.
     ///
     /// - Parameters:
-    ///   - isDurable: whether commits are flushed, so that they survive a crash as in production; slower.
+    ///   - isDurable: whether commits are flushed, so that they survive a crash as in production; slower on disk.
     ///   - address: an additional IP address of this machine on which the server listens, at the usual port, and which
     ///     no other test uses; empty for a Unix socket alone.
     package static func dedicated(isDurable: Bool = false, address: String = "") async throws -> TestCluster {

@@ -28,9 +28,7 @@ final class WatchedServer: Sendable {
     }
 
     private init(_ port: Int?, _ prepare: (String, Int) throws -> [String]) throws {
-        var template = Array("/tmp/sluice-test-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw TestCluster.Failure(description: "no temporary directory") }
-        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        directory = try TestFolder.make("sluice-test")
         self.port = try port ?? Self.freePort()
         let command = try prepare(directory, self.port)
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + command)

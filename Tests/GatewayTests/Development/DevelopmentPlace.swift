@@ -10,12 +10,9 @@ import Testing
 final class DevelopmentPlace: Sendable {
     let path: String
 
-    /// Short, because it contains a socket's path. Accessible to the user that runs PostgreSQL when root runs the
-    /// tests.
+    /// Accessible to the user that runs PostgreSQL when root runs the tests.
     init() throws {
-        var template = Array("/tmp/sluice-dev-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw Program.Failure("no temporary directory") }
-        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        path = try TestFolder.make("sluice-dev")
         chmod(path, 0o755)
     }
 
