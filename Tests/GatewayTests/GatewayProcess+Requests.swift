@@ -7,7 +7,7 @@ import TestSupport
 extension GatewayProcess {
     /// Waits until a metric without labels has this value.
     func metric(_ name: String, reaches value: Int) async throws {
-        try await waitUntil("\(name) \(value)") {
+        try await waitUntil("\(name) \(value)", every: .milliseconds(20)) {
             let text = try await Self.get(operations + "/metrics", token: "").text
             return text.split(separator: "\n").contains("\(name) \(value)")
         }

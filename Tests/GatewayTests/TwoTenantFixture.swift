@@ -85,7 +85,7 @@ struct TwoTenantFixture: Sendable {
 
     /// Waits until the metrics contain a line.
     func reaches(_ line: String) async throws {
-        try await waitUntil(line) { try await metrics().contains(line) }
+        try await waitUntil(line, every: .milliseconds(20)) { try await metrics().contains(line) }
     }
 
     // MARK: - The database

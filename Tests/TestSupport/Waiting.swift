@@ -18,9 +18,11 @@ package enum Waiting {
 
 /// Waits until a condition holds, polling repeatedly.
 ///
+/// Polls use processor time that other tests need, so the interval grows slowly, up to tenfold.
+///
 /// - Parameters:
 ///   - what: a description of the condition, for readers.
-///   - pause: the interval between two polls.
+///   - pause: the first interval between two polls.
 /// - Throws: ``Waiting/InVain`` if the condition does not become true.
 package nonisolated(nonsending) func waitUntil(
     _ what: @autoclosure () -> String,
@@ -28,8 +30,10 @@ package nonisolated(nonsending) func waitUntil(
     _ holds: () async throws -> Bool
 ) async throws {
     let deadline = ContinuousClock.now + Waiting.limit
+    var next = pause
     while try await !holds() {
         guard .now < deadline else { throw Waiting.InVain(what()) }
-        try await Task.sleep(for: pause)
+        try await Task.sleep(for: next)
+        next = min(next * 1.05, pause * 10)
     }
 }
