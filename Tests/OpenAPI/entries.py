@@ -65,7 +65,8 @@ def main():
     parser.add_argument("--public", required=True, help="the public listener's address")
     arguments = parser.parse_args()
     contract = Contract(load(arguments.document))
-    headers = {"Authorization": "Bearer " + os.environ["SLUICE_USER_TOKEN"]}
+    session = requests.Session()
+    session.headers["Authorization"] = "Bearer " + os.environ["SLUICE_USER_TOKEN"]
     drafts = []
     for number, change in enumerate(entries(contract), start=1):
         entry = {
@@ -80,7 +81,7 @@ def main():
     # one device for each, because a number at the end of the range leaves no number after it
     for entry in drafts:
         body = {"device_id": str(uuid.uuid4()), "mutations": [entry]}
-        reply = requests.post(arguments.public + "/v1/mutations", json=body, headers=headers, timeout=30)
+        reply = session.post(arguments.public + "/v1/mutations", json=body, timeout=30)
         reply.raise_for_status()
         found += complaints(contract, body, reply.json())
         taken += reply.json()["results"][0]["status"] != "rejected"

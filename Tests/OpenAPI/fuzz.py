@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--public", required=True, help="the public listener's address")
     parser.add_argument("--operations", required=True, help="the operations listener's address")
     parser.add_argument("--skip", action="append", default=[], help="METHOD PATH of a route that is not tried")
-    parser.add_argument("--examples", default=os.environ.get("FUZZ_EXAMPLES", "15"), help="made up of each operation")
+    parser.add_argument("--examples", default=os.environ.get("FUZZ_EXAMPLES", "8"), help="made up of each operation")
     parser.add_argument("--seed", default=os.environ.get("FUZZ_SEED", "1"), help="another one makes up others")
     arguments = parser.parse_args()
     service_token = prepare(arguments)

@@ -17,10 +17,10 @@ import Testing
         let worker: SingleWorker
         let sessions: DatabaseSessions
 
-        init() async throws {
+        init(settings: [String: String] = [:]) async throws {
             cluster = try await TestCluster.dedicated(isDurable: true)
             database = try await LiveGateway.migratedDatabase(on: cluster)
-            gateway = try await GatewayProcess.start(database: database.uri)
+            gateway = try await GatewayProcess.start(database: database.uri, settings: settings)
             worker = try await SingleWorker(gateway)
             sessions = try await DatabaseSessions(database)
         }
@@ -140,7 +140,7 @@ import Testing
 
     /// The wait for a standby that does not exist ends with the statement's time, and the commit is only local.
     @Test func `a commit that is not replicated is not acknowledged`() async throws {
-        let fixture = try await Fixture()
+        let fixture = try await Fixture(settings: ["SLUICE_STATEMENT_SECONDS": "5"])
         let drafts = fixture.drafts()
         try await fixture.hold(true)
         let refused = try await fixture.worker.push(drafts)

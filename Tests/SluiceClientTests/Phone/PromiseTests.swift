@@ -35,7 +35,8 @@ import Testing
             try await TestPhone(gateway, organization: organization, entities: [Node.sync], migrator: Self.migrator)
         }
         let mine = try await phone()
-        let nodes = (0..<1_500).map { _ in Node() }
+        // three pages
+        let nodes = (0..<1_020).map { _ in Node() }
         try await mine.write { db, client in
             for node in nodes {
                 try node.insert(db)

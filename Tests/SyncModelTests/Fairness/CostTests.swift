@@ -146,7 +146,7 @@ import Testing
         let quiet = UUID()
         var asked = 0
         for organization in busy { bench.rates[organization] = .random(in: 10...2_400, using: &random) }
-        for round in 0..<1_500 {
+        for round in 0..<900 {
             for organization in busy {
                 for _ in 0..<Int.random(in: 0...3, using: &random) { bench.add(organization) }
             }
