@@ -8,8 +8,11 @@ import Testing
 
 /// The metrics of the real program, whose configuration decides which exist.
 @Suite(.timeLimit(.minutes(10))) struct MetricsPageTests {
-    /// A gateway after some use: pushes, a replay, an attempt at an upstream, an event stream.
-    private func page() async throws -> (text: String, organization: UUID) {
+    /// The page of a gateway after some use, made once: some metrics appear after fifteen seconds.
+    private static let page = Task { try await makePage() }
+
+    /// Pushes, replays, attempts a mutation at an upstream and streams events.
+    private static func makePage() async throws -> (text: String, organization: UUID) {
         let database = try await LiveGateway.migratedDatabase()
         let settings = ["SLUICE_METRICS_ORGANIZATIONS": "2"]
         let gateway = try await GatewayProcess.start(database: database.uri, settings: settings)
@@ -36,7 +39,7 @@ import Testing
     }
 
     @Test func `every metric of a gateway in use has a description and is in the documentation`() async throws {
-        let (text, organization) = try await page()
+        let (text, organization) = try await Self.page.value
         #expect(!text.contains("Not described"))
         #expect(text.contains("\nsluice_ready 1\n"))
         #expect(text.contains(#"sluice_pushes_total{result="accepted"} 3"#))
@@ -57,7 +60,7 @@ import Testing
 
     /// A dashboard or rule with a missing metric shows nothing, and the mistake remains undetected.
     @Test func `every metric used by rules and dashboard exists`() async throws {
-        let shown = Set(MetricTable(page: try await page().text).families.keys).union(Self.madeElsewhere)
+        let shown = Set(MetricTable(page: try await Self.page.value.text).families.keys).union(Self.madeElsewhere)
         for file in ["docker/prometheus/alerts.yml", "docker/grafana/dashboards/sluice.json"] {
             let used = MetricTable.used(in: try Repository.text(file))
             #expect(used.count > 10)
