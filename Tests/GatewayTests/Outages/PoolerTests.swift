@@ -130,7 +130,10 @@ struct PoolerTests {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
         let session = try await BouncerServer.start(.session, before: database, port: port)
-        let gateway = try await GatewayProcess.start(database: session.uri(of: database))
+        let gateway = try await GatewayProcess.start(
+            database: session.uri(of: database),
+            settings: ["SLUICE_STATEMENT_SECONDS": "5"]
+        )
         let worker = try await SingleWorker(gateway)
         try await session.end()
         let shared = try await BouncerServer.start(.transaction, before: database, port: port)
