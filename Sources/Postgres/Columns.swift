@@ -1,13 +1,11 @@
-public import FoundationEssentials
-
 /// The rows that a statement takes in, column by column.
 ///
 /// It is the only place that combines a column's name, type and value. The SQL for a statement's input is made from it.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(
-///     .uuid("id", \.id),
-///     .int8("accepted_sequence", \.acceptedSequence)
+///     .value("id", \.id),
+///     .value("accepted_sequence", \.acceptedSequence)
 /// )
 /// static let write = Statement(
 ///     "write_devices",
@@ -43,21 +41,10 @@ public struct Columns<Row>: Sendable {
     init(
         _ name: String,
         _ type: String,
-        areNull: @escaping @Sendable ([Row]) -> Bool = { _ in false },
+        areNull: @escaping @Sendable ([Row]) -> Bool,
         _ add: @escaping @Sendable ([Row], inout Parameters) -> Void
     ) {
         columns = [Column(name: name, type: type, add: add, areNull: areNull)]
-    }
-
-    /// A column that may be NULL.
-    @inlinable
-    init<Value>(
-        _ name: String,
-        _ type: String,
-        optional value: @escaping @Sendable (Row) -> Value?,
-        _ add: @escaping @Sendable ([Row], inout Parameters) -> Void
-    ) {
-        self.init(name, type, areNull: { rows in rows.allSatisfy { value($0) == nil } }, add)
     }
 
     /// Whether no row has a value in any of the columns.
@@ -122,73 +109,29 @@ public struct Columns<Row>: Sendable {
     }
 }
 
-// A column of a type, from each row's value for it; nil is NULL. Inlined where they are used: the value closure is
-// compiled into the loop over the rows.
+// Inlined where they are used: the value closure is compiled into the loop over the rows.
 extension Columns {
-    @inlinable public static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID) -> Self {
-        Self(name, "uuid") { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func uuid(_ name: String, _ value: @escaping @Sendable (Row) -> UUID?) -> Self {
-        Self(name, "uuid", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
-        Self(name, "int8") { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
-        Self(name, "int8", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func int4(_ name: String, _ value: @escaping @Sendable (Row) -> Int32) -> Self {
-        Self(name, "int4") { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func int4(_ name: String, _ value: @escaping @Sendable (Row) -> Int32?) -> Self {
-        Self(name, "int4", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16) -> Self {
-        Self(name, "int2") { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16?) -> Self {
-        Self(name, "int2", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func bool(_ name: String, _ value: @escaping @Sendable (Row) -> Bool) -> Self {
-        Self(name, "bool") { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String) -> Self {
-        Self(name, "text") { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    @inlinable public static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String?) -> Self {
-        Self(name, "text", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
-    }
-
-    /// Microseconds since the Unix epoch.
-    @inlinable public static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64) -> Self {
-        Self(name, "timestamptz") { rows, parameters in parameters.add(timestamps: rows.map(value)) }
-    }
-
-    @inlinable public static func timestamp(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
-        Self(name, "timestamptz", optional: value) { rows, parameters in parameters.add(timestamps: rows.map(value)) }
-    }
-
-    @inlinable public static func bytes(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
-        Self(name, "bytea", optional: value) { rows, parameters in parameters.add(byteas: rows.map(value)) }
+    /// A column of the type as which `Value` is sent, from each row's value for it.
+    @inlinable
+    public static func value<Value: PostgresEncodable>(
+        _ name: String,
+        _ value: @escaping @Sendable (Row) -> Value
+    ) -> Self {
+        Self(name, Value.postgresType.name.description, areNull: { $0.allSatisfy { value($0).postgresSize == nil } }) {
+            $1.add($0.map(value))
+        }
     }
 
     /// UTF-8 text, stored as it is.
-    @inlinable public static func json(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
-        Self(name, "json", optional: value) { rows, parameters in parameters.add(jsons: rows.map(value)) }
+    @inlinable
+    public static func json<Text: Collection<UInt8> & SendableMetatype>(
+        _ name: String,
+        _ text: @escaping @Sendable (Row) -> Text?
+    ) -> Self {
+        .value(name) { PostgresJSON(text($0)) }
     }
 
-    @inlinable
-    public static func json(_ name: String, _ value: @escaping @Sendable (Row) -> ArraySlice<UInt8>?) -> Self {
-        Self(name, "json", optional: value) { rows, parameters in parameters.add(jsons: rows.map(value)) }
+    @inlinable public static func bytes(_ name: String, _ bytes: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
+        .value(name) { PostgresBytes(bytes($0)) }
     }
 }

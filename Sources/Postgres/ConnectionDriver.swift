@@ -76,9 +76,9 @@ final class ConnectionDriver {
         let settings = [("statement_timeout", "\(Int(timeout))")] + configuration.settings
         guard let dialect = configuration.dialect else { return _ = try apply(settings) }
         let answer = try apply(settings, asking: [Query(dialect.detection)])
-        let isSpoken = try answer[0].bool(0, 0)
+        let isSpoken = try answer[0].read(0, 0, as: Bool.self)
         if let server = configuration.server {
-            guard isSpoken, try apply([], asking: [Query(dialect.identity)])[0].string(0, 0) == server.identity else {
+            guard isSpoken, try apply([], asking: [Query(dialect.identity)])[0].read(0, 0) == server.identity else {
                 throw PostgresError(.unavailable, "another server than is meant answers at \(server)")
             }
         }

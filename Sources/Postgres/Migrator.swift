@@ -27,7 +27,7 @@ public struct Migrator: Sendable {
     /// Throws `MigratorError` where the two don't fit together, and `PostgresError`.
     public func status(on connection: Connection) async throws -> MigratorStatus {
         let rows = try await connection.run(Self.exists)
-        let exists = try rows.bool(0, 0)
+        let exists = try rows.read(0, 0, as: Bool.self)
         return try await plan(on: connection, tableExists: exists).status
     }
 
@@ -181,12 +181,12 @@ extension Migrator {
         var texts = Parameters()
         texts.add(migrations.map(\.sql))
         let rows = try await connection.run(Query(Self.checksums, texts))
-        let checksums = try (0..<rows.count).map { try rows.string($0, 0) }
+        let checksums = try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
         var applied: [MigrationPlan.Applied] = []
         if tableExists {
             let rows = try await connection.run(Self.applied)
             applied = try (0..<rows.count).map {
-                .init(name: try rows.string($0, 0), checksum: try rows.string($0, 1))
+                .init(name: try rows.read($0, 0), checksum: try rows.read($0, 1))
             }
         }
         let known = zip(migrations, checksums).map { MigrationPlan.Applied(name: $0.name, checksum: $1) }

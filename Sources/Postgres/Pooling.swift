@@ -59,7 +59,7 @@ extension Pooling {
 
     private static func process(of connection: Connection) async throws(PostgresError) -> Int32 {
         let rows = try await connection.run(process, timeout: .seconds(3))
-        return try rows.int32(0, 0)
+        return try rows.read(0, 0)
     }
 }
 

@@ -102,7 +102,7 @@ struct TwoTenantFixture: Sendable {
         let connection = try await gateway.database.connect()
         defer { connection.close() }
         let rows = try await connection.run(Query(Statement("", sql)))
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 
     /// Rows and a checksum of every table.
@@ -145,7 +145,7 @@ struct TwoTenantFixture: Sendable {
             """
         )
         let found = try await connection.run(Query(list))
-        let tables = try (0..<found.count).map { try found.string($0, 0) }
+        let tables = try (0..<found.count).map { try found.read($0, 0, as: String.self) }
         let parts = tables.map { table in
             // the audit log names the organization of every action permanently
             let row = table == "audit" ? "(to_jsonb(x) - 'organization_id')::text" : "x::text"
@@ -155,7 +155,9 @@ struct TwoTenantFixture: Sendable {
         if argument != nil { parameters.add(argument) }
         let rows = try await connection.run(Query(Statement(name, parts.joined(separator: " UNION ALL ")), parameters))
         return try Dictionary(
-            uniqueKeysWithValues: (0..<rows.count).map { (try rows.string($0, 0), try rows.string($0, 1)) }
+            uniqueKeysWithValues: (0..<rows.count).map {
+                (try rows.read($0, 0, as: String.self), try rows.read($0, 1, as: String.self))
+            }
         )
     }
 }

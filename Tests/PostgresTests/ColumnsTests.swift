@@ -15,24 +15,24 @@ import Testing
         var isOpen = true
         var name = "a"
         var note: String?
-        var madeAt: Int64 = 5
-        var seenAt: Int64?
+        var madeAt = PostgresTimestamp(microseconds: 5)
+        var seenAt: PostgresTimestamp?
         var bytes: [UInt8]?
         var json: [UInt8]?
 
         static let columns = Columns<Thing>(
-            .uuid("id", \.id),
-            .uuid("other", \.other),
-            .int8("count", \.count),
-            .int8("place", \.place),
-            .int4("size", \.size),
-            .int2("rank", \.rank),
-            .int2("level", \.level),
-            .bool("is_open", \.isOpen),
-            .text("name", \.name),
-            .text("note", \.note),
-            .timestamp("made_at", \.madeAt),
-            .timestamp("seen_at", \.seenAt),
+            .value("id", \.id),
+            .value("other", \.other),
+            .value("count", \.count),
+            .value("place", \.place),
+            .value("size", \.size),
+            .value("rank", \.rank),
+            .value("level", \.level),
+            .value("is_open", \.isOpen),
+            .value("name", \.name),
+            .value("note", \.note),
+            .value("made_at", \.madeAt),
+            .value("seen_at", \.seenAt),
             .bytes("bytes", \.bytes),
             .json("json", \.json),
             .json("cut", { $0.json.map { $0.dropFirst() } })
@@ -41,21 +41,21 @@ import Testing
         init(_ change: (inout Thing) -> Void = { _ in }) { change(&self) }
 
         init(_ row: inout RowReader) throws {
-            id = try row.uuid("id")
-            other = try row.optionalUUID("other")
-            count = try row.int64("count")
-            place = try row.optionalInt64("place")
-            size = try row.int32("size")
-            rank = try row.int16("rank")
-            level = try row.optionalInt16("level")
-            isOpen = try row.bool("is_open")
-            name = try row.string("name")
-            note = try row.optionalString("note")
-            madeAt = try row.timestamp("made_at")
-            seenAt = try row.optionalTimestamp("seen_at")
-            bytes = try row.optionalBytes("bytes")
-            json = try row.optionalBytes("json")
-            #expect(try row.optionalBytes("cut") == json.map { Array($0.dropFirst()) })
+            id = try row.read("id")
+            other = try row.read("other")
+            count = try row.read("count")
+            place = try row.read("place")
+            size = try row.read("size")
+            rank = try row.read("rank")
+            level = try row.read("level")
+            isOpen = try row.read("is_open")
+            name = try row.read("name")
+            note = try row.read("note")
+            madeAt = try row.read("made_at")
+            seenAt = try row.read("seen_at")
+            bytes = try row.read("bytes")
+            json = try row.read("json")
+            #expect(try row.read("cut", as: [UInt8]?.self) == json.map { Array($0.dropFirst()) })
         }
     }
 
@@ -69,7 +69,7 @@ import Testing
                 $0.isOpen = false
                 $0.name = ""
                 $0.note = "é"
-                $0.seenAt = -7
+                $0.seenAt = PostgresTimestamp(microseconds: -7)
                 $0.bytes = [0, 255]
                 $0.json = Array(" [1]".utf8)
             },
@@ -86,7 +86,7 @@ import Testing
                 var found: [Thing] = []
                 for var row in try await connection.run(Query(read, parameters)) {
                     found.append(try Thing(&row))
-                    #expect(try row.int64("more") == 9)
+                    #expect(try row.read("more", as: Int64.self) == 9)
                 }
                 #expect(found == some)
             }
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func `a statement receives its columns in every form that it needs`() {
-        let columns = Columns<Thing>(.uuid("id", \.id), Columns(.text("name", \.name), .int8("count", \.count)))
+        let columns = Columns<Thing>(.value("id", \.id), Columns(.value("name", \.name), .value("count", \.count)))
         #expect(columns.inputs == ["id", "name", "count"])
         #expect(columns.inputs(prefixed: "own_").inputs == ["own_id", "own_name", "own_count"])
         #expect(columns.names == "id, name, count")
@@ -110,11 +110,11 @@ import Testing
             let rows = try await connection.run(query("SELECT 1 AS a, NULL::text AS b, true AS c"))
             #expect(rows.count == 1 && Array(rows).count == 1)
             var row = try #require(rows.first)
-            #expect(try row.int32("a") == 1)
+            #expect(try row.read("a", as: Int32.self) == 1)
             #expect(row.isNextNull)
             row.skip("b")
             #expect(!row.isNextNull)
-            #expect(try row.bool("c"))
+            #expect(try row.read("c", as: Bool.self))
             #expect(row.isNextNull)
         }
     }

@@ -7,7 +7,7 @@ struct InPlaceTests {
     @Test func `queries, errors and transactions work as on other connections`() async throws {
         let database = try await TestDatabase.make()
         let connection = try Connection.openInPlace(ConnectionConfiguration(uri: database.uri))
-        let answer = try await connection.run(query("SELECT 1")).int32(0, 0)
+        let answer: Int32 = try await connection.run(query("SELECT 1")).read(0, 0)
         #expect(answer == 1)
         let error = await failure { _ = try await connection.run(query("SELECT 1 / 0")) }
         #expect(error?.sqlState == "22012")
@@ -37,10 +37,10 @@ struct InPlaceTests {
         let watcher = try await database.connect()
         let task = Task { await failure { _ = try await connection.run(sleep) } }
         let asleep = query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
-        #expect(try await eventually { try await watcher.run(asleep).int64(0, 0) > 0 })
+        #expect(try await eventually { try await watcher.run(asleep).read(0, 0, as: Int64.self) > 0 })
         task.cancel()
         #expect(await task.value?.kind == .cancelled)
-        let answer = try await connection.run(query("SELECT 1")).int32(0, 0)
+        let answer: Int32 = try await connection.run(query("SELECT 1")).read(0, 0)
         #expect(answer == 1)
         connection.close()
         await watcher.closeAndWait()
@@ -50,13 +50,13 @@ struct InPlaceTests {
     @Test func `the next call notices a connection that the server closed`() async throws {
         let database = try await TestDatabase.make()
         let connection = try Connection.openInPlace(ConnectionConfiguration(uri: database.uri))
-        let process = try await connection.run(query("SELECT pg_backend_pid()")).int32(0, 0)
+        let process: Int32 = try await connection.run(query("SELECT pg_backend_pid()")).read(0, 0)
         let other = try await database.connect()
         _ = try await other.run(query("SELECT pg_terminate_backend(\(process))"))
         #expect(
             try await eventually {
                 let left = query("SELECT count(*) FROM pg_stat_activity WHERE pid = \(process)")
-                return try await other.run(left).int64(0, 0) == 0
+                return try await other.run(left).read(0, 0, as: Int64.self) == 0
             }
         )
         #expect(await failure { _ = try await connection.run(query("SELECT 1")) }?.isUnavailable == true)

@@ -21,9 +21,9 @@ import Testing
             #expect(await task.value?.kind == .cancelled)
             #expect(ContinuousClock.now - start < Self.soon)
             #expect(connection.isUsable)
-            let answer = try await connection.run(query("SELECT 1")).int32(0, 0)
+            let answer: Int32 = try await connection.run(query("SELECT 1")).read(0, 0)
             #expect(answer == 1)
-            let running = try await watcher.run(Self.asleep).int64(0, 0)
+            let running: Int64 = try await watcher.run(Self.asleep).read(0, 0)
             #expect(running == 0)
         }
     }
@@ -35,7 +35,7 @@ import Testing
                 return await failure { _ = try await connection.run(query("CREATE TABLE unwanted ()")) }
             }
             #expect(await task.value?.kind == .cancelled)
-            let isAbsent = try await connection.run(query("SELECT to_regclass('unwanted') IS NULL")).bool(0, 0)
+            let isAbsent: Bool = try await connection.run(query("SELECT to_regclass('unwanted') IS NULL")).read(0, 0)
             #expect(isAbsent)
         }
     }
@@ -65,7 +65,7 @@ import Testing
             #expect(error?.kind == .timedOut)
             #expect(error?.isTooLong == true && error?.isUnavailable == false)
             #expect(ContinuousClock.now - start < Self.soon)
-            let answer = try await connection.run(query("SELECT 1")).int32(0, 0)
+            let answer: Int32 = try await connection.run(query("SELECT 1")).read(0, 0)
             #expect(answer == 1)
         }
     }
@@ -85,7 +85,7 @@ import Testing
                 try await Task.sleep(for: .microseconds(round * 20))
                 task.cancel()
                 _ = await task.result
-                let answer = try await connection.run(query("SELECT 2")).int32(0, 0)
+                let answer: Int32 = try await connection.run(query("SELECT 2")).read(0, 0)
                 #expect(answer == 2)
             }
         }
@@ -122,7 +122,7 @@ import Testing
     @Test func `a server that does not react costs the connection after a second`() async throws {
         let cluster = try await TestCluster.dedicated()
         let connection = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))
-        let pid = try await connection.run(query("SELECT pg_backend_pid()")).int32(0, 0)
+        let pid: Int32 = try await connection.run(query("SELECT pg_backend_pid()")).read(0, 0)
         try await cluster.freeze(true)
         let start = ContinuousClock.now
         let error = await failure { _ = try await connection.run(Self.sleep, timeout: .milliseconds(100)) }
@@ -167,6 +167,6 @@ import Testing
 
     /// Waits until this many sessions of the database are asleep; returns whether they were.
     private func sleepers(_ count: Int, seenBy watcher: Connection) async throws -> Bool {
-        try await eventually { try await watcher.run(Self.asleep).int64(0, 0) == Int64(count) }
+        try await eventually { try await watcher.run(Self.asleep).read(0, 0, as: Int64.self) == Int64(count) }
     }
 }

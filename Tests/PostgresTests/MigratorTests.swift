@@ -40,7 +40,7 @@ import Testing
             let pending = try await Self.both.pending(on: connection)
             #expect(pending == [])
             let rows = try await connection.run(query("SELECT n FROM b"))
-            #expect(try rows.int32(0, 0) == 16)
+            #expect(try rows.read(0, 0, as: Int32.self) == 16)
             #expect(!connection.isInTransaction)
         }
     }
@@ -93,8 +93,8 @@ import Testing
             #expect(cause.sqlState == "22012")
             #expect(!connection.isInTransaction)
             let rows = try await connection.run(query("SELECT to_regclass('a') IS NOT NULL, to_regclass('c') IS NULL"))
-            #expect(try rows.bool(0, 0))
-            #expect(try rows.bool(0, 1))
+            #expect(try rows.read(0, 0, as: Bool.self))
+            #expect(try rows.read(0, 1, as: Bool.self))
             let status = try await Self.both.status(on: connection)
             #expect(status.pending == ["0002_second"])
         }
@@ -189,9 +189,9 @@ import Testing
             let migrator = Migrator(migrations: [Migration(name: "1", sql: sql)], variables: ["n": "5", "text": "int"])
             _ = try await migrator.migrate(on: connection)
             let rows = try await connection.run(query("SELECT a, c, d FROM v"))
-            #expect(try rows.string(0, 0) == "5:m")
-            #expect(try rows.string(0, 1) == ":nn")
-            #expect(try rows.int32(0, 2) == 5)
+            #expect(try rows.read(0, 0, as: String.self) == "5:m")
+            #expect(try rows.read(0, 1, as: String.self) == ":nn")
+            #expect(try rows.read(0, 2, as: Int32.self) == 5)
         }
     }
 }

@@ -6,7 +6,7 @@ import Testing
     @Test func `results are in the order of the queries`() async throws {
         try await withConnection { connection, _ in
             let results = try await connection.run((0..<200).map { n in query("SELECT $1") { $0.add(Int32(n)) } })
-            #expect(try results.map { try $0.int32(0, 0) } == Array(0..<200))
+            #expect(try results.map { try $0.read(0, 0, as: Int32.self) } == Array(0..<200))
         }
     }
 
@@ -21,9 +21,9 @@ import Testing
             #expect(error?.statementIndex == 1)
             #expect(error?.statement == "test: SELECT 1 / $1")
             let rows = try await connection.run(query("SELECT to_regclass('gone') IS NULL"))
-            #expect(try rows.bool(0, 0))
+            #expect(try rows.read(0, 0, as: Bool.self))
             let after = try await connection.run(query("SELECT 3"))
-            #expect(try after.int32(0, 0) == 3)
+            #expect(try after.read(0, 0, as: Int32.self) == 3)
         }
     }
 
@@ -63,8 +63,8 @@ import Testing
                     "SELECT count(*), sum(generic_plans + custom_plans)::int8 FROM pg_prepared_statements WHERE statement = 'SELECT $1'"
                 )
             )
-            #expect(try rows.int64(0, 0) == 1)
-            #expect(try rows.int64(0, 1) == 6)
+            #expect(try rows.read(0, 0, as: Int64.self) == 1)
+            #expect(try rows.read(0, 1, as: Int64.self) == 6)
         }
     }
 
@@ -82,9 +82,11 @@ import Testing
     @Test func `50 MB of parameters and of results in one pipeline do not deadlock`() async throws {
         try await withConnection { connection, _ in
             let block = [UInt8](repeating: 7, count: 1 << 20)
-            let results = try await connection.run((0..<50).map { _ in query("SELECT $1") { $0.add(bytes: block) } })
+            let results = try await connection.run(
+                (0..<50).map { _ in query("SELECT $1") { $0.add(PostgresBytes(block)) } }
+            )
             #expect(results.count == 50)
-            #expect(try results[49].bytes(0, 0) == block)
+            #expect(try results[49].read(0, 0, as: [UInt8].self) == block)
             let many = try await connection.run(
                 (0..<20_000).map { _ in query("SELECT repeat('x', 2000), $1") { $0.add("y") } }
             )
@@ -112,7 +114,7 @@ import Testing
             let error = await failure { try await connection.execute(script: "DELETE FROM a; SELECT 1/0") }
             #expect(error?.sqlState == "22012")
             let rows = try await connection.run(query("SELECT count(*) FROM a"))
-            #expect(try rows.int64(0, 0) == 2)
+            #expect(try rows.read(0, 0, as: Int64.self) == 2)
         }
     }
 
@@ -128,7 +130,9 @@ import Testing
         try await withConnection { connection, _ in
             try await withThrowingTaskGroup(of: Int32.self) { group in
                 for n in 0..<100 {
-                    group.addTask { try await connection.run(query("SELECT $1") { $0.add(Int32(n)) }).int32(0, 0) }
+                    group.addTask {
+                        try await connection.run(query("SELECT $1") { $0.add(Int32(n)) }).read(0, 0, as: Int32.self)
+                    }
                 }
                 let sum = try await group.reduce(0, +)
                 #expect(sum == 4950)
@@ -146,9 +150,9 @@ import Testing
                     "SELECT current_setting('lock_timeout'), current_setting('application_name'), current_setting('statement_timeout')"
                 )
             )
-            #expect(try rows.string(0, 0) == "1234ms")
-            #expect(try rows.string(0, 1) == "sluice")
-            #expect(try rows.string(0, 2) == "10s")
+            #expect(try rows.read(0, 0, as: String.self) == "1234ms")
+            #expect(try rows.read(0, 1, as: String.self) == "sluice")
+            #expect(try rows.read(0, 2, as: String.self) == "10s")
             await connection.closeAndWait()
         }
     }

@@ -25,7 +25,9 @@ import Testing
         try await withPool(maximum: 3) { pool in
             try await withThrowingTaskGroup(of: Int32.self) { group in
                 for n in 0..<200 {
-                    group.addTask { try await pool.run([query("SELECT $1") { $0.add(Int32(n)) }])[0].int32(0, 0) }
+                    group.addTask {
+                        try await pool.run([query("SELECT $1") { $0.add(Int32(n)) }])[0].read(0, 0, as: Int32.self)
+                    }
                 }
                 let sum = try await group.reduce(0, +)
                 #expect(sum == 19900)
@@ -90,7 +92,7 @@ import Testing
             try await task.value
             try await pool.withConnection { connection in #expect(!connection.isInTransaction) }
             let rows = try await pool.run([query("SELECT count(*) FROM t")])
-            #expect(try rows[0].int64(0, 0) == 0)
+            #expect(try rows[0].read(0, 0, as: Int64.self) == 0)
             #expect(pool.statistics.created == 1)
         }
     }
@@ -115,7 +117,7 @@ import Testing
             let error = await failure { _ = try await pool.run([query("SELECT * FROM t")]) }
             #expect(error?.sqlState == "0A000")
             let rows = try await pool.run([query("SELECT * FROM t")])
-            #expect(try rows[0].optionalInt32(0, 1) == nil)
+            #expect(try rows[0].read(0, 1, as: Int32?.self) == nil)
         }
     }
 

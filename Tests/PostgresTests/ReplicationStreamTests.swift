@@ -51,20 +51,20 @@ import Testing
             let rows = try await connection.run(
                 query("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = 'sluice'")
             )
-            return try #require(LogPosition(try rows.string(0, 0)))
+            return try #require(LogPosition(try rows.read(0, 0, as: String.self)))
         }
 
         /// Closes a stream, and waits until the server has released its slot.
         func close(_ stream: ReplicationStream) async throws {
             await stream.closeAndWait()
             let active = query("SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'sluice' AND active")
-            #expect(try await eventually { try await connection.run(active).int64(0, 0) == 0 })
+            #expect(try await eventually { try await connection.run(active).read(0, 0, as: Int64.self) == 0 })
         }
 
         /// The server's write position.
         func end() async throws -> LogPosition {
             let rows = try await connection.run(query("SELECT pg_current_wal_lsn()::text"))
-            return try #require(LogPosition(try rows.string(0, 0)))
+            return try #require(LogPosition(try rows.read(0, 0, as: String.self)))
         }
     }
 

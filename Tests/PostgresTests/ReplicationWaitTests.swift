@@ -14,7 +14,7 @@ import Testing
         try await administrator.execute(script: "SELECT pg_reload_conf()")
         let shown = query("SELECT current_setting('synchronous_standby_names')")
         try await waitUntil("the server has read its configuration") {
-            try await connection.run(shown).string(0, 0) == "absent"
+            try await connection.run(shown).read(0, 0, as: String.self) == "absent"
         }
         // an explicit transaction, and an implicit one
         let insert = query("INSERT INTO t VALUES (1)")
@@ -27,7 +27,7 @@ import Testing
         // a warning within a transaction concerns no commit
         let warning = query("DO $$ BEGIN RAISE WARNING 'x'; END $$")
         _ = try await connection.run([.begin, warning, .commit])
-        #expect(try await connection.run(query("SELECT count(*) FROM t")).int64(0, 0) == 2)
+        #expect(try await connection.run(query("SELECT count(*) FROM t")).read(0, 0, as: Int64.self) == 2)
         try await administrator.execute(script: "ALTER SYSTEM RESET synchronous_standby_names")
         try await administrator.execute(script: "SELECT pg_reload_conf()")
         try await waitUntil("commits do not wait") {

@@ -9,32 +9,35 @@ import Testing
     @Test func `scalars return unchanged`() async throws {
         try await withConnection { [id] connection, _ in
             let rows = try await connection.run(
-                query("SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11") {
+                query("SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12") {
                     $0.add(id)
                     $0.add(Int64.min)
                     $0.add(Int32.max)
                     $0.add(Int16.min)
                     $0.add(true)
                     $0.add("grüße 👩‍👩‍👧")
-                    $0.add(timestamp: 1_753_000_000_123_456)
-                    $0.add(bytes: [0, 255, 0])
-                    $0.add(json: Array(#"{"b": 1,  "a":2}"#.utf8))
-                    $0.add(jsonb: Array(#"{"b": 1,  "a":2}"#.utf8))
+                    $0.add(PostgresTimestamp(microseconds: 1_753_000_000_123_456))
+                    $0.add(PostgresBytes([0, 255, 0]))
+                    $0.add(PostgresJSON(Array(#"{"b": 1,  "a":2}"#.utf8)))
+                    $0.add(PostgresJSONB(Array(#"{"b": 1,  "a":2}"#.utf8)))
                     $0.add(-0.1)
+                    $0.add(Int.min)
                 }
             )
             #expect(rows.count == 1)
-            #expect(try rows.uuid(0, 0) == id)
-            #expect(try rows.int64(0, 1) == .min)
-            #expect(try rows.int32(0, 2) == .max)
-            #expect(try rows.int16(0, 3) == .min)
-            #expect(try rows.bool(0, 4))
-            #expect(try rows.string(0, 5) == "grüße 👩‍👩‍👧")
-            #expect(try rows.timestamp(0, 6) == 1_753_000_000_123_456)
-            #expect(try rows.bytes(0, 7) == [0, 255, 0])
-            #expect(try rows.bytes(0, 8) == Array(#"{"b": 1,  "a":2}"#.utf8))
-            #expect(try rows.string(0, 9) == #"{"a": 2, "b": 1}"#)
-            #expect(try rows.double(0, 10) == -0.1)
+            #expect(try rows.read(0, 0, as: UUID.self) == id)
+            #expect(try rows.read(0, 1, as: Int64.self) == .min)
+            #expect(try rows.read(0, 2, as: Int32.self) == .max)
+            #expect(try rows.read(0, 3, as: Int16.self) == .min)
+            #expect(try rows.read(0, 4, as: Bool.self))
+            #expect(try rows.read(0, 5, as: String.self) == "grüße 👩‍👩‍👧")
+            #expect(try rows.read(0, 6, as: PostgresTimestamp.self).microseconds == 1_753_000_000_123_456)
+            #expect(try rows.read(0, 7, as: [UInt8].self) == [0, 255, 0])
+            #expect(try rows.read(0, 8, as: [UInt8].self) == Array(#"{"b": 1,  "a":2}"#.utf8))
+            #expect(try rows.read(0, 9, as: String.self) == #"{"a": 2, "b": 1}"#)
+            #expect(try rows.read(0, 10, as: Double.self) == -0.1)
+            #expect(try rows.read(0, 11, as: Int.self) == .min)
+            #expect(try rows.read(0, 2, as: Int?.self) == Int(Int32.max))
         }
     }
 
@@ -44,16 +47,16 @@ import Testing
                 query("SELECT $1::text, $2::text, ($3 AT TIME ZONE 'UTC')::text, $4::text, $5::text") {
                     $0.add(id)
                     $0.add([Int16(1), nil, -3])
-                    $0.add(timestamp: -1)
+                    $0.add(PostgresTimestamp(microseconds: -1))
                     $0.add([] as [String])
                     $0.add(["a,b", nil, "", "\"quoted\""])
                 }
             )
-            #expect(try rows.string(0, 0) == id.uuidString.lowercased())
-            #expect(try rows.string(0, 1) == "{1,NULL,-3}")
-            #expect(try rows.string(0, 2) == "1969-12-31 23:59:59.999999")
-            #expect(try rows.string(0, 3) == "{}")
-            #expect(try rows.string(0, 4) == #"{"a,b",NULL,"","\"quoted\""}"#)
+            #expect(try rows.read(0, 0, as: String.self) == id.uuidString.lowercased())
+            #expect(try rows.read(0, 1, as: String.self) == "{1,NULL,-3}")
+            #expect(try rows.read(0, 2, as: String.self) == "1969-12-31 23:59:59.999999")
+            #expect(try rows.read(0, 3, as: String.self) == "{}")
+            #expect(try rows.read(0, 4, as: String.self) == #"{"a,b",NULL,"","\"quoted\""}"#)
         }
     }
 
@@ -67,25 +70,25 @@ import Testing
                     $0.add(nil as Int16?)
                     $0.add(nil as Bool?)
                     $0.add(nil as String?)
-                    $0.add(timestamp: nil)
-                    $0.add(bytes: nil)
-                    $0.add(json: nil)
-                    $0.add(jsonb: nil)
+                    $0.add(nil as PostgresTimestamp?)
+                    $0.add(PostgresBytes(nil))
+                    $0.add(PostgresJSON<[UInt8]>(nil))
+                    $0.add(PostgresJSONB(nil))
                 }
             )
             #expect((0..<10).allSatisfy { rows.isNull(0, $0) })
-            #expect(try rows.optionalUUID(0, 0) == nil)
-            #expect(try rows.optionalInt64(0, 1) == nil)
-            #expect(try rows.optionalInt32(0, 2) == nil)
-            #expect(try rows.optionalInt16(0, 3) == nil)
-            #expect(try rows.optionalBool(0, 4) == nil)
-            #expect(try rows.optionalString(0, 5) == nil)
-            #expect(try rows.optionalTimestamp(0, 6) == nil)
-            #expect(try rows.optionalBytes(0, 7) == nil)
-            #expect(try rows.optionalBytes(0, 8) == nil)
-            #expect(try rows.optionalBytes(0, 9) == nil)
-            #expect(throws: PostgresError.self) { try rows.uuid(0, 0) }
-            #expect(throws: PostgresError.self) { try rows.string(0, 5) }
+            #expect(try rows.read(0, 0, as: UUID?.self) == nil)
+            #expect(try rows.read(0, 1, as: Int64?.self) == nil)
+            #expect(try rows.read(0, 2, as: Int32?.self) == nil)
+            #expect(try rows.read(0, 3, as: Int16?.self) == nil)
+            #expect(try rows.read(0, 4, as: Bool?.self) == nil)
+            #expect(try rows.read(0, 5, as: String?.self) == nil)
+            #expect(try rows.read(0, 6, as: PostgresTimestamp?.self) == nil)
+            #expect(try rows.read(0, 7, as: [UInt8]?.self) == nil)
+            #expect(try rows.read(0, 8, as: [UInt8]?.self) == nil)
+            #expect(try rows.read(0, 9, as: [UInt8]?.self) == nil)
+            #expect(throws: PostgresError.self) { try rows.read(0, 0, as: UUID.self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 5, as: String.self) }
         }
     }
 
@@ -102,13 +105,13 @@ import Testing
                     $0.add([] as [UUID])
                 }
             )
-            #expect(try rows.uuids(0, 0).first == id)
-            #expect(try rows.int64s(0, 1) == [.min, 0, .max])
-            #expect(try rows.int64s(0, 2) == [Int64(Int32.min), Int64(Int32.max)])
-            #expect(try rows.int64s(0, 3) == [32767])
-            #expect(try rows.bools(0, 4) == [true, false])
-            #expect(try rows.strings(0, 5) == ["", "ä"])
-            #expect(try rows.uuids(0, 6) == [])
+            #expect(try rows.read(0, 0, as: [UUID].self).first == id)
+            #expect(try rows.read(0, 1, as: [Int64].self) == [.min, 0, .max])
+            #expect(try rows.read(0, 2, as: [Int64].self) == [Int64(Int32.min), Int64(Int32.max)])
+            #expect(try rows.read(0, 3, as: [Int64].self) == [32767])
+            #expect(try rows.read(0, 4, as: [Bool].self) == [true, false])
+            #expect(try rows.read(0, 5, as: [String].self) == ["", "ä"])
+            #expect(try rows.read(0, 6, as: [UUID].self) == [])
         }
     }
 
@@ -126,21 +129,21 @@ import Testing
                     $0.add([Int16(7), nil])
                     $0.add([true, nil])
                     $0.add(["x", nil])
-                    $0.add(timestamps: [5, nil])
-                    $0.add(byteas: [[0], nil])
-                    $0.add(jsons: [slice, nil])
+                    $0.add([PostgresTimestamp(microseconds: 5), nil])
+                    $0.add([PostgresBytes([0]), PostgresBytes(nil)])
+                    $0.add([PostgresJSON(slice), nil])
                 }
             )
             #expect(rows.count == 2)
-            #expect(try rows.uuid(0, 0) == id)
-            #expect(try rows.int64(0, 1) == 7)
-            #expect(try rows.int64(0, 2) == 7)
-            #expect(try rows.int64(0, 3) == 7)
-            #expect(try rows.bool(0, 4))
-            #expect(try rows.string(0, 5) == "x")
-            #expect(try rows.timestamp(0, 6) == 5)
-            #expect(try rows.bytes(0, 7) == [0])
-            #expect(try rows.bytes(0, 8) == Array("[2]".utf8))
+            #expect(try rows.read(0, 0, as: UUID.self) == id)
+            #expect(try rows.read(0, 1, as: Int64.self) == 7)
+            #expect(try rows.read(0, 2, as: Int64.self) == 7)
+            #expect(try rows.read(0, 3, as: Int64.self) == 7)
+            #expect(try rows.read(0, 4, as: Bool.self))
+            #expect(try rows.read(0, 5, as: String.self) == "x")
+            #expect(try rows.read(0, 6, as: PostgresTimestamp.self).microseconds == 5)
+            #expect(try rows.read(0, 7, as: [UInt8].self) == [0])
+            #expect(try rows.read(0, 8, as: [UInt8].self) == Array("[2]".utf8))
             #expect((0..<9).allSatisfy { rows.isNull(1, $0) })
         }
     }
@@ -149,16 +152,16 @@ import Testing
         try await withConnection { connection, _ in
             let rows = try await connection.run(
                 query("SELECT $1::text, $2::text, $1, $2") {
-                    $0.add(timestamp: .max)
-                    $0.add(timestamp: .min)
+                    $0.add(PostgresTimestamp(microseconds: .max))
+                    $0.add(PostgresTimestamp(microseconds: .min))
                 }
             )
-            #expect(try rows.string(0, 0) == "infinity")
-            #expect(try rows.string(0, 1) == "-infinity")
-            #expect(try rows.timestamp(0, 2) == .max)
-            #expect(try rows.timestamp(0, 3) == .min)
+            #expect(try rows.read(0, 0, as: String.self) == "infinity")
+            #expect(try rows.read(0, 1, as: String.self) == "-infinity")
+            #expect(try rows.read(0, 2, as: PostgresTimestamp.self).microseconds == .max)
+            #expect(try rows.read(0, 3, as: PostgresTimestamp.self).microseconds == .min)
             let error = await failure {
-                _ = try await connection.run(query("SELECT $1") { $0.add(timestamp: .min + 1) })
+                _ = try await connection.run(query("SELECT $1") { $0.add(PostgresTimestamp(microseconds: .min + 1)) })
             }
             #expect(error?.sqlState == "22008")
         }
@@ -187,9 +190,9 @@ import Testing
                     $0.add(numbers.map(String.init))
                 }
             )
-            #expect(try rows.int64s(0, 0) == numbers)
-            #expect(try rows.int64(0, 1) == 100_000)
-            #expect(try rows.strings(0, 2).last == "99999")
+            #expect(try rows.read(0, 0, as: [Int64].self) == numbers)
+            #expect(try rows.read(0, 1, as: Int64.self) == 100_000)
+            #expect(try rows.read(0, 2, as: [String].self).last == "99999")
         }
     }
 
@@ -197,17 +200,17 @@ import Testing
         try await withConnection { connection, _ in
             let sql = "SELECT 1::int8, 'x'::text, ARRAY[1, NULL]::int8[], ARRAY[[1], [2]]::int8[], 1::numeric"
             let rows = try await connection.run(query(sql))
-            #expect(throws: PostgresError.self) { try rows.int32(0, 0) }
-            #expect(throws: PostgresError.self) { try rows.uuid(0, 0) }
-            #expect(throws: PostgresError.self) { try rows.bytes(0, 0) }
-            #expect(throws: PostgresError.self) { try rows.int64(0, 1) }
-            #expect(throws: PostgresError.self) { try rows.int64s(0, 1) }
-            #expect(throws: PostgresError.self) { try rows.strings(0, 2) }
-            #expect(throws: PostgresError.self) { try rows.int64s(0, 2) }
-            #expect(throws: PostgresError.self) { try rows.int64s(0, 3) }
-            #expect(throws: PostgresError.self) { try rows.int64(0, 4) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 0, as: Int32.self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 0, as: UUID.self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 0, as: [UInt8].self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 1, as: Int64.self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 1, as: [Int64].self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 2, as: [String].self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 2, as: [Int64].self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 3, as: [Int64].self) }
+            #expect(throws: PostgresError.self) { try rows.read(0, 4, as: Int64.self) }
             for (row, column) in [(1, 0), (0, 5), (-1, 0), (0, -1), (.max, .max), (.min, .min)] {
-                #expect(throws: PostgresError.self) { try rows.optionalInt64(row, column) }
+                #expect(throws: PostgresError.self) { try rows.read(row, column, as: Int64?.self) }
                 #expect(rows.isNull(row, column))
             }
         }

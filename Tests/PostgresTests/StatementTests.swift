@@ -27,7 +27,7 @@ import Testing
         )
         try await withConnection { connection, _ in
             let rows = try await connection.run(statement(text: "a", number: Int64(7)))
-            #expect(try rows.int64(0, 0) == 7 && rows.string(0, 1) == "a")
+            #expect(try rows.read(0, 0, as: Int64.self) == 7 && rows.read(0, 1, as: String.self) == "a")
         }
     }
 }

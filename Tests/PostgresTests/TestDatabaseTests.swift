@@ -22,7 +22,7 @@ import Testing
             let rows = try await connection.run([
                 query("INSERT INTO numbers VALUES (2)"), query("SELECT count(*) FROM numbers"),
             ])
-            #expect(try rows[1].int64(0, 0) == 2)
+            #expect(try rows[1].read(0, 0, as: Int64.self) == 2)
             await connection.closeAndWait()
             try await database.close()
         }

@@ -38,10 +38,10 @@ import Testing
         // the statements around it return nothing
         let results = try await connection.run([.begin, insert, count, .commit])
         #expect(results.count == 4)
-        #expect(try results[2].int64(0, 0) == 1)
+        #expect(try results[2].read(0, 0, as: Int64.self) == 1)
         _ = try await connection.run([.begin, insert])
         _ = try await connection.run(.commit)
-        #expect(try await other.run(count).int64(0, 0) == 2)
+        #expect(try await other.run(count).read(0, 0, as: Int64.self) == 2)
 
         _ = try await connection.run(.begin)
         try await other.execute(script: "INSERT INTO places VALUES (2)")
@@ -49,10 +49,10 @@ import Testing
         #expect(error?.sqlState == "40001")
         #expect(error?.isRetryable == true && error?.statementIndex == nil)
         _ = try await connection.run(.rollback)
-        #expect(try await other.run(count).int64(0, 0) == 2)
+        #expect(try await other.run(count).read(0, 0, as: Int64.self) == 2)
         // a new transaction sees the current state
         _ = try await connection.run([.begin, insert, .commit])
-        #expect(try await other.run(count).int64(0, 0) == 3)
+        #expect(try await other.run(count).read(0, 0, as: Int64.self) == 3)
         connection.close()
         other.close()
     }

@@ -48,7 +48,7 @@ import Testing
                 }
             }
             let rows = try await pool.run([query("SELECT n FROM t WHERE id = 1")])
-            #expect(try rows[0].int32(0, 0) == 1)
+            #expect(try rows[0].read(0, 0, as: Int32.self) == 1)
         }
     }
 
@@ -71,7 +71,7 @@ import Testing
             }
             #expect(runs.elements.count > 2)
             let rows = try await pool.run([query("SELECT sum(n) FROM t")])
-            #expect(try rows[0].int64(0, 0) == 4)
+            #expect(try rows[0].read(0, 0, as: Int64.self) == 4)
         }
     }
 
@@ -94,7 +94,7 @@ import Testing
             }
             #expect(runs.elements.count > 2)
             let rows = try await pool.run([query("SELECT n FROM t WHERE id = 1")])
-            #expect(try rows[0].int32(0, 0) == 2)
+            #expect(try rows[0].read(0, 0, as: Int32.self) == 2)
         }
     }
 

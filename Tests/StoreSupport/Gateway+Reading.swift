@@ -15,7 +15,11 @@ extension Gateway {
         var parameters = Parameters()
         parameters.add(organization)
         let column = table == "organizations" ? "id" : "organization_id"
-        return try await read("SELECT count(*) FROM \(table) WHERE \(column) = $1", parameters).int64(0, 0)
+        return try await read("SELECT count(*) FROM \(table) WHERE \(column) = $1", parameters).read(
+            0,
+            0,
+            as: Int64.self
+        )
     }
 
     /// Waits until `count` sessions of this database wait for a lock, or `isOver` returns that they never will.

@@ -8,7 +8,7 @@ extension Connection {
     func explain(_ call: String, _ shape: [Query] = []) async throws -> String {
         let query = Query(Statement("", "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE \(call)"))
         let rows = try await run([.begin] + shape + [query, .rollback])[shape.count + 1]
-        return try (0..<rows.count).map { try rows.string($0, 0) }.joined(separator: "\n")
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }.joined(separator: "\n")
     }
 
     /// The plan of a statement and its parameters' values, as SQL. The first line is the statement's name.

@@ -33,7 +33,7 @@ package struct DatabaseSessions: Sendable {
             "SELECT count(*) FROM pg_stat_activity WHERE \(Self.waiting(for: event))"
         )
         var count: Int64 = 0
-        for server in servers { count += try await server.run(Query(statement)).int64(0, 0) }
+        for server in servers { count += try await server.run(Query(statement)).read(0, 0, as: Int64.self) }
         return count
     }
 
@@ -62,7 +62,7 @@ package struct DatabaseSessions: Sendable {
             """
         )
         try await waitUntil("a commit to \(table) waits for a standby") {
-            try await connection.run(Query(statement)).int64(0, 0) > 0
+            try await connection.run(Query(statement)).read(0, 0, as: Int64.self) > 0
         }
     }
 
@@ -70,7 +70,7 @@ package struct DatabaseSessions: Sendable {
     package func processes() async throws -> [pid_t] {
         let statement = Statement("sessions_others", "SELECT pid FROM pg_stat_activity WHERE \(Self.theirs)")
         let rows = try await connection.run(Query(statement))
-        return try (0..<rows.count).map { try rows.int32($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: Int32.self) }
     }
 
     /// Ends the sessions that wait for an event.

@@ -175,7 +175,9 @@ package actor TestCluster {
         )
         var nodes: [Node] = []
         for var row in try await connection.run(Query(statement)) {
-            nodes.append(Node(host: try row.string("nodename"), port: try row.int32("nodeport")))
+            nodes.append(
+                Node(host: try row.read("nodename", as: String.self), port: try row.read("nodeport", as: Int32.self))
+            )
         }
         return nodes
     }

@@ -17,7 +17,7 @@ extension TestDatabase {
         )
         let found = try await connection.run(Query(list))
         let parts = try (0..<found.count).map { row in
-            let table = try found.string(row, 0)
+            let table: String = try found.read(row, 0)
             return """
                 SELECT '\(table)', count(*) FROM (SELECT x::text AS t FROM \(table) x) s
                 WHERE strpos(lower(t), lower($1)) > 0
@@ -29,8 +29,8 @@ extension TestDatabase {
         let rows = try await connection.run(Query(statement, parameters))
         var mentions: [String: Int] = [:]
         for row in 0..<rows.count {
-            let count = Int(try rows.int64(row, 1))
-            if count > 0 { mentions[try rows.string(row, 0)] = count }
+            let count = Int(try rows.read(row, 1, as: Int64.self))
+            if count > 0 { mentions[try rows.read(row, 0, as: String.self)] = count }
         }
         return mentions
     }

@@ -18,7 +18,7 @@ struct ReplicationDecoder {
         switch try byte() {
         case UInt8(ascii: "B"):
             let commit = try position()
-            return .begin(commit: commit, at: TimestampEpoch.unix(fromWire: try integer(Int64.self)))
+            return .begin(commit: commit, at: PostgresTimestamp(wire: try integer(Int64.self)).microseconds)
         case UInt8(ascii: "C"):
             // flags, and the position of the commit
             _ = try (byte(), position())

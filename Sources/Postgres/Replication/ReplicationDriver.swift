@@ -175,7 +175,7 @@ final class ReplicationDriver {
         for _ in 0..<3 { add(progress.bytes) }
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
-        add(TimestampEpoch.wire(fromUnix: Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000))
+        add(PostgresTimestamp(microseconds: Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000).wire)
         add(UInt8(0))
         guard handle.putCopyPart(bytes) else { throw lost() }
         (told, isAnswerDue) = (progress, false)

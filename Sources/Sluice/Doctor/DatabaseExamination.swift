@@ -193,22 +193,24 @@ struct DatabaseFacts: Sendable {
         let clock = try await connection.run(Query(Self.clock))
         let after = SystemClock.now()
         let middle = before.microseconds + (after.microseconds - before.microseconds) / 2
-        clockSkew = Double(try clock.timestamp(0, 0) - middle) / 1_000_000
+        clockSkew = Double(try clock.read(0, 0, as: Timestamp.self).microseconds - middle) / 1_000_000
 
         let rows = try await connection.run(Query(Self.settings))
-        name = try rows.string(0, 0)
-        versionNumber = Int(try rows.string(0, 1)) ?? 0
-        version = try rows.string(0, 2)
-        encoding = try rows.string(0, 3)
-        fsync = try rows.string(0, 4)
-        synchronousCommit = try rows.string(0, 5)
-        fullPageWrites = try rows.string(0, 6)
-        maximumConnections = Int(try rows.string(0, 7)) ?? 0
-        reservedConnections = Int(try rows.string(0, 8)) ?? 0
-        autovacuum = try rows.string(0, 9)
-        trackCounts = try rows.string(0, 10)
-        hasCitus = try rows.bool(0, 13)
-        connectionLimit = [try rows.string(0, 11), try rows.string(0, 12)].compactMap(Int.init).filter { $0 >= 0 }.min()
+        name = try rows.read(0, 0)
+        versionNumber = Int(try rows.read(0, 1, as: String.self)) ?? 0
+        version = try rows.read(0, 2)
+        encoding = try rows.read(0, 3)
+        fsync = try rows.read(0, 4)
+        synchronousCommit = try rows.read(0, 5)
+        fullPageWrites = try rows.read(0, 6)
+        maximumConnections = Int(try rows.read(0, 7, as: String.self)) ?? 0
+        reservedConnections = Int(try rows.read(0, 8, as: String.self)) ?? 0
+        autovacuum = try rows.read(0, 9)
+        trackCounts = try rows.read(0, 10)
+        hasCitus = try rows.read(0, 13)
+        connectionLimit = [try rows.read(0, 11, as: String.self), try rows.read(0, 12, as: String.self)].compactMap(
+            Int.init
+        ).filter { $0 >= 0 }.min()
     }
 
     private static let clock = Statement("doctor_clock", "SELECT clock_timestamp()")
@@ -242,15 +244,15 @@ struct RoleFacts: Sendable {
 
     init(on connection: Connection) async throws {
         let rows = try await connection.run([Query(Self.role), Query(Self.rights)])
-        name = try rows[0].string(0, 0)
-        isSuperuser = try rows[0].bool(0, 1)
-        bypassesRowSecurity = try rows[0].bool(0, 2)
+        name = try rows[0].read(0, 0)
+        isSuperuser = try rows[0].read(0, 1)
+        bypassesRowSecurity = try rows[0].read(0, 2)
         var owned = 0
         var missing: [String] = []
         for row in 0..<rows[1].count {
-            if try rows[1].bool(row, 1) { owned += 1 }
-            let rights = try rows[1].string(row, 2)
-            if !rights.isEmpty { missing.append("\(try rows[1].string(row, 0)) (\(rights))") }
+            if try rows[1].read(row, 1) { owned += 1 }
+            let rights: String = try rows[1].read(row, 2)
+            if !rights.isEmpty { missing.append("\(try rows[1].read(row, 0, as: String.self)) (\(rights))") }
         }
         ownedTables = owned
         self.missing = missing

@@ -21,7 +21,7 @@ struct UpstreamExamination {
     static func addresses(on connection: Connection) async throws -> [Address] {
         let rows = try await connection.run(Query(list))
         return try (0..<rows.count).map {
-            Address(baseURL: try rows.string($0, 0), organizations: try rows.int64($0, 1))
+            Address(baseURL: try rows.read($0, 0), organizations: try rows.read($0, 1))
         }
     }
 

@@ -58,10 +58,10 @@ extension Administration {
         let taken = try results[added.count + 2].read { row in
             (
                 name: ExternalID(
-                    issuer: ByteExactString(try row.string("issuer")),
-                    id: ByteExactString(try row.string("external_id"))
+                    issuer: ByteExactString(try row.read("issuer")),
+                    id: ByteExactString(try row.read("external_id"))
                 ),
-                organization: try row.uuid("organization_id")
+                organization: try row.read("organization_id", as: UUID.self)
             )
         }
         let owners = Dictionary(taken.map { ($0.name, $0.organization) }) { first, _ in first }
@@ -150,10 +150,10 @@ extension Administration {
         let parameters = Parameters(of: organization, Array(users))
         let found = try await rows(Self.subjectsStatement, parameters, "look up users' subjects") { row in
             (
-                user: try row.uuid("user_id"),
+                user: try row.read("user_id", as: UUID.self),
                 subject: Subject(
-                    issuer: ByteExactString(try row.string("issuer")),
-                    text: ByteExactString(try row.string("subject"))
+                    issuer: ByteExactString(try row.read("issuer")),
+                    text: ByteExactString(try row.read("subject"))
                 )
             )
         }

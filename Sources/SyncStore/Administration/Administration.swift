@@ -29,7 +29,7 @@ package struct Administration: Sendable {
         limit: Int,
         after last: UUID?
     ) async throws(Problem) -> (organizations: [OrganizationRow], next: UUID?) {
-        let parameters = Parameters(last, Int64(limit + 1))
+        let parameters = Parameters(last, limit + 1)
         let found = try await rows(Self.listStatement, parameters, "list organizations", OrganizationRow.init)
         let shown = Array(found.prefix(limit))
         return (shown, found.count > limit ? shown.last?.id : nil)
@@ -49,9 +49,9 @@ package struct Administration: Sendable {
         limit: Int,
         after last: UUID?
     ) async throws(Problem) -> (organizations: [OrganizationRow], next: UUID?) {
-        let parameters = Parameters(last, Self.searchWindow, text, Int64(limit + 1))
+        let parameters = Parameters(last, Self.searchWindow, text, limit + 1)
         let found = try await rows(Self.searchStatement, parameters, "search for organizations") { row in
-            let (looked, end) = (try row.int64("looked"), try row.optionalUUID("last"))
+            let (looked, end) = (try row.read("looked", as: Int64.self), try row.read("last", as: UUID?.self))
             return (looked, end, row.isNextNull ? nil : try OrganizationRow(&row))
         }
         let organizations = found.compactMap(\.2)
@@ -66,7 +66,9 @@ package struct Administration: Sendable {
     /// Scans all of them: for commands.
     package func organization(named name: String) async throws(Problem) -> UUID? {
         let parameters = Parameters(name)
-        return try await rows(Self.namedStatement, parameters, "look for an organization") { try $0.uuid("id") }.first
+        return try await rows(Self.namedStatement, parameters, "look for an organization") {
+            try $0.read("id", as: UUID.self)
+        }.first
     }
 
     static let namedStatement = Statement(
@@ -91,7 +93,7 @@ package struct Administration: Sendable {
             of: id,
             update.name,
             update.status?.rawValue,
-            BytesParameter.jsonb(update.settings),
+            PostgresJSONB(update.settings),
             now()
         )
         let feed = Parameters(of: id, Int64.random(in: 1...0xffff_ffff_ffff))
@@ -125,7 +127,7 @@ package struct Administration: Sendable {
         let found = try await connection.run(
             Self.oldGatewayStatement(migration: "0023_user_keys", seconds: UserFacts.gatewayMemory)
         )
-        guard try !found.bool(0, 0) else {
+        guard try !found.read(0, 0) else {
             throw Problem.overloaded(
                 "a gateway of an older version without support for user keys is running: update all gateways first"
             )
@@ -298,14 +300,14 @@ package struct OrganizationRow: Sendable {
 
     /// Reads the columns of ``list``.
     init(_ row: inout RowReader) throws {
-        id = try row.uuid("id")
-        name = try row.string("name")
+        id = try row.read("id")
+        name = try row.read("name")
         status = try row.choice("status")
-        settings = OrganizationSettings(stored: try JSONTree(parsing: row.bytes("settings")).root)
-        createdAt = try row.moment("created_at")
-        updatedAt = try row.moment("updated_at")
-        let issuers = try row.strings("issuers")
-        externalIDs = zip(issuers, try row.strings("external_ids")).map { issuer, id in
+        settings = OrganizationSettings(stored: try JSONTree(parsing: row.read("settings")).root)
+        createdAt = try row.read("created_at")
+        updatedAt = try row.read("updated_at")
+        let issuers: [String] = try row.read("issuers")
+        externalIDs = zip(issuers, try row.read("external_ids", as: [String].self)).map { issuer, id in
             ExternalID(issuer: ByteExactString(issuer), id: ByteExactString(id))
         }
     }

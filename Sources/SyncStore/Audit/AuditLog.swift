@@ -56,7 +56,7 @@ package struct AuditLog: Sendable {
                 AuditStatements.end(
                     organization: mark.organization,
                     id: mark.id,
-                    outcome: BytesParameter.json(outcome.json),
+                    outcome: PostgresJSON(outcome.json),
                     user: outcome.user,
                     into: outcome.into,
                     reason: outcome.reason
@@ -81,11 +81,11 @@ package struct AuditLog: Sendable {
                     scope: act.scope.rawValue,
                     action: act.action,
                     reason: act.reason,
-                    target: BytesParameter.json(act.targetJSON),
+                    target: PostgresJSON(act.targetJSON),
                     user: act.user ?? outcome?.user,
                     into: act.into ?? outcome?.into,
                     request: act.requestID,
-                    outcome: BytesParameter.json(outcome?.json)
+                    outcome: PostgresJSON(outcome?.json)
                 )
             ])
             return mark
@@ -114,7 +114,7 @@ package struct AuditLog: Sendable {
         parameters.add(Self.window)
         parameters.add(filter.actor)
         parameters.add(filter.action)
-        parameters.add(Int64(limit))
+        parameters.add(limit)
         let statement = filter.organization == nil ? AuditStatements.pageOfAll : AuditStatements.page
         do {
             let rows = try await pool.transaction { connection in

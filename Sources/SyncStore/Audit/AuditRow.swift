@@ -43,20 +43,20 @@ package struct AuditRow: Sendable {
 
     /// Nil where there is no act in the row.
     init?(_ row: inout RowReader) throws {
-        guard let id = try row.optionalUUID("id") else { return nil }
+        guard let id: UUID = try row.read("id") else { return nil }
         self.id = id
-        let organization = try row.uuid("organization_id")
+        let organization: UUID = try row.read("organization_id")
         self.organization = organization == AuditAct.noOrganization ? nil : organization
-        at = try row.moment("at")
-        actor = try row.string("actor")
-        scope = try row.string("scope")
-        action = try row.string("action")
-        reason = try row.optionalString("reason")
-        target = try row.bytes("target")
-        user = Self.user(try row.optionalUUID("user_id"), try row.optionalBytes("user_hash"))
-        into = Self.user(try row.optionalUUID("into_id"), try row.optionalBytes("into_hash"))
-        requestID = try row.optionalString("request_id")
-        outcome = try row.optionalBytes("outcome")
+        at = try row.read("at")
+        actor = try row.read("actor")
+        scope = try row.read("scope")
+        action = try row.read("action")
+        reason = try row.read("reason")
+        target = try row.read("target")
+        user = Self.user(try row.read("user_id"), try row.read("user_hash"))
+        into = Self.user(try row.read("into_id"), try row.read("into_hash"))
+        requestID = try row.read("request_id")
+        outcome = try row.read("outcome")
     }
 
     private static func user(_ id: UUID?, _ hash: [UInt8]?) -> User? {
@@ -93,9 +93,9 @@ package struct AuditPage: Sendable {
         var (looked, last): (Int64, UUID?) = (0, nil)
         var isCut = false
         for var row in rows {
-            looked = try row.int64("looked")
-            last = try row.optionalUUID("last")
-            isCut = try row.bool("has_more")
+            looked = try row.read("looked")
+            last = try row.read("last")
+            isCut = try row.read("has_more")
             if let act = try AuditRow(&row) { acts.append(act) }
         }
         // one more than asked for shows that there are more, and so does an end before the last one

@@ -41,7 +41,7 @@ package final class EndedSessions: Sendable {
     package func end(_ digest: Data, until end: Timestamp) async throws(Problem) {
         do {
             _ = try await pool.run([
-                Self.endStatement(digest: BytesParameter.bytea(Array(digest)), ends_at: end),
+                Self.endStatement(digest: PostgresBytes(Array(digest)), ends_at: end),
                 Self.expireStatement(now: now()),
             ])
         } catch {
@@ -72,10 +72,10 @@ package final class EndedSessions: Sendable {
         }
         guard isFirst else { return }
         do {
-            let query = Self.readStatement(now: moment, limit: Int64(Self.maximumSessions))
+            let query = Self.readStatement(now: moment, limit: Self.maximumSessions)
             var ended: [Data: Timestamp] = [:]
             for var row in try await pool.run([query])[0] {
-                ended[Data(try row.bytes("digest"))] = try row.moment("ends_at")
+                ended[Data(try row.read("digest", as: [UInt8].self))] = try row.read("ends_at", as: Timestamp.self)
             }
             state.withLock { state in
                 // a session that ended here while the list was read

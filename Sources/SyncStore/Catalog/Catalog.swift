@@ -389,9 +389,9 @@ package final class Catalog: Sendable {
         init?(_ id: UUID, _ found: CatalogReader.Found) throws {
             guard var row = found.organization else { return nil }
             self.id = id
-            name = try row.string("name")
-            status = OrganizationStatus(rawValue: try row.string("status")) ?? .suspended
-            settings = OrganizationSettings(stored: try JSONTree(parsing: row.bytes("settings")).root)
+            name = try row.read("name")
+            status = OrganizationStatus(rawValue: try row.read("status")) ?? .suspended
+            settings = OrganizationSettings(stored: try JSONTree(parsing: row.read("settings")).root)
         }
     }
 

@@ -91,7 +91,7 @@ final class CatalogReader: Sendable {
         if let place = state.withLock({ $0.places[id] }) { return place.shard }
         let rows = try await pool.run([Query(Self.shard, Parameters([id]))])[0]
         guard var row = rows.first else { return nil }
-        let shard = Int(try row.int64("shard"))
+        let shard: Int = try row.read("shard")
         state.withLock { state in
             state.evict()
             state.places[id] = .shard(shard)
@@ -159,19 +159,29 @@ final class CatalogReader: Sendable {
         ])
         var found: [UUID: Found] = [:]
         for var row in results[0] {
-            let id = try row.uuid("organization_id")
-            let number = try row.optionalInt32("place").map(Int.init)
+            let id: UUID = try row.read("organization_id")
+            let number = try row.read("place", as: Int32?.self).map(Int.init)
             let place = number.map { cluster.isThere ? Placement.shard($0) : .partition($0) }
-            let hasSources = try row.bool("has_sources")
-            let createdAt = try row.moment("created_at")
+            let hasSources: Bool = try row.read("has_sources")
+            let createdAt: Timestamp = try row.read("created_at")
             found[id] = Found(organization: row, place: place, hasSources: hasSources, createdAt: createdAt)
         }
         for (id, place) in zip(ids, known) where place != nil { found[id]?.place = place }
-        for var row in results[1] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
-        for var row in results[2] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
-        for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
-        for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].joins.append(row) }
-        for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].erasures.append(row) }
+        for var row in results[1] {
+            found[try row.read("organization_id"), default: Found()].types.append(row)
+        }
+        for var row in results[2] {
+            found[try row.read("organization_id"), default: Found()].upstream = row
+        }
+        for var row in results[3] {
+            found[try row.read("organization_id"), default: Found()].keys.append(row)
+        }
+        for var row in results[4] {
+            found[try row.read("organization_id"), default: Found()].joins.append(row)
+        }
+        for var row in results[5] {
+            found[try row.read("organization_id"), default: Found()].erasures.append(row)
+        }
         record(found)
         return found
     }

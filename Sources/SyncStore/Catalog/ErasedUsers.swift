@@ -71,7 +71,7 @@ package struct ErasedUsers: Sendable {
 
     /// Reads the columns behind the organization's.
     init(_ rows: [RowReader]) throws {
-        for var row in rows { hashes.insert(UserHash(bytes: try row.bytes("user_hash"))) }
+        for var row in rows { hashes.insert(UserHash(bytes: try row.read("user_hash"))) }
     }
 }
 
@@ -149,9 +149,9 @@ package struct UserJoins: Sendable {
     /// Reads the columns behind the organization's.
     init(_ rows: [RowReader]) throws {
         for var row in rows {
-            let user = try row.uuid("user_id")
-            let target = try row.uuid("into_id")
-            add(user, into: target, closedUntil: try row.optionalMoment("closed_until"))
+            let user: UUID = try row.read("user_id")
+            let target: UUID = try row.read("into_id")
+            add(user, into: target, closedUntil: try row.read("closed_until"))
         }
     }
 }

@@ -204,7 +204,7 @@ extension ClusterServers {
     /// Asks each server by way of the one that is connected to.
     package static func servers(on connection: Connection) async throws -> [Server] {
         let nodes = try await connection.run(Query(nodes)).read { row in
-            (host: try row.string("nodename"), port: try row.int32("nodeport"))
+            (host: try row.read("nodename", as: String.self), port: try row.read("nodeport", as: Int32.self))
         }
         var servers: [Server] = []
         for (host, port) in nodes { servers.append(try await server(host, port, on: connection)) }
@@ -215,7 +215,7 @@ extension ClusterServers {
         var answer: String?
         do throws(PostgresError) {
             var row = try await connection.run(Query(Self.answer, Parameters(host, port)))[0]
-            let (isThere, text) = (try row.bool("is_there"), try row.optionalString("result"))
+            let (isThere, text) = (try row.read("is_there", as: Bool.self), try row.read("result", as: String?.self))
             answer = isThere ? text : nil
         } catch {
             // it hangs, or its host does not exist any more
@@ -239,7 +239,7 @@ extension ClusterServers {
     /// The source is the catalog that each server has.
     package static func homes(on connection: Connection) async throws -> [Int: String] {
         let homes = try await connection.run(Query(homes)).read { row in
-            (Int(try row.int64("shardid")), try row.string("server"))
+            (Int(try row.read("shardid", as: Int64.self)), try row.read("server", as: String.self))
         }
         return Dictionary(homes) { first, _ in first }
     }

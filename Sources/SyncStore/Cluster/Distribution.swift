@@ -71,14 +71,14 @@ package enum Distribution {
     package static func facts(on connection: Connection) async throws -> Facts {
         var facts = Facts()
         guard var installed = try await connection.run(Query(isInstalledStatement)).first else { return facts }
-        facts.version = try installed.string("extversion")
-        facts.isSpread = try await connection.run(Query(Cluster.detection)).bool(0, 0)
+        facts.version = try installed.read("extversion")
+        facts.isSpread = try await connection.run(Query(Cluster.detection)).read(0, 0, as: Bool.self)
         guard var counts = try await connection.run(Query(serversStatement)).first else { return facts }
-        facts.isCoordinator = try counts.bool("is_coordinator")
-        facts.workers = Int(try counts.int64("workers"))
-        facts.servers = Int(try counts.int64("servers"))
-        facts.isWhole = try counts.bool("is_whole")
-        facts.shards = Int(try counts.int64("shards"))
+        facts.isCoordinator = try counts.read("is_coordinator")
+        facts.workers = try counts.read("workers")
+        facts.servers = try counts.read("servers")
+        facts.isWhole = try counts.read("is_whole")
+        facts.shards = try counts.read("shards")
         return facts
     }
 
@@ -186,13 +186,13 @@ extension Distribution {
         health.retryMilliseconds = servers.compactMap(\.retryMilliseconds).max() ?? 0
         // asks all servers for their sessions: an unavailable one would make it fail
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
-        health.servers = Int(try row.int64("servers"))
-        health.owners = try row.strings("owners")
-        health.fewestShards = Int(try row.int64("fewest"))
-        health.mostShards = Int(try row.int64("most"))
-        health.hasLockTimeout = try row.bool("has_lock_timeout")
-        health.isCoordinator = try row.bool("is_coordinator")
-        health.entrances = Int(try row.int64("entrances"))
+        health.servers = try row.read("servers")
+        health.owners = try row.read("owners")
+        health.fewestShards = try row.read("fewest")
+        health.mostShards = try row.read("most")
+        health.hasLockTimeout = try row.read("has_lock_timeout")
+        health.isCoordinator = try row.read("is_coordinator")
+        health.entrances = try row.read("entrances")
         let homes = Set(try await ClusterServers.homes(on: connection).values)
         health.homes = Set(servers.filter { homes.contains($0.name) }.compactMap(\.address))
         return health

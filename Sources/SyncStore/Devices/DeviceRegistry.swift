@@ -28,9 +28,9 @@ package struct DeviceRegistry: Sendable {
         var key = lane
         key.add(device)
         var write = key
-        write.add(timestamp: moment.microseconds)
+        write.add(moment)
         var newcomer = lane
-        newcomer.add(timestamp: moment.microseconds)
+        newcomer.add(moment)
         do {
             let types = try await catalog.entry(organization.id).types.values.filter { $0.idSpace == .device }
             var counters = key
@@ -41,7 +41,7 @@ package struct DeviceRegistry: Sendable {
             let next = try Self.nextLocalIDs(found[1])
             if let known = try found[0].read({ try DeviceRow(device, next, &$0) }).first { return (false, known) }
             var make = write
-            make.add(Int64(limit))
+            make.add(limit)
             let owner = LaneKey(organization: organization.id, user: user)
             let isUserMade = organization.settings.provisioning == .onFirstPush
             return try await pool.transaction { [newcomer, key, make] connection in
@@ -75,10 +75,10 @@ package struct DeviceRegistry: Sendable {
 
     /// A device that was not inserted: it exists already, or must not.
     private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
-        guard var row = rows.first, try row.string("status") == OrganizationStatus.active.rawValue else {
+        guard var row = rows.first, try row.read("status", as: String.self) == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization does not accept devices")
         }
-        let isUserKnown = try row.bool("is_user_known")
+        let isUserKnown: Bool = try row.read("is_user_known")
         if !row.isNextNull { return try DeviceRow(device, next, &row) }
         guard isUserKnown else {
             throw Problem(.userUnknown, "The user of this token is not registered with the organization.")
@@ -90,7 +90,7 @@ package struct DeviceRegistry: Sendable {
     ///
     /// One above the highest of its ids, whether the device or the gateway assigned it.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
-        try rows.read { (try $0.string("entity_type"), FreeNumbers.next(after: try $0.optionalInt64("highest"))) }
+        try rows.read { (try $0.read("entity_type", as: String.self), FreeNumbers.next(after: try $0.read("highest"))) }
     }
 
     // MARK: - Statements
@@ -191,8 +191,8 @@ package struct DeviceRow: Sendable {
     init(_ id: UUID, _ nextLocalIDs: [(type: String, next: Int64?)], _ row: inout RowReader) throws {
         self.id = id
         self.nextLocalIDs = nextLocalIDs
-        acceptedSequence = try row.int64("accepted_sequence")
-        createdAt = try row.moment("created_at")
-        lastSeenAt = try row.moment("last_seen_at")
+        acceptedSequence = try row.read("accepted_sequence")
+        createdAt = try row.read("created_at")
+        lastSeenAt = try row.read("last_seen_at")
     }
 }

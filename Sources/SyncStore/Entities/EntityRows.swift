@@ -24,22 +24,22 @@ package enum EntityRows {
 
     /// Reads the columns of ``list(of:document:)``.
     package static func read(_ row: inout RowReader, _ seals: SealTable) throws -> (of: Key, state: EntityState) {
-        let organization = try row.uuid("organization_id")
+        let organization: UUID = try row.read("organization_id")
         let key = try row.entityKey()
         let place = SealedPlace.document(type: key.type, id: key.id)
         var unreadable: [String] = []
         var state = EntityState(
-            isIntegerID: try row.bool("id_is_integer"),
-            version: try row.int64("version"),
-            isDeleted: try row.bool("is_deleted"),
-            document: try seals[organization].read(json: row.optionalBytes("document"), as: place, &unreadable),
-            owner: try row.uuid("owner_id"),
-            clientID: try row.optionalUUID("client_id"),
-            lastWriter: Writer(user: try row.uuid("updated_by"), device: try row.uuid("updated_on")),
-            runBase: try row.int64("run_base")
+            isIntegerID: try row.read("id_is_integer"),
+            version: try row.read("version"),
+            isDeleted: try row.read("is_deleted"),
+            document: try seals[organization].read(json: row.read("document"), as: place, &unreadable),
+            owner: try row.read("owner_id"),
+            clientID: try row.read("client_id"),
+            lastWriter: Writer(user: try row.read("updated_by"), device: try row.read("updated_on")),
+            runBase: try row.read("run_base")
         )
         state.isStored = true
-        state.etag = try row.optionalString("etag")
+        state.etag = try row.read("etag")
         state.isUnreadable = !unreadable.isEmpty
         return ((organization, key), state)
     }
@@ -64,7 +64,7 @@ package enum EntityRows {
         for var row in rows {
             let found = try lacking.collect { () throws -> (of: Key, state: EntityState) in
                 var (of, state) = try read(&row, seals)
-                let bytes = Int(try row.int64("bytes"))
+                let bytes: Int = try row.read("bytes")
                 if state.document == nil, !state.isUnreadable, !state.isDeleted { state.unreadBytes = bytes }
                 return (of, state)
             }
@@ -83,8 +83,8 @@ package enum EntityRows {
         row.skip("organization_id")
         let key = try row.entityKey()
         for column in ["id_is_integer", "version", "is_deleted"] as [StaticString] { row.skip(column) }
-        guard let document = try row.optionalBytes("document") else { return nil }
-        return (key, document, try row.uuid("owner_id"))
+        guard let document: [UInt8] = try row.read("document") else { return nil }
+        return (key, document, try row.read("owner_id", as: UUID.self))
     }
 
     /// An entity by its server id.
@@ -92,9 +92,9 @@ package enum EntityRows {
 
     /// The columns of an entity's key.
     package static let keys = Columns<Key>(
-        .uuid("organization_id") { $0.organization },
-        .text("entity_type") { $0.key.type },
-        .text("id") { $0.key.id }
+        .value("organization_id") { $0.organization },
+        .value("entity_type") { $0.key.type },
+        .value("id") { $0.key.id }
     )
 
     /// The query that locks entities by their server ids.
@@ -111,8 +111,8 @@ package enum EntityRows {
 
     /// The columns by which each organization's feed is raised.
     static let raises = Columns<Writes>(
-        .uuid("organization_id") { $0.organization },
-        .int8("writes") { Int64($0.writes.count) }
+        .value("organization_id") { $0.organization },
+        .value("writes") { Int64($0.writes.count) }
     )
 
     /// The query that raises the feeds of the organizations written to.
@@ -185,20 +185,20 @@ struct EntityRow {
     let beforeEnd: Int64
 
     static let columns = Columns<EntityRow>(
-        .uuid("organization_id", \.organization),
-        .text("entity_type", \.key.type),
-        .text("id", \.key.id),
-        .bool("id_is_integer", \.state.isIntegerID),
-        .int8("version", \.state.version),
-        .bool("is_deleted", \.state.isDeleted),
+        .value("organization_id", \.organization),
+        .value("entity_type", \.key.type),
+        .value("id", \.key.id),
+        .value("id_is_integer", \.state.isIntegerID),
+        .value("version", \.state.version),
+        .value("is_deleted", \.state.isDeleted),
         .json("document", \.state.document),
-        .int8("before_end", \.beforeEnd),
-        .uuid("owner_id", \.state.owner),
-        .uuid("client_id", \.state.clientID),
-        .uuid("updated_by", \.state.lastWriter.user),
-        .uuid("updated_on", \.state.lastWriter.device),
-        .int8("run_base", \.state.runBase),
-        .text("etag", \.state.etag)
+        .value("before_end", \.beforeEnd),
+        .value("owner_id", \.state.owner),
+        .value("client_id", \.state.clientID),
+        .value("updated_by", \.state.lastWriter.user),
+        .value("updated_on", \.state.lastWriter.device),
+        .value("run_base", \.state.runBase),
+        .value("etag", \.state.etag)
     )
 
     /// Seals the document for storage.

@@ -199,7 +199,7 @@ package final class Identities: Sendable {
 
     private func read(_ rows: Rows, _ what: StaticString) throws(Problem) -> UUID {
         do {
-            return try rows.uuid(0, 0)
+            return try rows.read(0, 0)
         } catch {
             throw failure.problem(error, doing: what)
         }

@@ -43,7 +43,7 @@ package struct LongLivedSessions: Sendable {
     private func lost(amongSome part: [LongLivedSession]) async throws(Problem) -> [LongLivedSession] {
         do {
             let found = try await pool.runByIndex(Self.lost(among: part))
-            return try found.read { part[Int(try $0.int64("place")) - 1] }
+            return try found.read { part[Int(try $0.read("place", as: Int64.self)) - 1] }
         } catch {
             throw failure.problem(error, doing: "look which listeners are still served")
         }

@@ -127,7 +127,7 @@ package final class IngestCommit: Service {
             for var row in rows {
                 row.skip("organization_id")
                 row.skip("source")
-                let id = try row.string("event_id")
+                let id: String = try row.read("event_id")
                 known[id] = try row.choice("result")
             }
             return known
@@ -227,7 +227,7 @@ package final class IngestCommit: Service {
             var woken = signal.take()
             while !Task.isCancelled {
                 let due = try await pool.run([Self.dueStatement(now: now(), limit: Self.scanLimit)])[0].read {
-                    ParkedKey(organization: try $0.uuid("organization_id"), entity: try $0.entityKey())
+                    ParkedKey(organization: try $0.read("organization_id"), entity: try $0.entityKey())
                 }
                 var seen: Set<ParkedKey> = []
                 let found = (woken + due).filter { seen.insert($0).inserted }

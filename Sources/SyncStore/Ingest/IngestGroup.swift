@@ -78,7 +78,7 @@ struct IngestGroup {
 
     private mutating func addReading() {
         add(IngestStatements.hold(organizations: organizations)) { group, rows in
-            group.held = try Set(rows.read { try $0.uuid("id") })
+            group.held = try Set(rows.read { try $0.read("id", as: UUID.self) })
         }
         addNames()
         addParked()
@@ -86,8 +86,10 @@ struct IngestGroup {
         addEntities()
         add(IngestStatements.parkedCounts(organizations: organizations)) { group, rows in
             for var row in rows {
-                let organization = try row.uuid("organization_id")
-                group.states[organization, default: IngestState()].parkedCount = Int(try row.int64("count"))
+                let organization: UUID = try row.read("organization_id")
+                group.states[organization, default: IngestState()].parkedCount = Int(
+                    try row.read("count", as: Int64.self)
+                )
             }
         }
     }
@@ -103,8 +105,8 @@ struct IngestGroup {
         guard !taken.isEmpty else { return }
         add(EventName.columns.query(IngestStatements.seen, taken)) { group, rows in
             for var row in rows {
-                let origin = Origin(organization: try row.uuid("organization_id"), source: try row.string("source"))
-                let id = try row.string("event_id")
+                let origin = Origin(organization: try row.read("organization_id"), source: try row.read("source"))
+                let id: String = try row.read("event_id")
                 group.seen[origin, default: [:]][id] = try row.choice("result")
             }
         }
@@ -126,9 +128,9 @@ struct IngestGroup {
         parkedLimit = limit
         let sorted = Self.keys(entities)
         var parameters = EntityRows.keys.parameters(sorted)
-        parameters.add(Int64(limit))
+        parameters.add(limit)
         let causes = Query(IngestStatements.parkedCauses, parameters)
-        parameters.add(Int64(Self.readBytes))
+        parameters.add(Self.readBytes)
         add(Query(IngestStatements.parked, parameters)) { group, rows in
             var lacking = LackingKeys()
             for var row in rows {
@@ -181,9 +183,12 @@ struct IngestGroup {
         let sorted = Self.keys(keys)
         add(EntityRows.keys.query(IngestStatements.lastPlaces, sorted)) { group, rows in
             for var row in rows {
-                let organization = try row.uuid("organization_id")
+                let organization: UUID = try row.read("organization_id")
                 let key = try row.entityKey()
-                group.states[organization, default: IngestState()].lastPlaces[key] = try row.int64("place")
+                group.states[organization, default: IngestState()].lastPlaces[key] = try row.read(
+                    "place",
+                    as: Int64.self
+                )
             }
         }
         add(lockQuery(sorted)) { group, rows in
@@ -203,9 +208,12 @@ struct IngestGroup {
         let cut = now.adding(seconds: -SentRecord.flightSeconds)
         add(TypeNameRow.columns.query(IngestStatements.creates, Array(types), at: cut)) { group, rows in
             for var row in rows {
-                let organization = try row.uuid("organization_id")
-                let type = try row.string("entity_type")
-                group.states[organization, default: IngestState()].firstCreates[type] = try row.moment("sent_at")
+                let organization: UUID = try row.read("organization_id")
+                let type: String = try row.read("entity_type")
+                group.states[organization, default: IngestState()].firstCreates[type] = try row.read(
+                    "sent_at",
+                    as: Timestamp.self
+                )
             }
         }
     }
@@ -226,35 +234,37 @@ struct IngestGroup {
             return EntityPlaceRow(entity: entity, place: places[name] ?? 0)
         }
         var parameters = EntityPlaceRow.columns.parameters(rows)
-        parameters.add(Int64(Self.readBytes))
-        parameters.add(Int64(takesHeavy ? Self.mostMeasuredBytes : Self.measuredBytes))
+        parameters.add(Self.readBytes)
+        parameters.add(takesHeavy ? Self.mostMeasuredBytes : Self.measuredBytes)
         return Query(IngestStatements.lockEntities, parameters)
     }
 
     private mutating func load(_ row: inout RowReader) throws {
         let (of, entity) = try EntityRows.read(&row, seals)
         let mark = SourceMark(
-            version: try row.optionalInt64("source_version"),
-            occurredAt: try row.optionalMoment("source_at"),
-            fraction: try row.optionalInt64("source_at_fraction") ?? 0
+            version: try row.read("source_version"),
+            occurredAt: try row.read("source_at"),
+            fraction: try row.read("source_at_fraction", as: Int64?.self) ?? 0
         )
         states[of.organization, default: IngestState()].entities.load(of.key, entity)
-        states[of.organization]?.sizes[of.key] = Int(try row.int64("bytes"))
-        if try row.bool("is_left_out"), !entity.isDeleted { states[of.organization]?.unread.insert(of.key) }
+        states[of.organization]?.sizes[of.key] = try row.read("bytes")
+        if try row.read("is_left_out"), !entity.isDeleted {
+            states[of.organization]?.unread.insert(of.key)
+        }
         if mark != SourceMark() { states[of.organization, default: IngestState()].marks[of.key] = mark }
     }
 
     private mutating func record(_ row: inout RowReader) throws {
-        let organization = try row.uuid("organization_id")
+        let organization: UUID = try row.read("organization_id")
         let record = SentRecord(
-            key: try row.uuid("idempotency_key"),
-            entityType: try row.string("entity_type"),
-            entityID: try row.optionalString("server_id"),
-            sentAt: try row.moment("sent_at"),
-            answeredAt: try row.optionalMoment("answered_at"),
-            content: try row.optionalBytes("content").map(ContentHash.init(bytes:)),
-            version: try row.optionalInt64("version"),
-            isUsed: try row.bool("is_used")
+            key: try row.read("idempotency_key"),
+            entityType: try row.read("entity_type"),
+            entityID: try row.read("server_id"),
+            sentAt: try row.read("sent_at"),
+            answeredAt: try row.read("answered_at"),
+            content: try row.read("content", as: [UInt8]?.self).map(ContentHash.init(bytes:)),
+            version: try row.read("version"),
+            isUsed: try row.read("is_used")
         )
         states[organization, default: IngestState()].add(record)
     }

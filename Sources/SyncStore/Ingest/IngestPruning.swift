@@ -39,7 +39,9 @@ struct IngestPruning: Sendable {
         while !Task.isCancelled {
             let page = try await pool.run([
                 Self.organizationsStatement(after: last, limit: Self.organizationsAtATime)
-            ])[0].read { (id: try $0.uuid("organization_id"), hasAny: try $0.bool("has_any")) }
+            ])[0].read {
+                (id: try $0.read("organization_id", as: UUID.self), hasAny: try $0.read("has_any", as: Bool.self))
+            }
             for (organization, hasAny) in page where hasAny {
                 let events = Self.eventsStatement(
                     organization: organization,

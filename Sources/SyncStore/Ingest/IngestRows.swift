@@ -9,9 +9,9 @@ struct EventName: Hashable {
     @Exact private(set) var eventID: String
 
     static let columns = Columns<EventName>(
-        .uuid("organization_id", \.organization),
-        .text("source", \.source),
-        .text("event_id", \.eventID)
+        .value("organization_id", \.organization),
+        .value("source", \.source),
+        .value("event_id", \.eventID)
     )
 
     init(organization: UUID, source: String, eventID: String) {
@@ -22,9 +22,9 @@ struct EventName: Hashable {
 
     /// Reads the columns of ``columns``.
     init(_ row: inout RowReader) throws {
-        organization = try row.uuid("organization_id")
-        source = try row.string("source")
-        eventID = try row.string("event_id")
+        organization = try row.read("organization_id")
+        source = try row.read("source")
+        eventID = try row.read("event_id")
     }
 }
 
@@ -35,11 +35,11 @@ struct TakenEventRow {
     let receivedAt: Timestamp
 
     static let columns = Columns<TakenEventRow>(
-        .uuid("organization_id", \.name.organization),
-        .text("source", \.name.source),
-        .text("event_id", \.name.eventID),
+        .value("organization_id", \.name.organization),
+        .value("source", \.name.source),
+        .value("event_id", \.name.eventID),
         .choice("result", \.result),
-        .moment("received_at") { $0.receivedAt }
+        .value("received_at") { $0.receivedAt }
     )
 }
 
@@ -67,42 +67,42 @@ struct ParkedEventRow {
     }
 
     static let columns = Columns<ParkedEventRow>(
-        .uuid("organization_id", \.name.organization),
-        .text("source", \.name.source),
-        .text("event_id", \.name.eventID),
-        .text("entity_type", \.event.entityType),
-        .text("id", \.event.entityID.text),
-        .bool("id_is_integer", \.event.entityID.isInteger),
-        .int8("version", \.event.mark.version),
-        .moment("occurred_at", \.event.mark.occurredAt),
-        .int8("occurred_at_fraction", \.event.mark.storedFraction),
+        .value("organization_id", \.name.organization),
+        .value("source", \.name.source),
+        .value("event_id", \.name.eventID),
+        .value("entity_type", \.event.entityType),
+        .value("id", \.event.entityID.text),
+        .value("id_is_integer", \.event.entityID.isInteger),
+        .value("version", \.event.mark.version),
+        .value("occurred_at", \.event.mark.occurredAt),
+        .value("occurred_at_fraction", \.event.mark.storedFraction),
         .choice("operation", \.event.operation),
         .json("document", \.document),
-        .uuid("owner_id", \.event.owner),
-        .uuid("causing_key", \.event.causingKey),
-        .moment("received_at") { $0.receivedAt },
-        .int8("place", \.place),
-        .moment("look_at") { $0.lookAt }
+        .value("owner_id", \.event.owner),
+        .value("causing_key", \.event.causingKey),
+        .value("received_at") { $0.receivedAt },
+        .value("place", \.place),
+        .value("look_at") { $0.lookAt }
     )
 
     /// Reads the columns of ``columns``, and whether the document was left out.
     static func read(_ row: inout RowReader, _ seals: SealTable) throws -> ParkedEvent {
         let name = EventName(
-            organization: try row.uuid("organization_id"),
-            source: try row.string("source"),
-            eventID: try row.string("event_id")
+            organization: try row.read("organization_id"),
+            source: try row.read("source"),
+            eventID: try row.read("event_id")
         )
-        let type = try row.string("entity_type")
-        let id = ServerID(text: try row.string("id"), isInteger: try row.bool("id_is_integer"))
+        let type: String = try row.read("entity_type")
+        let id = ServerID(text: try row.read("id"), isInteger: try row.read("id_is_integer"))
         let mark = SourceMark(
-            version: try row.optionalInt64("version"),
-            occurredAt: try row.optionalMoment("occurred_at"),
-            fraction: try row.optionalInt64("occurred_at_fraction") ?? 0
+            version: try row.read("version"),
+            occurredAt: try row.read("occurred_at"),
+            fraction: try row.read("occurred_at_fraction", as: Int64?.self) ?? 0
         )
         let operation: IngestOperation = try row.choice("operation")
         var unreadable: [String] = []
         let document = try seals[name.organization].read(
-            json: row.optionalBytes("document"),
+            json: row.read("document"),
             as: .parked(source: name.source, event: name.eventID),
             &unreadable
         )
@@ -114,19 +114,19 @@ struct ParkedEventRow {
             mark: mark,
             operation: operation,
             document: unwrapped?.document ?? document,
-            owner: try row.optionalUUID("owner_id"),
-            causingKey: try row.optionalUUID("causing_key")
+            owner: try row.read("owner_id"),
+            causingKey: try row.read("causing_key")
         )
         event.isShallow = unwrapped?.isShallow ?? false
         event.lineage = unwrapped?.lineage ?? .continues
-        let receivedAt = try row.moment("received_at")
-        let received = ReceivedEvent(event, at: receivedAt, place: try row.int64("place"))
+        let receivedAt: Timestamp = try row.read("received_at")
+        let received = ReceivedEvent(event, at: receivedAt, place: try row.read("place"))
         row.skip("look_at")
         return ParkedEvent(
             name: name,
             event: received,
             isReadable: unreadable.isEmpty,
-            isLeftOut: try row.bool("is_left_out")
+            isLeftOut: try row.read("is_left_out")
         )
     }
 
@@ -176,10 +176,10 @@ struct EntityPlaceRow {
     let place: Int64
 
     static let columns = Columns<EntityPlaceRow>(
-        .uuid("organization_id") { $0.entity.organization },
-        .text("entity_type") { $0.entity.key.type },
-        .text("id") { $0.entity.key.id },
-        .int8("place", \.place)
+        .value("organization_id") { $0.entity.organization },
+        .value("entity_type") { $0.entity.key.type },
+        .value("id") { $0.entity.key.id },
+        .value("place", \.place)
     )
 }
 
@@ -190,10 +190,10 @@ struct QueuePlaceRow {
     let place: Int64
 
     static let columns = Columns<QueuePlaceRow>(
-        .uuid("organization_id", \.organization),
-        .text("entity_type", \.key.type),
-        .text("id", \.key.id),
-        .int8("place", \.place)
+        .value("organization_id", \.organization),
+        .value("entity_type", \.key.type),
+        .value("id", \.key.id),
+        .value("place", \.place)
     )
 }
 
@@ -204,12 +204,12 @@ struct EntityMarkRow {
     let mark: SourceMark
 
     static let columns = Columns<EntityMarkRow>(
-        .uuid("organization_id", \.organization),
-        .text("entity_type", \.key.type),
-        .text("id", \.key.id),
-        .int8("source_version", \.mark.version),
-        .moment("source_at", \.mark.occurredAt),
-        .int8("source_at_fraction", \.mark.storedFraction)
+        .value("organization_id", \.organization),
+        .value("entity_type", \.key.type),
+        .value("id", \.key.id),
+        .value("source_version", \.mark.version),
+        .value("source_at", \.mark.occurredAt),
+        .value("source_at_fraction", \.mark.storedFraction)
     )
 }
 
@@ -224,8 +224,8 @@ struct RequestKeyRow: Hashable {
     let key: UUID
 
     static let columns = Columns<RequestKeyRow>(
-        .uuid("organization_id", \.organization),
-        .uuid("idempotency_key", \.key)
+        .value("organization_id", \.organization),
+        .value("idempotency_key", \.key)
     )
 }
 
@@ -235,14 +235,14 @@ struct TypeNameRow: Hashable {
     @Exact private(set) var name: String
 
     static let columns = Columns<TypeNameRow>(
-        .uuid("organization_id", \.organization),
-        .text("entity_type", \.name)
+        .value("organization_id", \.organization),
+        .value("entity_type", \.name)
     )
 }
 
 /// A user that events name as an owner.
 enum OwnerRow {
-    static let columns = Columns<LaneKey>(.uuid("organization_id", \.organization), .uuid("user_id", \.user))
+    static let columns = Columns<LaneKey>(.value("organization_id", \.organization), .value("user_id", \.user))
 
     /// Which of the users were erased, or are being erased just now.
     static func query(_ users: Set<LaneKey>) -> Query {
@@ -253,6 +253,6 @@ enum OwnerRow {
     }
 
     static func read(_ row: inout RowReader) throws -> LaneKey {
-        LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("user_id"))
+        LaneKey(organization: try row.read("organization_id"), user: try row.read("user_id"))
     }
 }

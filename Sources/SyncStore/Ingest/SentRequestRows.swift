@@ -17,10 +17,10 @@ struct SentRequestRow {
     }
 
     static let columns = Columns<SentRequestRow>(
-        .uuid("organization_id", \.organization),
-        .uuid("idempotency_key", \.key),
-        .text("entity_type", \.entityType),
-        .text("server_id", \.entityID)
+        .value("organization_id", \.organization),
+        .value("idempotency_key", \.key),
+        .value("entity_type", \.entityType),
+        .value("server_id", \.entityID)
     )
 
     /// A request that is sent again is in flight again.
@@ -45,11 +45,11 @@ struct AnsweredRequestRow {
     let version: Int64?
 
     static let columns = Columns<AnsweredRequestRow>(
-        .uuid("organization_id", \.organization),
-        .uuid("idempotency_key", \.key),
-        .text("server_id", \.entityID),
+        .value("organization_id", \.organization),
+        .value("idempotency_key", \.key),
+        .value("server_id", \.entityID),
         .bytes("content", \.content),
-        .int8("version", \.version)
+        .value("version", \.version)
     )
 
     static let write = Statement(

@@ -57,7 +57,9 @@ struct LaneGroup {
     ///
     /// Nil for a step that lost its lane.
     private func step(_ row: inout RowReader) throws -> (plan: LanePlan, entry: Catalog.Entry)? {
-        guard let plan = plans[Int(try row.int32("job"))], let entry = entries[plan.request.lane.organization] else {
+        guard let plan = plans[Int(try row.read("job", as: Int32.self))],
+            let entry = entries[plan.request.lane.organization]
+        else {
             return nil
         }
         return (plan, entry)
@@ -116,7 +118,7 @@ struct LaneGroup {
         try lacking.check()
         for var row in results[0] {
             guard let (plan, _) = try step(&row) else { continue }
-            plan.recover(waitersFor: try row.uuid("id"))
+            plan.recover(waitersFor: try row.read("id"))
         }
     }
 
@@ -157,7 +159,7 @@ struct LaneGroup {
 
     private mutating func readWaiting(_ rows: Rows) throws {
         for var row in rows {
-            let organization = try row.uuid("organization_id")
+            let organization: UUID = try row.read("organization_id")
             waiting[organization, default: []].insert(try row.entityKey())
         }
         for case let plan? in plans {
@@ -177,10 +179,10 @@ struct LaneGroup {
     private func readReleased(_ rows: Rows) throws {
         for var row in rows {
             guard let (plan, _) = try step(&row) else { continue }
-            let position = try row.int64("position")
-            let acceptedAt = try row.moment("accepted_at")
+            let position: Int64 = try row.read("position")
+            let acceptedAt: Timestamp = try row.read("accepted_at")
             let status: MutationStatus = try row.choice("status")
-            if try row.bool("more") { plan.leavesWaiters = true }
+            if try row.read("more") { plan.leavesWaiters = true }
             if status == .pending { plan.release(position: position, acceptedAt: acceptedAt) }
         }
     }

@@ -6,17 +6,17 @@ package import SyncModel
 package enum LaneRows {
     private static let columns = Columns<LaneRow>(
         .lane(\.key),
-        .int8("next_position", \.state.nextPosition),
-        .int8("change_position", \.state.changePosition),
-        .int4("queued_count", \.state.queuedCount),
-        .int4("open_count", \.state.openCount),
-        .uuid("halted_by", \.state.haltedBy),
-        .moment("ready_at", \.state.readyAt),
-        .uuid("lease_owner", \.state.leaseOwner),
-        .int8("lease_token", \.state.leaseToken),
-        .uuid("in_flight_id", \.state.inFlight),
-        .int8("head_position", \.state.headPosition),
-        .moment("queued_since", \.state.queuedSince)
+        .value("next_position", \.state.nextPosition),
+        .value("change_position", \.state.changePosition),
+        .value("queued_count", \.state.queuedCount),
+        .value("open_count", \.state.openCount),
+        .value("halted_by", \.state.haltedBy),
+        .value("ready_at", \.state.readyAt),
+        .value("lease_owner", \.state.leaseOwner),
+        .value("lease_token", \.state.leaseToken),
+        .value("in_flight_id", \.state.inFlight),
+        .value("head_position", \.state.headPosition),
+        .value("queued_since", \.state.queuedSince)
     )
 
     /// The columns of a ``LaneState``, behind the lane's key; for a table `x`.
@@ -27,17 +27,17 @@ package enum LaneRows {
         LaneRow(
             key: try row.lane(),
             state: LaneState(
-                nextPosition: try row.int64("next_position"),
-                changePosition: try row.int64("change_position"),
-                queuedCount: try row.int32("queued_count"),
-                openCount: try row.int32("open_count"),
-                haltedBy: try row.optionalUUID("halted_by"),
-                readyAt: try row.optionalMoment("ready_at"),
-                leaseOwner: try row.optionalUUID("lease_owner"),
-                leaseToken: try row.int64("lease_token"),
-                inFlight: try row.optionalUUID("in_flight_id"),
-                headPosition: try row.int64("head_position"),
-                queuedSince: try row.optionalMoment("queued_since")
+                nextPosition: try row.read("next_position"),
+                changePosition: try row.read("change_position"),
+                queuedCount: try row.read("queued_count"),
+                openCount: try row.read("open_count"),
+                haltedBy: try row.read("halted_by"),
+                readyAt: try row.read("ready_at"),
+                leaseOwner: try row.read("lease_owner"),
+                leaseToken: try row.read("lease_token"),
+                inFlight: try row.read("in_flight_id"),
+                headPosition: try row.read("head_position"),
+                queuedSince: try row.read("queued_since")
             )
         )
     }
@@ -149,7 +149,7 @@ struct JobRow {
     let job: Int32
     let lane: LaneKey
 
-    static let columns = Columns<JobRow>(.int4("job", \.job), .lane(\.lane))
+    static let columns = Columns<JobRow>(.value("job", \.job), .lane(\.lane))
 }
 
 /// A lane whose next head is searched for.
@@ -159,9 +159,9 @@ struct HeadRow {
     let headPosition: Int64
 
     static let columns = Columns<HeadRow>(
-        .int4("job", \.job),
+        .value("job", \.job),
         .lane(\.lane),
-        .int8("head_position", \.headPosition)
+        .value("head_position", \.headPosition)
     )
 }
 
@@ -171,8 +171,8 @@ struct FlightRow {
 
     static let columns = Columns<FlightRow>(
         .lane(\.dispatch.lane),
-        .uuid("id", \.dispatch.mutation.id),
-        .int2("attempt_count", \.attempts)
+        .value("id", \.dispatch.mutation.id),
+        .value("attempt_count", \.attempts)
     )
 
     /// Writes to the built-in store count as no attempt.
@@ -192,11 +192,11 @@ struct BlockerRow {
     var budget: Int64 = 0
 
     static let columns = Columns<BlockerRow>(
-        .int4("job", \.job),
+        .value("job", \.job),
         .lane(\.lane),
-        .uuid("blocker", \.blocker),
-        .int8("change_position", \.changePosition),
-        .int8("budget", \.budget)
+        .value("blocker", \.blocker),
+        .value("change_position", \.changePosition),
+        .value("budget", \.budget)
     )
 
     /// Look-ups that one statement may cost, over all lanes: a tenth of a second.

@@ -71,16 +71,16 @@ package final class LaneStore: Service {
         let silent = cluster.servers.silent
         if silent.isEmpty {
             do {
-                return try await lanes(Self.dueStatement, Parameters(now, excluding, Int64(limit)))
+                return try await lanes(Self.dueStatement, Parameters(now, excluding, limit))
             } catch  where cluster.isThere && [.storeUnavailable, .overloaded].contains(error.code) {}
         }
         // a server of the cluster is unavailable: the lanes of the others are found shard by shard
-        return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, Int64(limit), silent))
+        return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, limit, silent))
     }
 
     /// Lanes of one organization that may be claimed, the longest due first.
     package func due(at now: Timestamp, in organization: UUID, limit: Int) async throws(Problem) -> [LaneKey] {
-        let parameters = Parameters(now, organization, Int64(limit))
+        let parameters = Parameters(now, organization, limit)
         return try await lanes(Self.dueOfOrganizationStatement, parameters)
     }
 
@@ -107,7 +107,7 @@ package final class LaneStore: Service {
 
     private static let postponed = Columns<(lane: LaneKey, until: Timestamp)>(
         .lane { $0.lane },
-        .moment("until") { $0.until }
+        .value("until") { $0.until }
     )
 
     // MARK: - Census
@@ -132,11 +132,11 @@ package final class LaneStore: Service {
             let rows = try await pool.run([Self.statsStatement(now: now)])[0]
             var stats = Stats()
             for var row in rows {
-                stats.running = Int(try row.int64("running"))
-                stats.due = Int(try row.int64("due"))
-                stats.waiting = Int(try row.int64("waiting"))
-                stats.halted = Int(try row.int64("halted"))
-                stats.oldest = try row.optionalMoment("oldest")
+                stats.running = try row.read("running")
+                stats.due = try row.read("due")
+                stats.waiting = try row.read("waiting")
+                stats.halted = try row.read("halted")
+                stats.oldest = try row.read("oldest")
             }
             return stats
         } catch {
@@ -174,12 +174,12 @@ package final class LaneStore: Service {
     /// - Parameter limit: organizations at most.
     package func stats(organizations limit: Int) async throws(Problem) -> [OrganizationStats] {
         do {
-            let rows = try await pool.run([Self.organizationsStatement(limit: Int64(limit))])[0]
+            let rows = try await pool.run([Self.organizationsStatement(limit: limit)])[0]
             return try rows.read { row in
                 OrganizationStats(
-                    organization: try row.uuid("organization_id"),
-                    halted: Int(try row.int64("halted")),
-                    oldest: try row.optionalMoment("oldest")
+                    organization: try row.read("organization_id"),
+                    halted: try row.read("halted"),
+                    oldest: try row.read("oldest")
                 )
             }
         } catch {
@@ -318,7 +318,11 @@ extension LaneStore {
                 now: moment.adding(seconds: timeout / .seconds(1))
             )
             return try await pool.withConnection { connection in
-                try await connection.run([.beginReading, Query(Self.successShape), query, .rollback])[2].bool(0, 0)
+                try await connection.run([.beginReading, Query(Self.successShape), query, .rollback])[2].read(
+                    0,
+                    0,
+                    as: Bool.self
+                )
             }
         } catch {
             throw failure.problem(error, doing: "look whether others' mutations succeed")

@@ -32,40 +32,40 @@ final class OutcomeRow: Sendable {
     /// Columns that a success has values for.
     static let common = Columns<OutcomeRow>(
         .lane(\.lane),
-        .uuid("id", \.result.mutation.id),
+        .value("id", \.result.mutation.id),
         .choice("status", \.result.status),
-        .int4("revision", \.result.outcome.revision),
-        .int2("attempt_count", \.result.outcome.attemptCount),
+        .value("revision", \.result.outcome.revision),
+        .value("attempt_count", \.result.outcome.attemptCount),
         .serverID(\.result.outcome.serverID),
-        .int8("version", \.result.version),
-        .int2("response_status", \.result.outcome.responseStatus),
+        .value("version", \.result.version),
+        .value("response_status", \.result.outcome.responseStatus),
         .json("response_body", \.responseBody),
-        .int8("change_position", \.changePosition),
+        .value("change_position", \.changePosition),
         .choice("expected_status", \.result.from),
-        .text("etag", \.result.outcome.etag)
+        .value("etag", \.result.outcome.etag)
     )
 
     /// Columns that explain why a mutation did not simply succeed.
     static let uncommon = Columns<OutcomeRow>(
-        .moment("next_retry_at", \.result.outcome.nextRetryAt),
+        .value("next_retry_at", \.result.outcome.nextRetryAt),
         .choice("resolution", \.result.outcome.resolution),
         .json("error", \.error),
-        .text("last_error", \.lastError),
-        .int2("last_error_code", \.result.outcome.lastErrorCode),
-        .text("error_code", \.stuck?.code),
-        .int2("error_status", \.stuck?.status),
-        .text("sent_method", \.result.outcome.override?.method),
-        .text("sent_endpoint", \.result.outcome.override?.endpoint),
+        .value("last_error", \.lastError),
+        .value("last_error_code", \.result.outcome.lastErrorCode),
+        .value("error_code", \.stuck?.code),
+        .value("error_status", \.stuck?.status),
+        .value("sent_method", \.result.outcome.override?.method),
+        .value("sent_endpoint", \.result.outcome.override?.endpoint),
         .json("sent_payload", \.sentPayload),
-        .moment("held_since", \.result.outcome.hold?.since)
+        .value("held_since", \.result.outcome.hold?.since)
     )
 
     static let columns = Columns(
         common,
         uncommon,
-        .bool("is_outcome_unknown", \.result.outcome.isOutcomeUnknown),
-        .int2("conflict_retries", \.result.outcome.conflictRetries),
-        .int2("hold_count") { $0.result.outcome.hold?.count ?? 0 }
+        .value("is_outcome_unknown", \.result.outcome.isOutcomeUnknown),
+        .value("conflict_retries", \.result.outcome.conflictRetries),
+        .value("hold_count") { $0.result.outcome.hold?.count ?? 0 }
     )
 
     /// Whether ``common`` covers all of them: the other columns have their defaults.
@@ -98,13 +98,13 @@ struct AttemptRow {
 
     static let columns = Columns<AttemptRow>(
         .lane(\.lane),
-        .uuid("id", \.result.mutation.id),
-        .int4("revision", \.note.revision),
-        .int2("number", \.note.number),
-        .moment("sent_at", \.note.sentAt),
-        .int4("duration_ms", \.note.milliseconds),
-        .int2("status", \.note.status),
-        .text("error", \.note.error),
+        .value("id", \.result.mutation.id),
+        .value("revision", \.note.revision),
+        .value("number", \.note.number),
+        .value("sent_at", \.note.sentAt),
+        .value("duration_ms", \.note.milliseconds),
+        .value("status", \.note.status),
+        .value("error", \.note.error),
         .choice("outcome") { $0.note.result }
     )
 
@@ -166,15 +166,15 @@ struct MappingOutcomeRow {
 
     static let columns = Columns<MappingOutcomeRow>(
         .lane(\.lane),
-        .uuid("client_id", \.clientID),
-        .text("entity_type", \.entityType),
+        .value("client_id", \.clientID),
+        .value("entity_type", \.entityType),
         // an id counts once the create is final
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
-        .bool("fails") { $0.outcome.status == .failed },
-        .int2("tries") { $0.outcome.isFailedTry ? 1 : 0 },
+        .value("fails") { $0.outcome.status == .failed },
+        .value("tries") { $0.outcome.isFailedTry ? 1 : 0 },
         // an upstream's error is also in the mutation, and sealed there
-        .text("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
-        .int8("change_position", \.changePosition)
+        .value("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
+        .value("change_position", \.changePosition)
     )
 }
 
@@ -188,8 +188,8 @@ struct CreatedIDRow {
 
     static let columns = Columns<CreatedIDRow>(
         .lane(\.lane),
-        .uuid("client_id", \.clientID),
-        .uuid("mutation_id", \.mutation),
+        .value("client_id", \.clientID),
+        .value("mutation_id", \.mutation),
         .serverID(\.serverID)
     )
 }

@@ -43,10 +43,10 @@ struct QueuedReader {
 
     /// Reads four parallel arrays: client ids, types, server ids, and their kinds.
     private static func mappings(_ row: inout RowReader) throws -> [UUID: [DispatchPlanner.ResolvedID]] {
-        let clients = try row.optionalUUIDs("client_ids") ?? []
-        let types = try row.optionalStrings("entity_types") ?? []
-        let ids = try row.optionalStrings("server_ids") ?? []
-        let areIntegers = try row.optionalBools("are_integers") ?? []
+        let clients: [UUID] = try row.read("client_ids") ?? []
+        let types: [String] = try row.read("entity_types") ?? []
+        let ids: [String] = try row.read("server_ids") ?? []
+        let areIntegers: [Bool] = try row.read("are_integers") ?? []
         var mappings: [UUID: [DispatchPlanner.ResolvedID]] = [:]
         for (place, client) in clients.enumerated() {
             let id = ServerID(text: ids[place], isInteger: areIntegers[place])
@@ -73,49 +73,49 @@ package enum QueuedColumns {
         row.skip("id")
         row.skip("accepted_at")
         row.skip("device_id")
-        return try row.int64("position")
+        return try row.read("position")
     }
 
     /// Reads the columns of ``list``.
     package static func mutation(_ row: inout RowReader, _ seal: LaneSeal) throws -> QueuedMutation {
-        let id = try row.uuid("id")
-        let acceptedAt = try row.moment("accepted_at")
+        let id: UUID = try row.read("id")
+        let acceptedAt: Timestamp = try row.read("accepted_at")
         var mutation = QueuedMutation(
             id: id,
-            deviceID: try row.uuid("device_id"),
-            position: try row.int64("position"),
+            deviceID: try row.read("device_id"),
+            position: try row.read("position"),
             acceptedAt: acceptedAt,
             operation: try row.choice("operation"),
             entity: try row.entity(),
-            maxAttempts: try row.int16("max_attempts"),
+            maxAttempts: try row.read("max_attempts"),
             conflictResolution: try row.choice("conflict_resolution")
         )
         var unreadable: [String] = []
         // stored with a settled conflict, for people to read: it is never sent
         var lost: [String] = []
         mutation.endpoint = try row.endpoint()
-        mutation.payload = try seal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
-        mutation.headers = try seal.read(json: row.optionalBytes("headers"), .headers, of: id, &unreadable)
-        mutation.baseVersion = try row.optionalInt64("base_version")
+        mutation.payload = try seal.read(json: row.read("payload"), .payload, of: id, &unreadable)
+        mutation.headers = try seal.read(json: row.read("headers"), .headers, of: id, &unreadable)
+        mutation.baseVersion = try row.read("base_version")
         mutation.references = try row.references()
-        mutation.revision = try row.int32("revision")
-        mutation.attemptCount = try row.int16("attempt_count")
-        mutation.nextRetryAt = try row.optionalMoment("next_retry_at")
+        mutation.revision = try row.read("revision")
+        mutation.attemptCount = try row.read("attempt_count")
+        mutation.nextRetryAt = try row.read("next_retry_at")
         mutation.resolution = try row.optionalChoice("resolution")
-        mutation.isOutcomeUnknown = try row.bool("is_outcome_unknown")
-        mutation.conflictRetries = try row.int16("conflict_retries")
+        mutation.isOutcomeUnknown = try row.read("is_outcome_unknown")
+        mutation.conflictRetries = try row.read("conflict_retries")
         mutation.hold = try hold(&row)
         mutation.override = try sent(&row, seal, of: id, &unreadable)
-        mutation.error = try seal.read(json: row.optionalBytes("error"), .error, of: id, &lost)
-        mutation.traceparent = try row.optionalString("traceparent")
-        mutation.keyUser = try row.optionalUUID("key_user_id")
+        mutation.error = try seal.read(json: row.read("error"), .error, of: id, &lost)
+        mutation.traceparent = try row.read("traceparent")
+        mutation.keyUser = try row.read("key_user_id")
         mutation.unreadable = unreadable
         return mutation
     }
 
     private static func hold(_ row: inout RowReader) throws -> AuthBackoff? {
-        let count = try row.int16("hold_count")
-        return try row.optionalMoment("held_since").map { AuthBackoff(count: count, since: $0) }
+        let count: Int16 = try row.read("hold_count")
+        return try row.read("held_since", as: Timestamp?.self).map { AuthBackoff(count: count, since: $0) }
     }
 
     private static func sent(
@@ -124,9 +124,9 @@ package enum QueuedColumns {
         of id: UUID,
         _ unreadable: inout [String]
     ) throws -> SentRequest? {
-        let method = try row.optionalString("sent_method")
-        let endpoint = try row.optionalString("sent_endpoint")
-        let payload = try seal.read(json: row.optionalBytes("sent_payload"), .sentPayload, of: id, &unreadable)
+        let method: String? = try row.read("sent_method")
+        let endpoint: String? = try row.read("sent_endpoint")
+        let payload = try seal.read(json: row.read("sent_payload"), .sentPayload, of: id, &unreadable)
         return method.map { SentRequest(method: $0, endpoint: endpoint, payload: payload) }
     }
 }
@@ -161,8 +161,8 @@ struct KnownIDs {
 
     private static let columns = Columns<(key: MappingName, value: ServerID)>(
         .lane { $0.key.lane },
-        .uuid("client_id") { $0.key.clientID },
-        .text("entity_type") { $0.key.entityType },
+        .value("client_id") { $0.key.clientID },
+        .value("entity_type") { $0.key.entityType },
         .serverID { $0.value }
     )
 

@@ -33,7 +33,9 @@ extension ChangeNotifier {
     /// While the database is unavailable nothing can be read: the next poll suffices.
     private func poll(_ lanes: [LaneKey]) async {
         guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0],
-            let found = try? rows.read({ (lane: try $0.lane(), position: try $0.int64("change_position")) })
+            let found = try? rows.read({
+                (lane: try $0.lane(), position: try $0.read("change_position", as: Int64.self))
+            })
         else { return }
         let watches = state.withLock { state in
             found.flatMap { state.lanes.record($0.position, of: $0.lane) }
@@ -43,7 +45,9 @@ extension ChangeNotifier {
 
     private func poll(_ organizations: [UUID]) async {
         guard let rows = try? await pool.run([Self.feedsStatement(organizations: organizations)])[0],
-            let found = try? rows.read({ (feed: try $0.uuid("organization_id"), end: try $0.int64("last_position")) })
+            let found = try? rows.read({
+                (feed: try $0.read("organization_id", as: UUID.self), end: try $0.read("last_position", as: Int64.self))
+            })
         else { return }
         let moved = state.withLock { state in
             found.filter { state.feeds.record($0.end, of: $0.feed) }.map(\.feed)

@@ -164,15 +164,15 @@ struct PendingFeedChanges: Sendable {
 
     init?(_ rows: Rows) throws {
         guard var first = rows.first else { return nil }
-        epoch = try first.int64("epoch")
-        end = try first.int64("last_position")
+        epoch = try first.read("epoch")
+        end = try first.read("last_position")
         isComplete = rows.count < Self.limit
         for var row in rows {
             row.skip("epoch")
             row.skip("last_position")
-            guard let position = try row.optionalInt64("feed_position") else { continue }
-            let type = try row.string("entity_type")
-            if let owner = try row.optionalUUID("only_for") {
+            guard let position: Int64 = try row.read("feed_position") else { continue }
+            let type: String = try row.read("entity_type")
+            if let owner: UUID = try row.read("only_for") {
                 visibleToOwner[owner, default: Newest()].record(position, type)
             } else {
                 visibleToAll.record(position, type)

@@ -118,7 +118,7 @@ final class ReplicaHints: Sendable {
         do {
             let rows = try await pool.run(queries)
             health.withLock { $0.probed(at: .now) }
-            record(registered: Int(try rows[2].int64(0, 0)))
+            record(registered: try rows[2].read(0, 0))
             return true
         } catch {
             if let error = error as? PostgresError { health.withLock { $0.failedProbe(error, at: .now) } }

@@ -110,16 +110,16 @@ struct FoundMapping {
 
     init(_ row: inout RowReader) throws {
         push = try row.push()
-        let clientID = try row.uuid("client_id")
+        let clientID: UUID = try row.read("client_id")
         mapping = IDMapping(
-            entityType: try row.string("entity_type"),
+            entityType: try row.read("entity_type"),
             client: .id(clientID),
             serverID: try row.serverID(),
             status: try row.choice("status"),
-            mutationID: try row.uuid("mutation_id"),
-            isAbandoned: try row.bool("is_abandoned")
+            mutationID: try row.read("mutation_id"),
+            isAbandoned: try row.read("is_abandoned")
         )
-        usedAt = try row.optionalMoment("last_used_at")
+        usedAt = try row.read("last_used_at")
     }
 }
 

@@ -107,15 +107,15 @@ extension GroupReader {
     private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
         let rejections = try rows.readSealed { row in
             let push = try row.push()
-            let key = try row.uuid("idempotency_key")
+            let key: UUID = try row.read("idempotency_key")
             let place = SealedPlace.rejection(user: seals[push].user, key: key)
             var unreadable: [String] = []
             let rejection = Rejection(
                 idempotencyKey: key,
-                id: try row.optionalUUID("id"),
-                deviceID: try row.uuid("device_id"),
-                sequenceNumber: try row.int64("sequence_number"),
-                error: try seals[push].seal.read(json: row.bytes("error"), as: place, &unreadable)
+                id: try row.read("id"),
+                deviceID: try row.read("device_id"),
+                sequenceNumber: try row.read("sequence_number"),
+                error: try seals[push].seal.read(json: row.read("error"), as: place, &unreadable)
                     ?? Self.lostRefusal
             )
             return (push: push, rejection: rejection)

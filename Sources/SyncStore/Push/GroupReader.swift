@@ -149,12 +149,12 @@ struct GroupReader {
                 { [group] rows, snapshot in
                     for var row in rows {
                         let lane = try row.lane()
-                        let device = DeviceKey(lane: lane, id: try row.uuid("device_id"))
+                        let device = DeviceKey(lane: lane, id: try row.read("device_id"))
                         guard let push = pushOfLane[lane], group[push].device == device else { continue }
-                        snapshot.pushes[push].watermark = try row.int64("accepted_sequence")
-                        snapshot.pushes[push].deviceSeenAt = try row.moment("last_seen_at")
+                        snapshot.pushes[push].watermark = try row.read("accepted_sequence")
+                        snapshot.pushes[push].deviceSeenAt = try row.read("last_seen_at")
                         snapshot.pushes[push].unresolvedIDs = UnresolvedIDHistory(
-                            stored: try row.optionalBytes("stray_ids")
+                            stored: try row.read("stray_ids")
                         )
                     }
                 }
@@ -170,12 +170,14 @@ struct GroupReader {
     private mutating func addDeviceCounts(_ maybeNew: [PushIDRow], limit: Int) {
         guard !maybeNew.isEmpty else { return }
         var parameters = PushIDRow.devices.parameters(maybeNew)
-        parameters.add(Int64(limit))
+        parameters.add(limit)
         steps.append(
             (
                 Query(GroupStatements.deviceCounts, parameters),
                 { rows, snapshot in
-                    for var row in rows { snapshot.pushes[try row.push()].deviceCount = Int(try row.int64("count")) }
+                    for var row in rows {
+                        snapshot.pushes[try row.push()].deviceCount = try row.read("count")
+                    }
                 }
             )
         )
@@ -193,8 +195,8 @@ struct GroupReader {
                     for var row in rows {
                         let push = try row.push()
                         snapshot.pushes[push].allowance = TokenBucket(
-                            missing: try row.int64("missing"),
-                            asOf: try row.moment("as_of")
+                            missing: try row.read("missing"),
+                            asOf: try row.read("as_of")
                         )
                     }
                 }
@@ -226,7 +228,7 @@ struct GroupReader {
         for var row in rows {
             let push = try row.push()
             snapshot.pushes[push].open.append(
-                OpenMutation(id: try row.uuid("id"), entity: try row.entity(), position: try row.int64("position"))
+                OpenMutation(id: try row.read("id"), entity: try row.entity(), position: try row.read("position"))
             )
         }
     }

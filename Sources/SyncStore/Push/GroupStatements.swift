@@ -126,8 +126,8 @@ enum GroupStatements {
     ///
     /// These parameters follow the names of mutations.
     static func addBounds(to parameters: inout Parameters) {
-        parameters.add(Int64(WorkBounds.answer))
-        parameters.add(Int64(WorkBounds.groupRecords))
+        parameters.add(WorkBounds.answer)
+        parameters.add(WorkBounds.groupRecords)
     }
 
     static let rejections = Statement(

@@ -128,7 +128,7 @@ struct GroupWriter {
         guard !rows.isEmpty else { return }
         if MutationRow.areCommon(rows) { return add(GroupStatements.writeCommonMutations, MutationRow.common, rows) }
         var parameters = MutationRow.columns.parameters(rows)
-        parameters.add(timestamp: now.microseconds)
+        parameters.add(now)
         parameters.add(dependencies.ids)
         parameters.add(blockers.ids)
         parameters.add(references.ids)

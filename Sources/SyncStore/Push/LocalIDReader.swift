@@ -94,8 +94,12 @@ struct LocalIDReader: Sendable {
         for var row in rows {
             let push = try row.push()
             guard let wanted = snapshot.unassigned[push] else { continue }
-            let (types, numbers) = (try row.strings("entity_types"), try row.int64s("local_ids"))
-            let (ids, areIntegers) = (try row.strings("server_ids"), try row.bools("are_integers"))
+            let (types, numbers) = (
+                try row.read("entity_types", as: [String].self), try row.read("local_ids", as: [Int64].self)
+            )
+            let (ids, areIntegers) = (
+                try row.read("server_ids", as: [String].self), try row.read("are_integers", as: [Bool].self)
+            )
             for (place, number) in numbers.enumerated() {
                 let id = LocalID(entityType: types[place], number: number)
                 guard wanted[id] != nil else { continue }
@@ -152,15 +156,15 @@ struct LocalIDRows {
     static let whole = Columns<Row>(
         key,
         .serverID(\.serverID),
-        .uuid("mutation_id", \.create),
-        .uuid("client_id") { row in row.create.map { _ in row.id.clientID(on: row.device.id) } }
+        .value("mutation_id", \.create),
+        .value("client_id") { row in row.create.map { _ in row.id.clientID(on: row.device.id) } }
     )
 
     /// For ``LocalIDStatements/confirmSecond``.
     static let second = Columns<Row>(key, .serverID(\.serverID))
 
     /// For ``LocalIDStatements/pin``.
-    static let pin = Columns<Row>(key, .uuid("client_id") { $0.id.clientID(on: $0.device.id) })
+    static let pin = Columns<Row>(key, .value("client_id") { $0.id.clientID(on: $0.device.id) })
 
     func query(_ statement: Statement) -> Query { Query(statement, Self.whole.parameters(sorted)) }
     func confirmSecond() -> Query { Query(LocalIDStatements.confirmSecond, Self.second.parameters(sorted)) }
@@ -183,19 +187,19 @@ struct FoundLocalID {
 
     init(_ row: inout RowReader) throws {
         push = try row.push()
-        let device = try row.uuid("device_id")
+        let device: UUID = try row.read("device_id")
         id = try row.localID()
-        let isKnown = try row.bool("is_known")
+        let isKnown: Bool = try row.read("is_known")
         let mapping = IDMapping(
             id,
             on: device,
             serverID: try row.serverID(),
-            createdBy: try row.optionalUUID("mutation_id"),
-            isAbandoned: try row.bool("is_abandoned")
+            createdBy: try row.read("mutation_id"),
+            isAbandoned: try row.read("is_abandoned")
         )
         clientID = mapping.clientID
         self.mapping = isKnown ? mapping : nil
-        isPinned = try row.bool("is_pinned")
-        mayBeAssigned = try row.bool("may_be_assigned")
+        isPinned = try row.read("is_pinned")
+        mayBeAssigned = try row.read("may_be_assigned")
     }
 }

@@ -93,11 +93,11 @@ struct EntityLookUps {
         PushEntityRow.mapped.add(rows.filter { $0.entity.serverID == nil && !$0.needsNumber }, to: &parameters)
         let isLocking = access == .locking
         guard !own.isEmpty else {
-            parameters.add(Int64(documentBytes))
+            parameters.add(documentBytes)
             return Query(isLocking ? EntityStatements.lockBounded : EntityStatements.lookAtBounded, parameters)
         }
         PushEntityRow.own.add(own, to: &parameters)
-        parameters.add(Int64(documentBytes))
+        parameters.add(documentBytes)
         return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.lookAtOwnEntities, parameters)
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 package import Postgres
 package import SyncModel
 
@@ -54,9 +55,9 @@ package enum RecordColumns {
     package static func boundedRecord(_ row: inout RowReader, _ seal: LaneSeal) throws -> MutationRecord {
         let record = try record(&row, seal)
         var omitted: [String] = []
-        if try row.bool("lacks_response") { omitted.append("response") }
-        if try row.bool("lacks_error") { omitted.append("error") }
-        if try row.bool("lacks_blockers") { omitted.append("blocked_by") }
+        if try row.read("lacks_response", as: Bool.self) { omitted.append("response") }
+        if try row.read("lacks_error", as: Bool.self) { omitted.append("error") }
+        if try row.read("lacks_blockers", as: Bool.self) { omitted.append("blocked_by") }
         return omitted.isEmpty ? record : record.omitting(omitted)
     }
 
@@ -66,34 +67,34 @@ package enum RecordColumns {
         _ seal: LaneSeal,
         unreadable: [String] = []
     ) throws -> MutationRecord {
-        let id = try row.uuid("id")
-        let acceptedAt = try row.moment("accepted_at")
+        let id: UUID = try row.read("id")
+        let acceptedAt: Timestamp = try row.read("accepted_at")
         var unreadable = unreadable
         return MutationRecord(
             id: id,
-            idempotencyKey: try row.uuid("idempotency_key"),
-            deviceID: try row.uuid("device_id"),
-            sequenceNumber: try row.int64("sequence_number"),
-            position: try row.int64("position"),
+            idempotencyKey: try row.read("idempotency_key"),
+            deviceID: try row.read("device_id"),
+            sequenceNumber: try row.read("sequence_number"),
+            position: try row.read("position"),
             operation: try row.choice("operation"),
             entity: try row.entity(),
             status: try row.choice("status"),
-            revision: try row.int32("revision"),
-            version: try row.optionalInt64("version"),
-            etag: try row.optionalString("etag"),
-            attemptCount: try row.int16("attempt_count"),
-            nextRetryAt: try row.optionalMoment("next_retry_at"),
-            dependsOn: try row.uuids("depends_on"),
+            revision: try row.read("revision"),
+            version: try row.read("version"),
+            etag: try row.read("etag"),
+            attemptCount: try row.read("attempt_count"),
+            nextRetryAt: try row.read("next_retry_at"),
+            dependsOn: try row.read("depends_on"),
             resolution: try row.optionalChoice("resolution"),
-            responseStatus: try row.optionalInt16("response_status"),
-            responseBody: try seal.read(json: row.optionalBytes("response_body"), .responseBody, of: id, &unreadable),
-            error: try seal.read(json: row.optionalBytes("error"), .error, of: id, &unreadable),
+            responseStatus: try row.read("response_status"),
+            responseBody: try seal.read(json: row.read("response_body"), .responseBody, of: id, &unreadable),
+            error: try seal.read(json: row.read("error"), .error, of: id, &unreadable),
             fingerprint: Fingerprint(
-                stored: try row.bytes("fingerprint"),
-                places: try row.optionalBytes("fingerprint_places")
+                stored: try row.read("fingerprint"),
+                places: try row.read("fingerprint_places")
             ),
             acceptedAt: acceptedAt,
-            syncedAt: try row.optionalMoment("synced_at"),
+            syncedAt: try row.read("synced_at"),
             unreadable: unreadable
         )
     }

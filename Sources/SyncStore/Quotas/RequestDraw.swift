@@ -29,16 +29,16 @@ struct RequestDraw {
         return try await pool.withConnection { connection in
             let keys = Parameters(sorted.map(\.organization))
             var made = keys
-            made.add(timestamp: now.microseconds)
+            made.add(now)
             let results = try await connection.run([
                 .begin, Query(QuotaStatements.noFlush), Query(QuotaStatements.makeRequests, made),
                 Query(QuotaStatements.lockRequests, keys),
             ])
             var grants: [(UUID, Grant)] = []
             for var row in results[3] {
-                let id = try row.uuid("organization_id")
+                let id: UUID = try row.read("organization_id")
                 guard let wish = quotas[id] else { continue }
-                var bucket = TokenBucket(missing: try row.int64("missing"), asOf: try row.moment("as_of"))
+                var bucket = TokenBucket(missing: try row.read("missing"), asOf: try row.read("as_of"))
                 let granted = bucket.take(upTo: wish.wanted, of: wish.quota, at: now)
                 grants.append((id, Grant(granted: granted, bucket: bucket)))
             }
@@ -63,9 +63,9 @@ struct RequestBucketRow {
     let bucket: TokenBucket
 
     static let columns = Columns<RequestBucketRow>(
-        .uuid("organization_id", \.organization),
-        .int8("missing", \.bucket.missing),
-        .moment("as_of", \.bucket.asOf)
+        .value("organization_id", \.organization),
+        .value("missing", \.bucket.missing),
+        .value("as_of", \.bucket.asOf)
     )
 }
 

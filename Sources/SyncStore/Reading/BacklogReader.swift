@@ -150,18 +150,18 @@ private enum BacklogColumns {
 
     package static func mutation(_ row: inout RowReader) throws -> Backlog.Mutation {
         Backlog.Mutation(
-            id: try row.uuid("id"),
-            deviceID: try row.uuid("device_id"),
-            sequenceNumber: try row.int64("sequence_number"),
-            position: try row.int64("position"),
+            id: try row.read("id"),
+            deviceID: try row.read("device_id"),
+            sequenceNumber: try row.read("sequence_number"),
+            position: try row.read("position"),
             status: try row.choice("status"),
             operation: try row.choice("operation"),
-            entityType: try row.string("entity_type"),
-            attemptCount: try row.int16("attempt_count"),
-            nextRetryAt: try row.optionalMoment("next_retry_at"),
-            createdAt: try row.moment("created_at"),
-            acceptedAt: try row.moment("accepted_at"),
-            dependsOn: try row.uuids("depends_on")
+            entityType: try row.read("entity_type"),
+            attemptCount: try row.read("attempt_count"),
+            nextRetryAt: try row.read("next_retry_at"),
+            createdAt: try row.read("created_at"),
+            acceptedAt: try row.read("accepted_at"),
+            dependsOn: try row.read("depends_on")
         )
     }
 }
@@ -176,8 +176,8 @@ package struct LaneHead {
     package init(_ rows: Rows) throws {
         guard var row = rows.first else { return }
         lane = try LaneRows.read(&row).state
-        hasUpstream = try row.bool("has_upstream")
-        isForwarded = try row.bool("is_forwarded")
+        hasUpstream = try row.read("has_upstream")
+        isForwarded = try row.read("is_forwarded")
         if !row.isNextNull { head = try BacklogColumns.mutation(&row) }
     }
 
@@ -211,9 +211,9 @@ private struct Reading {
         lane = try LaneHead(results[1])
         backlog.devices = try results[2].read { row in
             Backlog.Device(
-                id: try row.uuid("device_id"),
-                acceptedSequence: try row.int64("accepted_sequence"),
-                lastSeenAt: try row.moment("last_seen_at")
+                id: try row.read("device_id"),
+                acceptedSequence: try row.read("accepted_sequence"),
+                lastSeenAt: try row.read("last_seen_at")
             )
         }
         try readCounts(results[3])
@@ -221,15 +221,15 @@ private struct Reading {
 
     private mutating func readCounts(_ rows: Rows) throws {
         for var row in rows {
-            let device = try row.uuid("device_id")
+            let device: UUID = try row.read("device_id")
             let status: MutationStatus = try row.choice("status")
-            let number = try row.int64("count")
-            let position = try row.int64("first")
+            let number: Int64 = try row.read("count")
+            let position: Int64 = try row.read("first")
             backlog.counts.add(number, of: status)
             counts[device, default: Backlog.Counts()].add(number, of: status)
             if !status.isSettled { oldest[device] = min(oldest[device] ?? position, position) }
             if status == .blocked { firstBlocked = min(firstBlocked ?? position, position) }
-            backlog.isTruncated = try row.bool("is_truncated")
+            backlog.isTruncated = try row.read("is_truncated")
         }
     }
 

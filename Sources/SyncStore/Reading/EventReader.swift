@@ -178,9 +178,9 @@ extension EventReader {
             let rows = try await pool.run([Self.endStatement(organization: lane.organization, user: lane.user)])[0]
             guard var row = rows.first else { throw Problem(.organizationUnknown, "the organization has no feed") }
             return EventCursor(
-                epoch: LaneEpoch.mixed(try row.int64("epoch"), lane.user),
-                feed: try row.int64("last_position"),
-                place: LanePlace(change: try row.int64("head"))
+                epoch: LaneEpoch.mixed(try row.read("epoch"), lane.user),
+                feed: try row.read("last_position"),
+                place: LanePlace(change: try row.read("head"))
             )
         } catch {
             throw failure.problem(error, doing: "read a lane")
@@ -203,14 +203,15 @@ extension EventReader {
                     position: position,
                     client: client,
                     entity_type: type,
-                    limit: Int64(Self.pageEvents)
+                    limit: Self.pageEvents
                 )
             ])[0]
             guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
             let found = try rows.read { row in
                 (
-                    epoch: LaneEpoch.mixed(try row.int64("epoch"), lane.user), feed: try row.int64("last_position"),
-                    head: try row.int64("head"),
+                    epoch: LaneEpoch.mixed(try row.read("epoch"), lane.user),
+                    feed: try row.read("last_position", as: Int64.self),
+                    head: try row.read("head", as: Int64.self),
                     key: try Self.key(&row)
                 )
             }
@@ -227,17 +228,17 @@ extension EventReader {
 
     /// Nil where the row reports no change.
     private static func key(_ row: inout RowReader) throws -> Key? {
-        guard let change = try row.optionalInt64("change_position") else { return nil }
-        let position = try row.optionalInt64("position")
-        let id = try row.uuid("id")
-        let type = try row.optionalString("entity_type")
+        guard let change: Int64 = try row.read("change_position") else { return nil }
+        let position: Int64? = try row.read("position")
+        let id: UUID = try row.read("id")
+        let type: String? = try row.read("entity_type")
         let last: LanePlace.Last
         switch (type, position) {
         case (let type?, _): last = .mapping(clientID: id, entityType: type)
         case (nil, let position?): last = .mutation(position: position)
         case (nil, nil): throw PostgresError(.decoding, "a change is of a mutation or of a mapping")
         }
-        return Key(place: LanePlace(change: change, last: last), id: id, bytes: Int(try row.int32("bytes")))
+        return Key(place: LanePlace(change: change, last: last), id: id, bytes: try row.read("bytes"))
     }
 
     // MARK: - Statements

@@ -23,7 +23,7 @@ package struct FailureCounts: Sendable {
                     try await connection.runByIndex(Query(Self.ofOrganizations, counts))
                 }
                 rows += try found.read { row in
-                    (try row.uuid("organization_id"), try OrganizationCounts(&row, cap: Self.cap))
+                    (try row.read("organization_id", as: UUID.self), try OrganizationCounts(&row, cap: Self.cap))
                 }
             }
             return Dictionary(rows) { first, _ in first }

@@ -67,7 +67,7 @@ struct FailureSearcher: Sendable {
         let front = Parameters(of: lane)
         var walk = front
         walk.add(start)
-        walk.add(Int64(start.count + Self.wayLimit))
+        walk.add(start.count + Self.wayLimit)
         // in a transaction, for the plan's shape: a plan made while the lane was short must not read all of it once it
         // is long; both at once, for a round trip costs more than the second statement
         let results = try await pool.readByIndex([
@@ -152,13 +152,13 @@ extension FailureSearch.Step {
     /// Also returns whether some of the mutation's dependencies were not followed.
     fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
         let step = Self(
-            id: try row.uuid("id"),
+            id: try row.read("id"),
             status: try row.choice("status"),
-            position: try row.int64("position"),
+            position: try row.read("position"),
             entity: try row.entity(),
-            dependsOn: try row.uuids("depends_on")
+            dependsOn: try row.read("depends_on")
         )
-        return (step, try row.bool("is_cut"))
+        return (step, try row.read("is_cut", as: Bool.self))
     }
 }
 

@@ -33,12 +33,12 @@ package struct FeedPage: Sendable {
         let room: Int64
 
         init(_ row: inout RowReader) throws {
-            epoch = try row.int64("epoch")
-            horizon = try row.int64("horizon")
-            last = try row.int64("last_position")
-            scanned = try row.int64("scanned")
-            scannedTo = try row.optionalInt64("scanned_to")
-            room = try row.int64("looked_at")
+            epoch = try row.read("epoch")
+            horizon = try row.read("horizon")
+            last = try row.read("last_position")
+            scanned = try row.read("scanned")
+            scannedTo = try row.read("scanned_to")
+            room = try row.read("looked_at")
         }
 
         private static let names: [StaticString] = [
@@ -77,8 +77,8 @@ package struct FeedPage: Sendable {
         for var row in rows {
             Head.skip(&row)
             // a row without an entity means that no entity passed the filter
-            guard let position = try row.optionalInt64("feed_position") else { continue }
-            end = (position, try row.bool("is_cut"))
+            guard let position: Int64 = try row.read("feed_position") else { continue }
+            end = (position, try row.read("is_cut", as: Bool.self))
             changes.append(try FeedChange(&row))
             positions.append(position)
         }
@@ -153,15 +153,15 @@ package struct FeedChange: Sendable {
     package let etag: String?
 
     init(_ row: inout RowReader) throws {
-        entityType = try row.string("entity_type")
-        id = ServerID(text: try row.string("server_id"), isInteger: try row.bool("server_id_is_integer"))
-        clientID = try row.optionalUUID("client_id")
-        version = try row.int64("version")
-        isDeleted = try row.bool("is_deleted")
-        document = try row.optionalBytes("document")
-        updatedAt = try row.moment("updated_at")
-        updatedBy = try row.uuid("updated_by")
-        etag = try row.optionalString("etag")
+        entityType = try row.read("entity_type")
+        id = ServerID(text: try row.read("server_id"), isInteger: try row.read("server_id_is_integer"))
+        clientID = try row.read("client_id")
+        version = try row.read("version")
+        isDeleted = try row.read("is_deleted")
+        document = try row.read("document")
+        updatedAt = try row.read("updated_at")
+        updatedBy = try row.read("updated_by")
+        etag = try row.read("etag")
     }
 
     /// The entity's document as it was written.

@@ -53,7 +53,7 @@ package struct MappingReader: Sendable {
                 )
             ])[0]
             return try rows.read { row in
-                let number = try row.int64("local_id")
+                let number: Int64 = try row.read("local_id")
                 return IDMapping(
                     entityType: entityType,
                     client: LocalID(entityType: entityType, number: number).name(on: device),
@@ -73,11 +73,11 @@ package struct MappingReader: Sendable {
     /// Reads the columns of ``list``.
     static func mapping(_ row: inout RowReader) throws -> IDMapping {
         IDMapping(
-            entityType: try row.string("entity_type"),
-            client: .id(try row.uuid("client_id")),
+            entityType: try row.read("entity_type"),
+            client: .id(try row.read("client_id")),
             serverID: try row.serverID(),
             status: try row.choice("status"),
-            mutationID: try row.uuid("mutation_id")
+            mutationID: try row.read("mutation_id")
         )
     }
 
@@ -159,7 +159,7 @@ extension MappingReader {
                     entity_type: start.entityType,
                     statuses: statuses.map(\.rawValue),
                     scan: Int64(scan),
-                    limit: Int64(limit + 1)
+                    limit: limit + 1
                 )
             ])[0]
             return try MappingPage(rows, of: user, limit: limit, cursor: cursor, filter: filter, statuses: statuses)
@@ -256,16 +256,18 @@ package struct MappingPage: Sendable {
         let mapping: (change: Int64, mapping: IDMapping)?
 
         init(_ row: inout RowReader) throws {
-            epoch = try row.int64("epoch")
-            head = try row.int64("head")
-            let seen = try row.optionalInt64("seen_to")
-            let (clientID, type) = (try row.optionalUUID("seen_client_id"), try row.optionalString("seen_type"))
+            epoch = try row.read("epoch")
+            head = try row.read("head")
+            let seen: Int64? = try row.read("seen_to")
+            let (clientID, type) = (
+                try row.read("seen_client_id", as: UUID?.self), try row.read("seen_type", as: String?.self)
+            )
             if let seen, let clientID, let type {
                 self.seen = LanePlace(change: seen, last: .mapping(clientID: clientID, entityType: type))
             } else {
                 self.seen = nil
             }
-            mapping = try row.optionalInt64("change_position").map { ($0, try MappingReader.mapping(&row)) }
+            mapping = try row.read("change_position", as: Int64?.self).map { ($0, try MappingReader.mapping(&row)) }
         }
     }
 

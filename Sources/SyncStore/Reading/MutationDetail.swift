@@ -37,22 +37,22 @@ package struct MutationDetail: Sendable {
     package init(_ row: inout RowReader, user: UUID, _ organizationSeal: Seal) throws {
         let seal = LaneSeal(seal: organizationSeal, user: user)
         self.user = user
-        let id = try row.uuid("id")
+        let id: UUID = try row.read("id")
         var unreadable: [String] = []
-        endpoint = try row.optionalString("endpoint")
-        payload = try seal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
-        headers = try seal.read(json: row.optionalBytes("headers"), .headers, of: id, &unreadable)
-        dependencyIDs = try row.uuids("dependency_ids")
-        priority = try row.int16("priority")
-        maxAttempts = try row.int16("max_attempts")
-        conflictResolution = try row.string("conflict_resolution")
-        baseVersion = try row.optionalInt64("base_version")
-        lastError = try seal.read(text: row.optionalString("last_error"), .lastError, of: id, &unreadable)
-        lastErrorCode = try row.optionalInt32("last_error_code")
-        createdAt = try row.moment("created_at")
-        shown = MutationColumn.shown.isEmpty ? [] : try row.strings("shown")
+        endpoint = try row.read("endpoint")
+        payload = try seal.read(json: row.read("payload"), .payload, of: id, &unreadable)
+        headers = try seal.read(json: row.read("headers"), .headers, of: id, &unreadable)
+        dependencyIDs = try row.read("dependency_ids")
+        priority = try row.read("priority")
+        maxAttempts = try row.read("max_attempts")
+        conflictResolution = try row.read("conflict_resolution")
+        baseVersion = try row.read("base_version")
+        lastError = try seal.read(text: row.read("last_error"), .lastError, of: id, &unreadable)
+        lastErrorCode = try row.read("last_error_code")
+        createdAt = try row.read("created_at")
+        shown = MutationColumn.shown.isEmpty ? [] : try row.read("shown", as: [String].self)
         record = try RecordColumns.record(&row, seal, unreadable: unreadable)
-        hasMore = try row.bool("has_more")
+        hasMore = try row.read("has_more")
     }
 
     /// The mutation with another error.

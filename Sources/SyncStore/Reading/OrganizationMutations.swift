@@ -27,7 +27,8 @@ extension MutationReader {
         var edge: (user: UUID, position: Int64)?
         do {
             let rows = try await pool.runInOrder(Query(Self.organizationEdgeStatement, edgeParameters))
-            edge = try rows.read { (try $0.uuid("user_id"), try $0.int64("position")) }.first
+            edge = try rows.read { (try $0.read("user_id", as: UUID.self), try $0.read("position", as: Int64.self)) }
+                .first
             // one user's mutations lie together
             if let user, edge?.user != user { edge = nil }
             parameters = Parameters()
@@ -40,12 +41,12 @@ extension MutationReader {
             parameters.add(filter.deviceID)
             parameters.add(filter.entityType)
             parameters.add(user)
-            parameters.add(Int64(filter.limit + 1))
+            parameters.add(filter.limit + 1)
             parameters.add(Self.pageBytes)
             found = try await catalog.opening(organization.id) { [parameters] seal in
                 let page = try await pool.runInOrder(Query(Self.organizationStatement, parameters))
                 return try page.readSealed { row in
-                    let user = try row.uuid("user_id")
+                    let user: UUID = try row.read("user_id")
                     return try MutationDetail(&row, user: user, seal)
                 }
             }
@@ -119,10 +120,10 @@ package struct OrganizationCounts: Sendable {
 
     /// Reads the columns behind the organization's.
     init(_ row: inout RowReader, cap: Int64) throws {
-        let (failed, conflict) = (try row.int64("failed"), try row.int64("conflict"))
-        let looked = try row.int64("looked")
+        let (failed, conflict) = (try row.read("failed", as: Int64.self), try row.read("conflict", as: Int64.self))
+        let looked: Int64 = try row.read("looked")
         self.failed = CappedCount(failed, among: looked, cap: cap)
         self.conflict = CappedCount(conflict, among: looked, cap: cap)
-        haltedLanes = CappedCount(looked: try row.int64("halted"), cap: cap)
+        haltedLanes = CappedCount(looked: try row.read("halted"), cap: cap)
     }
 }

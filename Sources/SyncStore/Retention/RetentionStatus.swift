@@ -21,12 +21,12 @@ package struct RetentionStatus: Sendable {
     /// Reads a row of ``statement``.
     init(_ rows: Rows, now: Timestamp) throws {
         guard var row = rows.first else { throw PostgresError(.decoding, "retention_runs has no row") }
-        let expires = try row.optionalMoment("expires_at")
-        dueAt = try row.optionalMoment("due_at")
-        let started = try row.optionalMoment("started_at")
+        let expires: Timestamp? = try row.read("expires_at")
+        dueAt = try row.read("due_at")
+        let started: Timestamp? = try row.read("started_at")
         runningSince = expires.map { $0 > now && $0 <= Self.latestExpiry(at: now) } ?? false ? started : nil
-        finishedAt = try row.optionalMoment("finished_at")
-        lastReport = try row.optionalBytes("last_report")
+        finishedAt = try row.read("finished_at")
+        lastReport = try row.read("last_report")
     }
 
     /// - Parameter interval: from the end of a run to the next, in seconds.

@@ -6,7 +6,7 @@ extension Columns {
     /// A query that passes rows and, if the statement needs it, the moment behind them.
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
-        if let moment { parameters.add(timestamp: moment.microseconds) }
+        if let moment { parameters.add(moment) }
         assert(statement.parameters.starts(with: inputs), "statement '\(statement.name)' takes other columns")
         var query = Query(statement, parameters)
         query.isOfOneRow = rows.count == 1
@@ -18,30 +18,25 @@ extension Columns {
 extension Columns {
     /// `organization_id` and `user_id`.
     package static func lane(_ value: @escaping @Sendable (Row) -> LaneKey) -> Self {
-        Self(.uuid("organization_id") { value($0).organization }, .uuid("user_id") { value($0).user })
+        Self(.value("organization_id") { value($0).organization }, .value("user_id") { value($0).user })
     }
 
     /// `server_id` and `server_id_is_integer`.
     package static func serverID(_ value: @escaping @Sendable (Row) -> ServerID?) -> Self {
         Self(
-            .text("server_id") { value($0)?.text },
-            .bool("server_id_is_integer") { value($0)?.isInteger ?? false }
+            .value("server_id") { value($0)?.text },
+            .value("server_id_is_integer") { value($0)?.isInteger ?? false }
         )
     }
 
     /// The columns of ``EntityName/list``.
     package static func entity(_ value: @escaping @Sendable (Row) -> EntityName) -> Self {
         Self(
-            .text("entity_type") { value($0).type },
-            .uuid("local_id") { value($0).clientID },
-            .int8("local_number") { value($0).client?.number },
+            .value("entity_type") { value($0).type },
+            .value("local_id") { value($0).clientID },
+            .value("local_number") { value($0).client?.number },
             .serverID { value($0).serverID }
         )
-    }
-
-    /// A `timestamptz` or NULL.
-    package static func moment(_ name: String, _ value: @escaping @Sendable (Row) -> Timestamp?) -> Self {
-        .timestamp(name) { value($0)?.microseconds }
     }
 
     /// One of the names that a CHECK allows.
@@ -49,7 +44,7 @@ extension Columns {
         _ name: String,
         _ value: @escaping @Sendable (Row) -> Value
     ) -> Self {
-        .text(name) { value($0).rawValue }
+        .value(name) { value($0).rawValue }
     }
 
     /// One of the names that a CHECK allows, or NULL.
@@ -57,64 +52,54 @@ extension Columns {
         _ name: String,
         _ value: @escaping @Sendable (Row) -> Value?
     ) -> Self {
-        .text(name) { value($0)?.rawValue }
+        .value(name) { value($0)?.rawValue }
     }
 }
 
 extension RowReader {
     /// Reads `organization_id` and `user_id`.
     package mutating func lane() throws(PostgresError) -> LaneKey {
-        LaneKey(organization: try uuid("organization_id"), user: try uuid("user_id"))
+        LaneKey(organization: try read("organization_id"), user: try read("user_id"))
     }
 
     /// Reads `entity_type` and `id`.
     package mutating func entityKey() throws(PostgresError) -> EntityKey {
-        EntityKey(type: try string("entity_type"), id: try string("id"))
+        EntityKey(type: try read("entity_type"), id: try read("id"))
     }
 
     /// Reads `server_id` and `server_id_is_integer`.
     package mutating func serverID() throws(PostgresError) -> ServerID? {
-        guard let text = try optionalString("server_id") else {
+        guard let text: String = try read("server_id") else {
             skip("server_id_is_integer")
             return nil
         }
-        return ServerID(text: text, isInteger: try bool("server_id_is_integer"))
+        return ServerID(text: text, isInteger: try read("server_id_is_integer"))
     }
 
     /// Reads the columns of ``EntityName/list``.
     package mutating func entity() throws(PostgresError) -> EntityName {
-        let type = try string("entity_type")
-        let clientID = try optionalUUID("local_id")
-        let number = try optionalInt64("local_number")
+        let type: String = try read("entity_type")
+        let clientID: UUID? = try read("local_id")
+        let number: Int64? = try read("local_number")
         let client = clientID.map { id in number.map { .number($0, standIn: id) } ?? ClientName.id(id) }
         return EntityName(type: type, client: client, serverID: try serverID())
     }
 
     /// Reads `endpoint`; nil for one that is no longer valid.
     package mutating func endpoint() throws(PostgresError) -> Endpoint? {
-        try optionalString("endpoint").flatMap { try? Endpoint($0) }
-    }
-
-    /// Reads a `timestamptz`.
-    package mutating func moment(_ name: StaticString) throws(PostgresError) -> Timestamp {
-        Timestamp(microseconds: try timestamp(name))
-    }
-
-    /// Reads a `timestamptz` or NULL.
-    package mutating func optionalMoment(_ name: StaticString) throws(PostgresError) -> Timestamp? {
-        try optionalTimestamp(name).map(Timestamp.init(microseconds:))
+        try read("endpoint", as: String?.self).flatMap { try? Endpoint($0) }
     }
 
     /// Reads one of the names that a CHECK allows.
     package mutating func choice<Value: RawRepresentable<String>>(_ name: StaticString) throws(PostgresError) -> Value {
-        try Self.value(string(name))
+        try Self.value(read(name))
     }
 
     /// Reads one of the names that a CHECK allows, or NULL.
     package mutating func optionalChoice<Value: RawRepresentable<String>>(
         _ name: StaticString
     ) throws(PostgresError) -> Value? {
-        guard let text = try optionalString(name) else { return nil }
+        guard let text: String = try read(name) else { return nil }
         return try Self.value(text)
     }
 
@@ -122,8 +107,8 @@ extension RowReader {
     ///
     /// Empty where they were not recorded.
     package mutating func references() throws(PostgresError) -> References {
-        let ids = try optionalUUIDs("reference_ids") ?? []
-        let types = try optionalStrings("reference_types") ?? []
+        let ids = try read("reference_ids", as: [UUID]?.self) ?? []
+        let types = try read("reference_types", as: [String]?.self) ?? []
         return References(ids, types: Dictionary(zip(ids, types)) { first, _ in first })
     }
 
@@ -153,29 +138,42 @@ extension Rows {
 // The first parameters of nearly every statement.
 extension Parameters {
     /// An organization; then the values.
-    package init<each Value: ParameterValue>(of organization: UUID, _ values: repeat each Value) {
+    package init<each Value: PostgresEncodable>(of organization: UUID, _ values: repeat each Value) {
         self.init(organization, repeat each values)
     }
 
     /// An organization and its user; then the values.
-    package init<each Value: ParameterValue>(of lane: LaneKey, _ values: repeat each Value) {
+    package init<each Value: PostgresEncodable>(of lane: LaneKey, _ values: repeat each Value) {
         self.init(lane.organization, lane.user, repeat each values)
     }
 
     /// An organization, its user and a device; then the values.
-    package init<each Value: ParameterValue>(of device: DeviceKey, _ values: repeat each Value) {
+    package init<each Value: PostgresEncodable>(of device: DeviceKey, _ values: repeat each Value) {
         self.init(device.lane.organization, device.lane.user, device.id, repeat each values)
     }
 }
 
-extension Timestamp: NullableParameterValue {
-    public static func add(_ value: Timestamp?, to parameters: inout Parameters) {
-        parameters.add(timestamp: value?.microseconds)
+extension Timestamp: PostgresEncodable {
+    public static var postgresType: PostgresType { .timestamptz }
+    @inlinable public var postgresSize: Int? { 8 }
+    public func writePostgres(to target: UnsafeMutableRawPointer) {
+        PostgresTimestamp(microseconds: microseconds).writePostgres(to: target)
     }
 }
 
-extension UserHash: ParameterValue {
-    public func add(to parameters: inout Parameters) { parameters.add(bytes: bytes) }
+extension Timestamp: PostgresDecodable {
+    public static func isReadable(from type: UInt32) -> Bool { PostgresTimestamp.isReadable(from: type) }
+
+    public init?(postgres bytes: UnsafeRawBufferPointer, type: UInt32) {
+        guard let value = PostgresTimestamp(postgres: bytes, type: type) else { return nil }
+        self.init(microseconds: value.microseconds)
+    }
+}
+
+extension UserHash: PostgresEncodable {
+    public static var postgresType: PostgresType { .bytea }
+    public var postgresSize: Int? { bytes.count }
+    public func writePostgres(to target: UnsafeMutableRawPointer) { PostgresBytes(bytes).writePostgres(to: target) }
 }
 
 extension MutationStatus {

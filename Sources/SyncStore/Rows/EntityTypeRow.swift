@@ -14,15 +14,15 @@ package enum EntityTypeRow {
     /// The id spaces that its relations lead to are not known here.
     package static func read(_ row: inout RowReader) throws -> EntityType {
         var type = EntityType(
-            name: try row.string("name"),
-            idSpace: IDSpace(rawValue: try row.string("id_space")) ?? .mapped,
-            visibility: Visibility(rawValue: try row.string("visibility")) ?? .user,
-            defaultPriority: try row.int16("default_priority"),
-            isForwarded: try row.bool("is_forwarded"),
-            isInUse: try row.bool("is_in_use")
+            name: try row.read("name"),
+            idSpace: IDSpace(rawValue: try row.read("id_space")) ?? .mapped,
+            visibility: Visibility(rawValue: try row.read("visibility")) ?? .user,
+            defaultPriority: try row.read("default_priority"),
+            isForwarded: try row.read("is_forwarded"),
+            isInUse: try row.read("is_in_use")
         )
-        type.relations = EntityType.relations(stored: try JSONTree(parsing: row.bytes("relations")).root)
-        type.onErase = OnErase(rawValue: try row.string("on_erase")) ?? .delete
+        type.relations = EntityType.relations(stored: try JSONTree(parsing: row.read("relations")).root)
+        type.onErase = OnErase(rawValue: try row.read("on_erase")) ?? .delete
         return type
     }
 }
@@ -33,13 +33,13 @@ struct TypeRow {
     let type: EntityType
 
     static let columns = Columns<TypeRow>(
-        .uuid("organization_id", \.organization),
-        .text("name", \.type.name),
+        .value("organization_id", \.organization),
+        .value("name", \.type.name),
         .choice("id_space", \.type.idSpace),
         .choice("visibility", \.type.visibility),
-        .int2("default_priority", \.type.defaultPriority),
-        .bool("is_forwarded", \.type.isForwarded),
-        .text("relations") { String(decoding: $0.type.storedRelations, as: UTF8.self) }
+        .value("default_priority", \.type.defaultPriority),
+        .value("is_forwarded", \.type.isForwarded),
+        .value("relations") { String(decoding: $0.type.storedRelations, as: UTF8.self) }
     )
 }
 
@@ -53,19 +53,19 @@ package enum UpstreamSettingsRow {
 
     /// Reads the columns of ``list``, unsealed.
     package static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
-        let baseURL = try row.string("base_url")
-        let credential = try seal.open(json: row.optionalBytes("credential"), as: .upstream(.credential))
+        let baseURL: String = try row.read("base_url")
+        let credential = try seal.open(json: row.read("credential"), as: .upstream(.credential))
         var settings = UpstreamSettings(
             baseURL: baseURL,
             credential: try credential.flatMap { UpstreamCredential(stored: try JSONTree(parsing: $0).root) },
-            timeoutSeconds: Int(try row.int16("timeout_seconds")),
-            maximumConcurrency: Int(try row.int16("max_concurrency")),
-            idPointer: try row.string("id_pointer"),
-            headers: try headers(row.bytes("headers"), seal),
-            allowedHeaders: try row.strings("allowed_headers"),
-            eraseEndpoint: try row.optionalString("erase_endpoint")
+            timeoutSeconds: try row.read("timeout_seconds"),
+            maximumConcurrency: try row.read("max_concurrency"),
+            idPointer: try row.read("id_pointer"),
+            headers: try headers(row.read("headers"), seal),
+            allowedHeaders: try row.read("allowed_headers"),
+            eraseEndpoint: try row.read("erase_endpoint")
         )
-        settings.sendsWeakETags = try row.bool("send_weak_etags")
+        settings.sendsWeakETags = try row.read("send_weak_etags")
         return settings
     }
 

@@ -35,12 +35,12 @@ final class MutationRow {
     /// It does so in the built-in store.
     static let common = Columns<MutationRow>(
         .lane(\.lane),
-        .uuid("id", \.new.mutation.id),
-        .uuid("device_id", \.new.record.deviceID),
-        .int8("sequence_number", \.new.mutation.sequenceNumber),
-        .int8("position", \.new.record.position),
-        .int8("change_position", \.changePosition),
-        .uuid("idempotency_key", \.new.mutation.idempotencyKey),
+        .value("id", \.new.mutation.id),
+        .value("device_id", \.new.record.deviceID),
+        .value("sequence_number", \.new.mutation.sequenceNumber),
+        .value("position", \.new.record.position),
+        .value("change_position", \.changePosition),
+        .value("idempotency_key", \.new.mutation.idempotencyKey),
         .bytes("fingerprint", \.new.record.fingerprint.stored),
         .bytes("fingerprint_places") { row in
             let places = row.new.record.fingerprint.places
@@ -48,17 +48,17 @@ final class MutationRow {
         },
         .choice("operation", \.new.mutation.operation),
         .entity(\.new.record.entity),
-        .text("endpoint", \.new.mutation.endpoint?.text),
+        .value("endpoint", \.new.mutation.endpoint?.text),
         .json("payload", \.payload),
-        .int2("priority", \.new.priority),
-        .int2("max_attempts", \.new.mutation.maxAttempts),
+        .value("priority", \.new.priority),
+        .value("max_attempts", \.new.mutation.maxAttempts),
         .choice("conflict_resolution", \.new.conflictResolution),
-        .int8("base_version", \.new.mutation.baseVersion),
+        .value("base_version", \.new.mutation.baseVersion),
         .choice("status") { MutationStatus.pending.moved(to: $0.new.record.status) },
-        .int8("version", \.new.record.version),
-        .int2("response_status", \.new.record.responseStatus),
-        .moment("created_at", \.new.mutation.createdAt),
-        .moment("synced_at", \.new.record.syncedAt)
+        .value("version", \.new.record.version),
+        .value("response_status", \.new.record.responseStatus),
+        .value("created_at", \.new.mutation.createdAt),
+        .value("synced_at", \.new.record.syncedAt)
     )
 
     /// Columns that few mutations have a value for.
@@ -66,10 +66,10 @@ final class MutationRow {
         .json("headers", \.headers),
         .choice("resolution", \.new.record.resolution),
         .json("error", \.error),
-        .text("last_error", \.lastError),
-        .text("traceparent", \.traceparent),
-        .text("error_code", \.stuck?.code),
-        .int2("error_status", \.stuck?.status)
+        .value("last_error", \.lastError),
+        .value("traceparent", \.traceparent),
+        .value("error_code", \.stuck?.code),
+        .value("error_status", \.stuck?.status)
     )
 
     /// All columns but those that are made of lists.
@@ -87,12 +87,12 @@ final class MutationRow {
     /// All columns: lists come as bounds.
     static let columns = Columns(
         plain,
-        .int4("dependencies_from", \.dependencies.from),
-        .int4("dependencies_to", \.dependencies.to),
-        .int4("blockers_from", \.blockers.from),
-        .int4("blockers_to", \.blockers.to),
-        .int4("references_from", \.references.from),
-        .int4("references_to", \.references.to)
+        .value("dependencies_from", \.dependencies.from),
+        .value("dependencies_to", \.dependencies.to),
+        .value("blockers_from", \.blockers.from),
+        .value("blockers_to", \.blockers.to),
+        .value("references_from", \.references.from),
+        .value("references_to", \.references.to)
     )
 
     /// Whether a member would be mistaken for a sealed value if stored as it is.
@@ -129,10 +129,10 @@ struct RejectionRow {
 
     static let columns = Columns<RejectionRow>(
         .lane(\.lane),
-        .uuid("idempotency_key", \.rejection.idempotencyKey),
-        .uuid("id", \.rejection.id),
-        .uuid("device_id", \.rejection.deviceID),
-        .int8("sequence_number", \.rejection.sequenceNumber),
+        .value("idempotency_key", \.rejection.idempotencyKey),
+        .value("id", \.rejection.id),
+        .value("device_id", \.rejection.deviceID),
+        .value("sequence_number", \.rejection.sequenceNumber),
         .json("error", \.error)
     )
 }
@@ -144,13 +144,13 @@ struct MappingRow {
 
     static let columns = Columns<MappingRow>(
         .lane(\.lane),
-        .uuid("client_id", \.new.mapping.clientID),
-        .text("entity_type", \.new.mapping.entityType),
+        .value("client_id", \.new.mapping.clientID),
+        .value("entity_type", \.new.mapping.entityType),
         .serverID(\.new.mapping.serverID),
         .choice("status", \.new.mapping.status),
-        .uuid("mutation_id", \.new.mapping.mutationID),
-        .int8("change_position", \.changePosition),
-        .moment("created_at", \.new.createdAt)
+        .value("mutation_id", \.new.mapping.mutationID),
+        .value("change_position", \.changePosition),
+        .value("created_at", \.new.createdAt)
     )
 }
 
@@ -179,17 +179,17 @@ struct AllowanceRow {
 
     static let columns = Columns<AllowanceRow>(
         .lane(\.lane),
-        .int8("missing", \.bucket.missing),
-        .moment("as_of", \.bucket.asOf)
+        .value("missing", \.bucket.missing),
+        .value("as_of", \.bucket.asOf)
     )
 }
 
 extension FeedCursor {
     /// Reads `organization_id`, `epoch` and `last_position` of a feed: where it ends.
     static func end(_ row: inout RowReader) throws -> (organization: UUID, end: FeedCursor) {
-        let organization = try row.uuid("organization_id")
-        let epoch = try row.int64("epoch")
-        let position = try row.int64("last_position")
+        let organization: UUID = try row.read("organization_id")
+        let epoch: Int64 = try row.read("epoch")
+        let position: Int64 = try row.read("last_position")
         return (organization, FeedCursor(epoch: epoch, position: position, head: position))
     }
 }

@@ -9,8 +9,8 @@ package import SyncModel
 extension MappingName {
     package static let columns = Columns<MappingName>(
         .lane(\.lane),
-        .uuid("client_id", \.clientID),
-        .text("entity_type", \.entityType)
+        .value("client_id", \.clientID),
+        .value("entity_type", \.entityType)
     )
 }
 
@@ -18,7 +18,7 @@ struct PushRow {
     let push: Int
     let lane: LaneKey
 
-    static let columns = Columns<PushRow>(.int4("push") { Int32($0.push) }, .lane(\.lane))
+    static let columns = Columns<PushRow>(.value("push") { Int32($0.push) }, .lane(\.lane))
 }
 
 /// An id that a push asks for.
@@ -29,7 +29,7 @@ struct PushIDRow {
 
     /// The id's column is named by its kind.
     private static func columns(_ id: String) -> Columns<PushIDRow> {
-        Columns(.int4("push") { Int32($0.push) }, .lane(\.lane), .uuid(id, \.id))
+        Columns(.value("push") { Int32($0.push) }, .lane(\.lane), .value(id, \.id))
     }
 
     static let keys = columns("key")
@@ -45,7 +45,7 @@ struct PushLocalIDRow {
     let id: LocalID
 
     static let columns = Columns<PushLocalIDRow>(
-        .int4("push") { Int32($0.push) },
+        .value("push") { Int32($0.push) },
         .device(\.device),
         .localID(\.id)
     )
@@ -67,28 +67,32 @@ struct PushEntityRow: Hashable {
 
     /// Finds its open mutations.
     static let open = Columns<PushEntityRow>(
-        .int4("push") { Int32($0.push) },
+        .value("push") { Int32($0.push) },
         .lane(\.device.lane),
-        .text("entity_type", \.entity.type),
-        .uuid("local_id", \.entity.clientID),
-        .text("server_id", \.entity.serverID?.text)
+        .value("entity_type", \.entity.type),
+        .value("local_id", \.entity.clientID),
+        .value("server_id", \.entity.serverID?.text)
     )
 
     /// The same where some are named by a local id.
-    static let openOwn = Columns(open, .uuid("device_id", \.device.id), .int8("local_number", \.entity.client?.number))
+    static let openOwn = Columns(
+        open,
+        .value("device_id", \.device.id),
+        .value("local_number", \.entity.client?.number)
+    )
 
     /// By a client id of the user.
     static let mapped = Columns<PushEntityRow>(
         .lane(\.device.lane),
-        .uuid("client_id", \.entity.clientID),
-        .text("entity_type", \.entity.type)
+        .value("client_id", \.entity.clientID),
+        .value("entity_type", \.entity.type)
     )
 
     /// By a local id of the device.
     static let own = Columns<PushEntityRow>(
         .device(\.device),
-        .text("entity_type", \.entity.type),
-        .int8("local_id", \.entity.client?.number)
+        .value("entity_type", \.entity.type),
+        .value("local_id", \.entity.client?.number)
     )
 }
 
@@ -102,8 +106,8 @@ struct DevicePushRow {
 
     static let columns = Columns<DevicePushRow>(
         .lane(\.lane),
-        .uuid("device_id", \.id),
-        .int8("accepted_sequence", \.acceptedSequence),
+        .value("device_id", \.id),
+        .value("accepted_sequence", \.acceptedSequence),
         .bytes("stray_ids", \.unresolvedIDs)
     )
 }
@@ -114,7 +118,7 @@ struct DevicePushRow {
 
 extension RowReader {
     /// Reads a push's place in the group.
-    package mutating func push() throws(PostgresError) -> Int { Int(try int32("push")) }
+    package mutating func push() throws(PostgresError) -> Int { try read("push") }
 }
 
 package struct DeviceKey: Hashable, Comparable {
@@ -129,12 +133,12 @@ package struct DeviceKey: Hashable, Comparable {
 extension Columns {
     /// `organization_id`, `user_id` and `device_id`.
     package static func device(_ value: @escaping @Sendable (Row) -> DeviceKey) -> Self {
-        Self(.lane { value($0).lane }, .uuid("device_id") { value($0).id })
+        Self(.lane { value($0).lane }, .value("device_id") { value($0).id })
     }
 
     /// `entity_type` and `local_id`.
     package static func localID(_ value: @escaping @Sendable (Row) -> LocalID) -> Self {
-        Self(.text("entity_type") { value($0).entityType }, .int8("local_id") { value($0).number })
+        Self(.value("entity_type") { value($0).entityType }, .value("local_id") { value($0).number })
     }
 }
 
@@ -146,6 +150,6 @@ extension Columns<LocalID> {
 extension RowReader {
     /// Reads `entity_type` and `local_id`.
     package mutating func localID() throws(PostgresError) -> LocalID {
-        LocalID(entityType: try string("entity_type"), number: try int64("local_id"))
+        LocalID(entityType: try read("entity_type"), number: try read("local_id"))
     }
 }

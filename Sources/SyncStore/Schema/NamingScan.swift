@@ -68,8 +68,8 @@ package struct NamingScan: Sendable {
             limit: Self.page
         )
         let rows = try await pool.runByIndex(query).read { row in
-            let key = Key(first: try row.string("first"), second: try row.string("second"))
-            return (key: key, isNamed: try row.bool("is_named"))
+            let key = Key(first: try row.read("first"), second: try row.read("second"))
+            return (key: key, isNamed: try row.read("is_named", as: Bool.self))
         }
         return rows.last.map { (rows.filter(\.isNamed).map(\.key), $0.key) }
     }

@@ -47,7 +47,7 @@ package enum Roles {
     ///
     /// Then the rights have to be kept up to date.
     package static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
-        try await connection.run(Query(isGrantedStatement)).bool(0, 0)
+        try await connection.run(Query(isGrantedStatement)).read(0, 0, as: Bool.self)
     }
 
     /// Creates missing roles, and updates their grants and the tables' policies.

@@ -25,11 +25,11 @@ extension Schema {
         var last: (applied: [String], taken: [String])?
         while true {
             let rows = try await connection.run(Query(facts))
-            let (encoding, database) = (try rows.string(0, 0), try rows.string(0, 1))
+            let (encoding, database) = (try rows.read(0, 0, as: String.self), try rows.read(0, 1, as: String.self))
             guard encoding == "UTF8" else { return .encoding(encoding, database: database) }
-            let schema = try rows.string(0, 2)
+            let schema: String = try rows.read(0, 2)
             guard !schema.isEmpty else { return .noSchema }
-            let (hasTable, isOurs) = (try rows.bool(0, 3), try rows.bool(0, 4))
+            let (hasTable, isOurs) = (try rows.read(0, 3, as: Bool.self), try rows.read(0, 4, as: Bool.self))
             var applied: [String] = []
             if hasTable, isOurs { applied = try names(in: try await connection.run(Query(applications))) }
             let pending = migrations.filter { !applied.contains($0.name) }
@@ -37,8 +37,8 @@ extension Schema {
             var taken = try names(in: try await connection.run(Query(relations, wanted(by: pending))))
             if hasTable, !isOurs { taken.insert("schema_migrations", at: 0) }
             guard !taken.isEmpty else {
-                if try rows.bool(0, 5) { return nil }
-                return .noRight(schema: schema, database: database, role: try rows.string(0, 6))
+                if try rows.read(0, 5) { return nil }
+                return .noRight(schema: schema, database: database, role: try rows.read(0, 6))
             }
             // another run may have applied a migration since this one read the list: then its relations are ours
             if let last, last.applied == applied, last.taken == taken {
@@ -69,7 +69,7 @@ extension Schema {
 
     private static func names(in rows: Rows) throws(PostgresError) -> [String] {
         var names: [String] = []
-        for row in 0..<rows.count { names.append(try rows.string(row, 0)) }
+        for row in 0..<rows.count { names.append(try rows.read(row, 0)) }
         return names
     }
 

@@ -30,7 +30,9 @@ final class MasterKeyCheck: Sendable {
     /// Which master keys wrap the stored data keys, users' keys among them.
     func inspect() async throws -> MasterKeysInUse {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
-        let counts = try rows.read { (label: try $0.string("master_key"), count: try $0.int64("count")) }
+        let counts = try rows.read {
+            (label: try $0.read("master_key", as: String.self), count: try $0.read("count", as: Int64.self))
+        }
         return MasterKeysInUse(counts: counts, masterKeys)
     }
 

@@ -45,7 +45,7 @@ package enum OrganizationKeys {
     /// wrap one, and if there is no data key yet.
     package static func misfit(of masterKeys: MasterKeys, _ pool: Pool) async throws -> String? {
         let fit = fitStatement(master_keys: masterKeys.labels)
-        if try await pool.run([fit])[0].bool(0, 0) { return nil }
+        if try await pool.run([fit])[0].read(0, 0, as: Bool.self) { return nil }
         return "the data keys of this database are wrapped by master keys that are not configured"
     }
 
@@ -61,9 +61,9 @@ package enum OrganizationKeys {
     /// Reads the columns of ``columns``.
     package static func key(_ row: inout RowReader) throws -> WrappedKey {
         WrappedKey(
-            number: try row.int32("number"),
-            masterKey: try row.string("master_key"),
-            bytes: try row.bytes("wrapped_key")
+            number: try row.read("number"),
+            masterKey: try row.read("master_key"),
+            bytes: try row.read("wrapped_key")
         )
     }
 
@@ -84,7 +84,7 @@ package enum OrganizationKeys {
             organization: organization,
             number: key.number,
             master_key: key.masterKey,
-            wrapped_key: BytesParameter.bytea(key.bytes),
+            wrapped_key: PostgresBytes(key.bytes),
             now: moment
         )
     }

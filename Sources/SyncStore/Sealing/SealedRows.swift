@@ -70,7 +70,7 @@ package struct SealedLaneRows: SealedKind {
         }
     }
 
-    package func key(_ row: inout RowReader) throws -> UUID { try row.uuid("id") }
+    package func key(_ row: inout RowReader) throws -> UUID { try row.read("id") }
     package func next(after id: UUID) -> UUID? { id.successor }
 
     package func read(_ ids: [UUID]) -> [Query] { [LaneRows.lock([lane]), find(ids)] }
@@ -79,14 +79,14 @@ package struct SealedLaneRows: SealedKind {
     }
 
     package func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
-        let id = try row.uuid("id")
+        let id: UUID = try row.read("id")
         var parameters = place(id)
         for column in table.columns {
             let place = column.place(lane.user, id)
             if column.isText {
-                parameters.add(try renewal.text(row.optionalString(column.name), as: place))
+                parameters.add(try renewal.text(row.read(column.name, as: String?.self), as: place))
             } else {
-                parameters.add(json: try renewal.json(row.optionalBytes(column.name), as: place))
+                parameters.add(PostgresJSON(try renewal.json(row.read(column.name, as: [UInt8]?.self), as: place)))
             }
         }
         return Query(table.write, parameters)

@@ -97,9 +97,9 @@ package enum UserKeyRows {
     /// Reads the columns of ``columns``.
     package static func key(_ row: inout RowReader) throws -> WrappedUserKey {
         WrappedUserKey(
-            name: LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("made_for")),
-            masterKey: try row.string("master_key"),
-            bytes: try row.bytes("wrapped_key")
+            name: LaneKey(organization: try row.read("organization_id"), user: try row.read("made_for")),
+            masterKey: try row.read("master_key"),
+            bytes: try row.read("wrapped_key")
         )
     }
 
@@ -167,7 +167,7 @@ package enum UserKeyRows {
             organizations: keys.map(\.name.organization),
             users: keys.map(\.name.user),
             master_key: label,
-            wrapped_keys: BytesParameter.byteas(keys.map(\.bytes)),
+            wrapped_keys: keys.map { PostgresBytes($0.bytes) },
             now: moment
         )
     }

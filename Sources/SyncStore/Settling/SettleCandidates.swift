@@ -56,7 +56,7 @@ struct SettleCandidates {
         for var row in rows {
             let place = try Place(&row)
             if page.lanes.last?.user != place.user { page.lanes.append((place.user, [])) }
-            page.lanes[page.lanes.count - 1].ids.append(try row.uuid("id"))
+            page.lanes[page.lanes.count - 1].ids.append(try row.read("id"))
             // a full page ends at its last row
             if rows.count == Int(Self.limit) { page.next = place }
         }
@@ -109,6 +109,6 @@ struct SettleCandidates {
 extension SettleCandidates.Place {
     /// Reads `user_id` and `position`.
     fileprivate init(_ row: inout RowReader) throws {
-        self.init(user: try row.uuid("user_id"), position: try row.int64("position"))
+        self.init(user: try row.read("user_id"), position: try row.read("position"))
     }
 }

@@ -28,13 +28,13 @@ package struct SettleReader {
             ] + (screen.map { [$0.query(of: lane.user)] } ?? [])
         )
         guard let state = try LaneRows.lanes(results[0])[lane] else { return nil }
-        let meant = screen == nil ? nil : Set(try results[2].read { try $0.uuid("id") })
+        let meant = screen == nil ? nil : Set(try results[2].read { try $0.read("id", as: UUID.self) })
         let subjects = try results[1].read { row in
-            let id = try row.uuid("id")
+            let id: UUID = try row.read("id")
             var unreadable: [String] = []
             let endpoint = try row.endpoint()
-            let payload = try laneSeal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)
-            let isOutcomeUnknown = try row.bool("is_outcome_unknown")
+            let payload = try laneSeal.read(json: row.read("payload"), .payload, of: id, &unreadable)
+            let isOutcomeUnknown: Bool = try row.read("is_outcome_unknown")
             let references = try row.references()
             let record = try RecordColumns.record(&row, laneSeal, unreadable: unreadable)
             return SettleSubject(
@@ -85,7 +85,7 @@ package struct SettleReader {
         )
         var unmet: [UUID: EntityName] = [:]
         for var row in rows {
-            let id = try row.uuid("id")
+            let id: UUID = try row.read("id")
             unmet[id] = try row.entity()
         }
         return unmet
@@ -106,8 +106,8 @@ package struct SettleReader {
         )
         var needs: [UUID: UUID] = [:]
         for var row in rows {
-            let id = try row.uuid("id")
-            needs[id] = try row.uuid("client_id")
+            let id: UUID = try row.read("id")
+            needs[id] = try row.read("client_id", as: UUID.self)
         }
         if !seal.isPlain {
             let rest = ids.filter { needs[$0] == nil }
@@ -134,10 +134,10 @@ package struct SettleReader {
         )
         var needs: [UUID: UUID] = [:]
         for var row in rows {
-            let id = try row.uuid("id")
+            let id: UUID = try row.read("id")
             // a payload that cannot be opened fails when its turn comes, and does not fail this decision
             var unreadable: [String] = []
-            let payload = try laneSeal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable) ?? []
+            let payload = try laneSeal.read(json: row.read("payload"), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()
             needs[id] = clientIDs.first { text.contains($0.uuidString.lowercased()) }
         }
@@ -190,19 +190,19 @@ package struct SettleReader {
                 organization: lane.organization,
                 user: lane.user,
                 ids: ids,
-                bytes: Int64(WorkBounds.discardDocuments),
-                error_bytes: Int64(WorkBounds.bulkContents)
+                bytes: WorkBounds.discardDocuments,
+                error_bytes: WorkBounds.bulkContents
             )
         )
         var errors: [UUID: [UInt8]] = [:]
         for var row in rows {
-            let mutation = try row.uuid("mutation_id")
-            let hasError = try row.bool("has_error")
+            let mutation: UUID = try row.read("mutation_id")
+            let hasError: Bool = try row.read("has_error")
             var unreadable: [String] = []
-            let error = try laneSeal.read(json: row.optionalBytes("error"), .error, of: mutation, &unreadable)
+            let error = try laneSeal.read(json: row.read("error"), .error, of: mutation, &unreadable)
             // a mutation whose error is not read is discarded all the same, and its error is not changed
             guard hasError, unreadable.isEmpty else { continue }
-            let isOutline = try row.bool("is_outline")
+            let isOutline: Bool = try row.read("is_outline")
             let (of, state) = try EntityRows.read(&row, seals)
             let id = ServerID(text: of.key.id, isInteger: state.isIntegerID)
             errors[mutation] = Problem.given(up: error, for: state, type: of.key.type, id: id, isOutline: isOutline)
@@ -220,8 +220,8 @@ package struct SettleReader {
         var parts: [[UUID]] = []
         var bytes = 0
         for var row in rows {
-            let id = try row.uuid("id")
-            bytes += Int(try row.int64("bytes"))
+            let id: UUID = try row.read("id")
+            bytes += try row.read("bytes")
             if parts.isEmpty || bytes > WorkBounds.bulkContents {
                 parts.append([])
                 bytes = 0
@@ -242,19 +242,19 @@ package struct SettleReader {
                 entity: key.id
             )
         )
-        return try rows.read { try $0.bool("is_newer") }.first ?? false
+        return try rows.read { try $0.read("is_newer", as: Bool.self) }.first ?? false
     }
 
     private func nodes(_ rows: Rows) throws -> [DependencyNode] {
         try rows.read { row in
             DependencyNode(
-                id: try row.uuid("id"),
-                position: try row.int64("position"),
-                acceptedAt: try row.moment("accepted_at"),
+                id: try row.read("id"),
+                position: try row.read("position"),
+                acceptedAt: try row.read("accepted_at"),
                 status: try row.choice("status"),
                 operation: try row.choice("operation"),
                 entity: try row.entity(),
-                dependsOn: try row.uuids("depends_on")
+                dependsOn: try row.read("depends_on")
             )
         }
     }

@@ -10,18 +10,18 @@ package import SyncModel
 
 extension MappingChange {
     package static let columns = Columns<MappingChange>(
-        .uuid("client_id", \.clientID),
-        .text("entity_type", \.entityType),
-        .uuid("mutation_id", \.mutationID),
+        .value("client_id", \.clientID),
+        .value("entity_type", \.entityType),
+        .value("mutation_id", \.mutationID),
         .choice("status", \.status),
         .serverID(\.serverID),
-        .text("last_error", \.lastError)
+        .value("last_error", \.lastError)
     )
 
     /// Frees a local id.
     static let freeing = Columns<MappingChange>(
-        .uuid("client_id", \.clientID),
-        .uuid("mutation_id", \.mutationID)
+        .value("client_id", \.clientID),
+        .value("mutation_id", \.mutationID)
     )
 }
 
@@ -44,14 +44,14 @@ final class ReleaseRow: Sendable {
     }
 
     static let columns = Columns<ReleaseRow>(
-        .uuid("id", \.release.node.id),
+        .value("id", \.release.node.id),
         .choice("status", \.release.status),
         .json("error", \.error),
-        .text("last_error", \.lastError),
-        .int2("last_error_code") { row in row.problem.map { Int16($0.code.status) } },
-        .text("error_code", \.problem?.code.rawValue),
-        .int4("blockers_from", \.blockers.from),
-        .int4("blockers_to", \.blockers.to)
+        .value("last_error", \.lastError),
+        .value("last_error_code") { row in row.problem.map { Int16($0.code.status) } },
+        .value("error_code", \.problem?.code.rawValue),
+        .value("blockers_from", \.blockers.from),
+        .value("blockers_to", \.blockers.to)
     )
 }
 
@@ -76,21 +76,21 @@ final class RestartRow: Sendable {
     }
 
     static let columns = Columns<RestartRow>(
-        .uuid("id", \.restart.record.id),
+        .value("id", \.restart.record.id),
         .choice("status", \.restart.status),
-        .int4("revision", \.restart.revision),
-        .bool("is_outcome_unknown", \.restart.isOutcomeUnknown),
-        .text("endpoint", \.restart.endpoint?.text),
+        .value("revision", \.restart.revision),
+        .value("is_outcome_unknown", \.restart.isOutcomeUnknown),
+        .value("endpoint", \.restart.endpoint?.text),
         .json("payload", \.payload),
         .choice("resolution", \.restart.resolution),
-        .text("sent_method", \.restart.sent?.method),
-        .text("sent_endpoint", \.restart.sent?.endpoint),
+        .value("sent_method", \.restart.sent?.method),
+        .value("sent_endpoint", \.restart.sent?.endpoint),
         .json("sent_payload", \.sentPayload),
-        .int4("blockers_from", \.blockers.from),
-        .int4("blockers_to", \.blockers.to),
-        .int4("references_from", \.references.from),
-        .int4("references_to", \.references.to),
-        .bool("has_references") { $0.restart.references != nil },
+        .value("blockers_from", \.blockers.from),
+        .value("blockers_to", \.blockers.to),
+        .value("references_from", \.references.from),
+        .value("references_to", \.references.to),
+        .value("has_references") { $0.restart.references != nil },
         .serverID(\.restart.serverID)
     )
 }
@@ -107,10 +107,10 @@ final class DiscardRow: Sendable {
     }
 
     static let columns = Columns<DiscardRow>(
-        .uuid("id", \.discard.node.id),
+        .value("id", \.discard.node.id),
         .choice("resolution", \.discard.resolution),
         .serverID(\.discard.serverID),
-        .int8("version", \.discard.version),
+        .value("version", \.discard.version),
         .json("error", \.error)
     )
 }
@@ -121,8 +121,8 @@ struct PinRow {
     let id: LocalID
 
     static let columns = Columns<PinRow>(
-        .uuid("device_id", \.device),
+        .value("device_id", \.device),
         .localID(\.id),
-        .uuid("client_id") { $0.id.clientID(on: $0.device) }
+        .value("client_id") { $0.id.clientID(on: $0.device) }
     )
 }

@@ -28,7 +28,7 @@ import Tokens
             WHERE organization_id = '\(organization)' AND issuer = '\(issuer)' AND subject = '\(subject)'
             """
         )
-        return try await connection.run(Query(statement)).string(0, 0)
+        return try await connection.run(Query(statement)).read(0, 0, as: String.self)
     }
 
     @Test func `a subject is one user for all tokens and devices`() async throws {

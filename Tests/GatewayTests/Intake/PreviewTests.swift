@@ -142,7 +142,7 @@ import Testing
         let connection = try await fixture.gateway.database.connect()
         func next() async throws -> String {
             let statement = Statement("next_xid", "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
-            return try await connection.run(Query(statement)).string(0, 0)
+            return try await connection.run(Query(statement)).read(0, 0, as: String.self)
         }
         var before = ""
         for worker in [fixture.ada, fixture.bob, fixture.eve] {

@@ -192,13 +192,16 @@ struct Load {
         )
         #expect(rows.count == Int(outbox.count))
         for row in 0..<rows.count {
-            let id = try rows.uuid(row, 0).lowercased
+            let id = try rows.read(row, 0, as: UUID.self).lowercased
             let told = acknowledged[id]
-            #expect(try rows.int64(row, 1) == Int64(row) + 1, "position and sequence disagree, seed \(seed)")
-            #expect(try rows.string(row, 2) == told?.serverID, "\(id), seed \(seed)")
-            #expect(try rows.int64(row, 3) == told?.version, "\(id), seed \(seed)")
-            #expect(try rows.int32(row, 4) == 1)
-            #expect(try rows.string(row, 5) == "succeeded")
+            #expect(
+                try rows.read(row, 1, as: Int64.self) == Int64(row) + 1,
+                "position and sequence disagree, seed \(seed)"
+            )
+            #expect(try rows.read(row, 2, as: String.self) == told?.serverID, "\(id), seed \(seed)")
+            #expect(try rows.read(row, 3, as: Int64.self) == told?.version, "\(id), seed \(seed)")
+            #expect(try rows.read(row, 4, as: Int32.self) == 1)
+            #expect(try rows.read(row, 5, as: String.self) == "succeeded")
         }
     }
 
@@ -249,7 +252,7 @@ struct Load {
         ]
         for (index, (clause, count)) in expected.enumerated() {
             let rows = try await connection.run(Query(Statement("load_\(index)", "SELECT count(*) \(clause)")))
-            #expect(try rows.int64(0, 0) == Int64(count), "\(clause), seed \(seed)")
+            #expect(try rows.read(0, 0, as: Int64.self) == Int64(count), "\(clause), seed \(seed)")
         }
     }
 }

@@ -39,7 +39,7 @@ import Testing
                 """
         )
         let rows = try await connection.run(Query(Statement("hba", "SELECT current_setting('hba_file')")))
-        let file = try rows.string(0, 0)
+        let file: String = try rows.read(0, 0)
         await connection.closeAndWait()
         let rules = try String(contentsOfFile: file, encoding: .utf8)
         let guarded = "local all keeper scram-sha-256\nhost all keeper all scram-sha-256\n" + rules

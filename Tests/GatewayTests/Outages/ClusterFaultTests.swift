@@ -146,7 +146,7 @@ import Testing
                     )
                 )
             )
-            for column in 0..<4 { #expect(try counts.int64(0, column) == Int64(pusher.accepted)) }
+            for column in 0..<4 { #expect(try counts.read(0, column, as: Int64.self) == Int64(pusher.accepted)) }
         }
         try await place.awaitNoPreparedTransactions()
     }
@@ -286,7 +286,7 @@ import Testing
                 """
             )
             let parameters = Parameters([organization.lowercased])
-            let host = try await coordinator.run(Query(statement, parameters)).string(0, 0)
+            let host: String = try await coordinator.run(Query(statement, parameters)).read(0, 0)
             return try #require(cluster.nodes.firstIndex { $0.host == host })
         }
 
@@ -321,7 +321,9 @@ import Testing
                 "test_copies",
                 "SELECT count(*) FROM pg_subscription WHERE subname LIKE 'citus_shard%'"
             )
-            try await waitUntil("shards are copied") { try await connection.run(Query(statement)).int64(0, 0) > 0 }
+            try await waitUntil("shards are copied") {
+                try await connection.run(Query(statement)).read(0, 0, as: Int64.self) > 0
+            }
             await connection.closeAndWait()
         }
 
@@ -332,7 +334,7 @@ import Testing
             for uri in database.uris(user: "postgres") {
                 let connection = try await Connection.open(ConnectionConfiguration(uri: uri))
                 try await waitUntil("no prepared transaction is left") {
-                    try await connection.run(Query(statement)).int64(0, 0) == 0
+                    try await connection.run(Query(statement)).read(0, 0, as: Int64.self) == 0
                 }
                 await connection.closeAndWait()
             }

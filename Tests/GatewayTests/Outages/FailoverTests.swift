@@ -23,7 +23,7 @@ import Testing
             database = try await LiveGateway.migratedDatabase(on: primary)
             let connection = try await database.connect()
             name = try await connection.run(Query(Statement("test_name", "SELECT current_database()::text")))
-                .string(0, 0)
+                .read(0, 0)
             await connection.closeAndWait()
             standby = try await TestCluster.standby(of: primary)
         }
@@ -43,10 +43,10 @@ import Testing
         func catchUp() async throws {
             let (first, second) = (try await connect(to: primary), try await connect(to: standby))
             let end = try await first.run(Query(Statement("test_end", "SELECT pg_current_wal_lsn()::text")))
-                .string(0, 0)
+                .read(0, 0, as: String.self)
             let replayed = Statement("test_replayed", "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn")
             try await waitUntil("the standby has caught up") {
-                try await second.run(Query(replayed, Parameters(end))).bool(0, 0)
+                try await second.run(Query(replayed, Parameters(end))).read(0, 0, as: Bool.self)
             }
             await first.closeAndWait()
             await second.closeAndWait()

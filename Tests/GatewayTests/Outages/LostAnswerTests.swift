@@ -32,7 +32,7 @@ import Testing
             try await sessions.connection.execute(script: "SELECT pg_reload_conf()")
             let shown = Statement("shown_\(standby)", "SELECT current_setting('synchronous_standby_names')")
             try await waitUntil("the server has read its configuration") {
-                try await sessions.connection.run(Query(shown)).string(0, 0) == standby
+                try await sessions.connection.run(Query(shown)).read(0, 0, as: String.self) == standby
             }
         }
 
@@ -69,7 +69,7 @@ import Testing
                 """
             )
             let rows = try await (reopened ?? sessions).connection.run(Query(counts))
-            #expect(try (0..<5).map { try rows.int64(0, $0) } == [3, 2, 2, 3, 4])
+            #expect(try (0..<5).map { try rows.read(0, $0, as: Int64.self) } == [3, 2, 2, 3, 4])
         }
 
         func close() async throws {
@@ -176,7 +176,7 @@ import Testing
         let sessions = try await DatabaseSessions(database)
         let committed = Statement("committed", "SELECT count(*) FROM mutations")
         try await waitUntil("it is committed", every: .milliseconds(1)) {
-            try await sessions.connection.run(Query(committed)).int64(0, 0) > 0
+            try await sessions.connection.run(Query(committed)).read(0, 0, as: Int64.self) > 0
         }
         try await gateway.crash()
         phone.reset()

@@ -126,7 +126,7 @@ import Testing
         // a wait polls the database
         let committed = Statement("shutdown_pending", "SELECT count(*) FROM mutations WHERE status = 'pending'")
         try await waitUntil("it is committed") {
-            try await fixture.sessions.connection.run(Query(committed)).int64(0, 0) > 0
+            try await fixture.sessions.connection.run(Query(committed)).read(0, 0, as: Int64.self) > 0
         }
         fixture.gateway.send(SIGTERM)
         let reply = try await waiting

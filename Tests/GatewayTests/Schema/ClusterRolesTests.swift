@@ -139,6 +139,6 @@ import Testing
 
     private func ids(_ sql: String, on connection: Connection) async throws -> [String] {
         let rows = try await connection.run(Query(Statement("", sql)))
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 }

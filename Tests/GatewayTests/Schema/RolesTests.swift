@@ -48,7 +48,7 @@ import Testing
             defer { connection.close() }
             if let script { try await connection.execute(script: script) }
             let rows = try await connection.run(Query(Statement("", sql)))
-            return try (0..<rows.count).map { try rows.string($0, 0) }
+            return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
         }
 
         /// The SQLSTATE of a role's rejected query.
@@ -231,7 +231,7 @@ import Testing
             ConnectionConfiguration(uri: place.database.uri(user: place.analyst))
         )
         let count = Query(Statement("n", "SELECT count(*) FROM mutations"))
-        #expect(try await connection.run(count).int64(0, 0) == 4)
+        #expect(try await connection.run(count).read(0, 0, as: Int64.self) == 4)
         let removed = try await place.sluice("organizations", "readers", "remove", own, place.analyst)
         #expect(removed.status == 0, "\(removed.complaint)")
         await #expect(throws: PostgresError.self) { try await connection.run(count) }
@@ -319,10 +319,10 @@ import Testing
 
         let analyst = try await Connection.open(ConnectionConfiguration(uri: empty.uri(user: place.analyst)))
         let count = Query(Statement("n", "SELECT count(*) FROM organizations"))
-        #expect(try await analyst.run(count).int64(0, 0) == 1)
+        #expect(try await analyst.run(count).read(0, 0, as: Int64.self) == 1)
         // still a member, and not bound to an organization
         #expect(try await sluice("organizations", "readers", "remove", id, place.analyst).status == 0)
-        #expect(try await analyst.run(count).int64(0, 0) == 0)
+        #expect(try await analyst.run(count).read(0, 0, as: Int64.self) == 0)
         analyst.close()
         // the owner of the tables would see all rows
         let own = try await sluice("organizations", "readers", "add", id, owner)
@@ -468,7 +468,9 @@ import Testing
             "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'lanes'::regclass"
         )
         let other = try await place.database.connect()
-        try await waitUntil("it waits for the reader") { try await other.run(Query(waiting)).int64(0, 0) > 0 }
+        try await waitUntil("it waits for the reader") {
+            try await other.run(Query(waiting)).read(0, 0, as: Int64.self) > 0
+        }
         // the reader continues: the change does not succeed because of its end
         try await other.execute(script: "SELECT FROM lanes")
         try await reader.execute(script: "COMMIT")
@@ -485,7 +487,7 @@ import Testing
         #expect(result.output == "The schema is up to date.\n")
         let connection = try await database.connect()
         let policies = try await connection.run(Query(Statement("n", "SELECT count(*) FROM pg_policies")))
-        #expect(try policies.int64(0, 0) == 0)
+        #expect(try policies.read(0, 0, as: Int64.self) == 0)
         connection.close()
     }
 

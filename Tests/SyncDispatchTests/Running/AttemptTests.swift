@@ -20,7 +20,7 @@ import Testing
             WHERE organization_id = '\(harness.organization.id)' AND mutation_id = '\(id)' ORDER BY ordinal
             """
         )
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 
     private static func mutationHistory(_ harness: DispatcherHarness, _ id: UUID) async throws -> MutationHistory {

@@ -59,7 +59,7 @@ import Testing
         let mappings = try await harness.read(
             "SELECT count(*) FROM id_mappings WHERE organization_id = '\(harness.organization.id)'"
         )
-        #expect(try mappings.int64(0, 0) == 0)
+        #expect(try mappings.read(0, 0, as: Int64.self) == 0)
         // a resolved reference does not wait
         let next = harness.create("task", 48, #"{"folderId":23,"after":47}"#)
         #expect(try await harness.phone.push([next]).results[0].status == "pending")
@@ -269,7 +269,7 @@ import Testing
             """
         )
         #expect(first.count == 1)
-        #expect(try first.int64(0, 0) == 50)
+        #expect(try first.read(0, 0, as: Int64.self) == 50)
         // also when only the mapping remains of the create
         try await harness.execute("DELETE FROM mutations WHERE organization_id = '\(harness.organization.id)'")
         let later = harness.create("task", 48, #"{"text":"later","folderId":23}"#)
@@ -358,7 +358,7 @@ extension DispatcherHarness {
                 AND device_id = '\(phone.device)' AND entity_type = '\(type)' AND local_id = \(number)
             """
         )
-        return rows.count == 0 ? nil : try rows.string(0, 0)
+        return rows.count == 0 ? nil : try rows.read(0, 0, as: String.self)
     }
 
     /// As a pull does it.

@@ -77,7 +77,7 @@ import Testing
                 WHERE datname = current_database()
                 """
             )
-            return (try rows.int64(0, 0), try rows.double(0, 1))
+            return (try rows.read(0, 0, as: Int64.self), try rows.read(0, 1, as: Double.self))
         }
         // the server collects these numbers once a second at most
         try await connection.execute(script: "SELECT pg_sleep(1.5)")

@@ -23,7 +23,7 @@ import Testing
             ORDER BY ordinal
             """
         )
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 
     private static func mark(_ harness: DispatcherHarness, _ id: UUID) async throws -> String {
@@ -33,7 +33,7 @@ import Testing
                 CASE WHEN stuck_at = changed_at THEN 'since then' WHEN stuck_at IS NULL THEN '-' ELSE 'else' END)
             FROM mutations WHERE organization_id = '\(harness.organization.id)' AND id = '\(id)'
             """
-        ).string(0, 0)
+        ).read(0, 0, as: String.self)
     }
 
     @Test func `a success at the first attempt writes no row`() async throws {
@@ -99,7 +99,7 @@ import Testing
         let first = try await harness.gateway.read(
             "SELECT sent_at = '\(sentAt.rfc3339)' FROM attempts ORDER BY ordinal LIMIT 1"
         )
-        #expect(try first.bool(0, 0), "when it was marked as in flight")
+        #expect(try first.read(0, 0, as: Bool.self), "when it was marked as in flight")
         await helper.shutDown()
     }
 }

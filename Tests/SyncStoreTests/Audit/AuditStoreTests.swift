@@ -28,7 +28,7 @@ import Testing
         #expect(try await gateway.retain(limit: 2)?.report[.audit] == 0)
         gateway.clock.advance(seconds: 2 * Gateway.day)
         #expect(try await gateway.retain(limit: 2, isDryRun: true)?.report[.audit] == 9)
-        #expect(try await gateway.read("SELECT count(*) FROM audit").int64(0, 0) == 12)
+        #expect(try await gateway.read("SELECT count(*) FROM audit").read(0, 0, as: Int64.self) == 12)
         #expect(try await gateway.retain(limit: 2)?.report[.audit] == 9)
         let left = try await log.page(AuditFilter(), limit: 100, after: nil)
         #expect(left.acts.count == 3 && left.next == nil)

@@ -72,7 +72,7 @@ import Testing
             $1
         }
         let values = try (0..<rows.count).map { row throws(PostgresError) in
-            let type = try rows.string(row, 0)
+            let type: String = try rows.read(row, 0)
             let name = casts[row + 1] ?? String(type.prefix { $0 != "[" })
             // the planner evaluates the values of one row, and no domain accepts these
             let element = isOfOneRow && name != "uuid" ? "NULL" : Self.values[name] ?? "NULL"
@@ -82,7 +82,9 @@ import Testing
         do {
             let explain = Query(Statement("", "EXPLAIN EXECUTE \(call)"))
             let lines = try await connection.run([.begin, explain, .rollback])[1]
-            let plan = try (0..<lines.count).map { line throws(PostgresError) in try lines.string(line, 0) }
+            let plan = try (0..<lines.count).map { line throws(PostgresError) in
+                try lines.read(line, 0, as: String.self)
+            }
             try await connection.execute(script: "DEALLOCATE one")
             return plan.joined(separator: "\n")
         } catch  where error.sqlState?.hasPrefix("22") == true {

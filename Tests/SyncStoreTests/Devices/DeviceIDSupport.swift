@@ -27,7 +27,7 @@ extension Gateway {
         let connection = try await database.connect()
         defer { connection.close() }
         let rows = try await connection.run(Query(Statement("select_\(UInt32.random(in: 0...(.max)))", sql)))
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 }
 

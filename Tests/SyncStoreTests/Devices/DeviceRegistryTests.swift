@@ -80,7 +80,7 @@ import Testing
         #expect(Set(refusals.compactMap { $0 }) == ["validation_failed  device_limit"])
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
         // a known device is updated, an additional one is refused every time, and other users have separate limits
-        let known = try await phone.gateway.read("SELECT device_id FROM devices LIMIT 1").uuid(0, 0)
+        let known: UUID = try await phone.gateway.read("SELECT device_id FROM devices LIMIT 1").read(0, 0)
         let seen = try await Self.register(phone, known)
         #expect(!seen.isNew && seen.json["last_seen_at"]?.string == phone.gateway.clock.now.rfc3339)
         let problem = await #expect(throws: Problem.self) { try await phone.push([phone.create()]) }

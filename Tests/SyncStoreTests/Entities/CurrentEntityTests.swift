@@ -85,7 +85,7 @@ import Testing
         #expect(discarded.discardedIDs.count == 25)
         #expect(try await ada.changePosition > before)
         let rows = try await ada.gateway.read("SELECT sum(octet_length(error::text))::int8 FROM mutations")
-        #expect(try rows.int64(0, 0) < 2 * Int64(text.utf8.count))
+        #expect(try rows.read(0, 0, as: Int64.self) < 2 * Int64(text.utf8.count))
         for entry in entries {
             #expect(try await ada.read(entry.id)["error"]?["current"]?["document"]?["text"]?.string == text)
         }
@@ -217,7 +217,7 @@ import Testing
 extension Phone {
     fileprivate var changePosition: Int64 {
         get async throws {
-            try await gateway.read("SELECT change_position FROM lanes WHERE \(owner)").int64(0, 0)
+            try await gateway.read("SELECT change_position FROM lanes WHERE \(owner)").read(0, 0, as: Int64.self)
         }
     }
 }

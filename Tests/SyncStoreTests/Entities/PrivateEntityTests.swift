@@ -128,7 +128,7 @@ extension PrivateEntityTests.Fixture {
         let rows = try await gateway.read(
             "SELECT concat_ws(' ', entity_type, id, version, is_deleted, updated_by) FROM entities ORDER BY 1"
         )
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 }
 

@@ -193,7 +193,11 @@ private struct Naps: GroupTransaction {
         defer { connection.close() }
         #expect(
             try await eventually {
-                try await connection.run(Query(Statement("test_gateways", "SELECT count(*) FROM gateways"))).int64(0, 0)
+                try await connection.run(Query(Statement("test_gateways", "SELECT count(*) FROM gateways"))).read(
+                    0,
+                    0,
+                    as: Int64.self
+                )
                     == 1
             }
         )

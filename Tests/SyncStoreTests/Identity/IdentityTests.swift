@@ -26,7 +26,7 @@ import Testing
 
     private func count(_ gateway: Gateway) async throws -> Int64 {
         try await gateway.store.pool.run([Query(Statement("test_subjects", "SELECT count(*) FROM user_subjects"))])[0]
-            .int64(0, 0)
+            .read(0, 0, as: Int64.self)
     }
 
     private func name(_ id: ByteExactString, _ organization: Organization, _ gateway: Gateway) async throws {

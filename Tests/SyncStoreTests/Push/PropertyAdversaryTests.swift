@@ -211,10 +211,10 @@ import Testing
                 parameters
             )
             for row in 0..<rows.count where !rows.isNull(row, 2) {
-                let isShared = try rows.string(row, 0) == "shared"
-                #expect(try rows.bool(row, 1), "\(seed), round \(round)")
-                #expect(try rows.bool(row, 2) == isShared, "\(seed), round \(round)")
-                #expect(try rows.bool(row, 3) == !isShared, "\(seed), round \(round)")
+                let isShared = try rows.read(row, 0, as: String.self) == "shared"
+                #expect(try rows.read(row, 1, as: Bool.self), "\(seed), round \(round)")
+                #expect(try rows.read(row, 2, as: Bool.self) == isShared, "\(seed), round \(round)")
+                #expect(try rows.read(row, 3, as: Bool.self) == !isShared, "\(seed), round \(round)")
             }
         }
     }

@@ -171,13 +171,16 @@ private struct HistoryModel {
     private func compareEntities(_ rows: Rows, _ seal: Seal) throws {
         #expect(rows.count == entities.count, "\(comment)")
         for row in 0..<rows.count {
-            let key = EntityKey(type: try rows.string(row, 0), id: try rows.string(row, 1))
+            let key = EntityKey(
+                type: try rows.read(row, 0, as: String.self),
+                id: try rows.read(row, 1, as: String.self)
+            )
             let entity = try #require(entities[key], "\(comment): \(key) has no create")
-            #expect(try rows.int64(row, 2) == entity.version, "\(comment): \(key)")
-            #expect(try rows.bool(row, 3) == entity.isDeleted, "\(comment): \(key)")
-            #expect(try rows.uuid(row, 5) == entity.creator.user, "\(comment): \(key)")
+            #expect(try rows.read(row, 2, as: Int64.self) == entity.version, "\(comment): \(key)")
+            #expect(try rows.read(row, 3, as: Bool.self) == entity.isDeleted, "\(comment): \(key)")
+            #expect(try rows.read(row, 5, as: UUID.self) == entity.creator.user, "\(comment): \(key)")
             let place = SealedPlace.document(type: key.type, id: key.id)
-            guard let document = try seal.open(json: rows.optionalBytes(row, 4), as: place) else { continue }
+            guard let document = try seal.open(json: rows.read(row, 4, as: [UInt8]?.self), as: place) else { continue }
             expect(try JSONTree(parsing: document).root, is: entity, key)
         }
     }
@@ -197,12 +200,15 @@ private struct HistoryModel {
         var nextPosition: [UUID: Int64] = [:]
         var lastVersion: [[String]: Int64] = [:]
         for row in 0..<rows.count {
-            let (user, device, number) = (try rows.uuid(row, 0), try rows.uuid(row, 1), try rows.int64(row, 2))
+            let (user, device, number) = (
+                try rows.read(row, 0, as: UUID.self), try rows.read(row, 1, as: UUID.self),
+                try rows.read(row, 2, as: Int64.self)
+            )
             #expect(number > lastNumber[device] ?? 0, "\(comment): device \(device)")
             lastNumber[device] = number
-            #expect(try rows.int64(row, 3) == nextPosition[user, default: 1], "\(comment): user \(user)")
+            #expect(try rows.read(row, 3, as: Int64.self) == nextPosition[user, default: 1], "\(comment): user \(user)")
             nextPosition[user, default: 1] += 1
-            let mutation = try #require(valid[try rows.uuid(row, 4)], "\(comment)")
+            let mutation = try #require(valid[try rows.read(row, 4, as: UUID.self)], "\(comment)")
             #expect(mutation.entry.number == number && mutation.device == device, "\(comment)")
             let answer = answers[mutation.entry.key]
             let entity = [user.lowercased, mutation.entry.type, answer?.id ?? ""]
@@ -216,12 +222,12 @@ private struct HistoryModel {
         #expect(rows.count == creates.count, "\(comment)")
         let byID = Dictionary(uniqueKeysWithValues: creates.map { ($0.entry.id, $0) })
         for row in 0..<rows.count {
-            let create = try #require(byID[try rows.uuid(row, 5)], "\(comment)")
-            #expect(try rows.uuid(row, 0) == create.user, "\(comment)")
-            #expect(try rows.uuid(row, 1) == create.entry.local, "\(comment)")
-            #expect(try rows.string(row, 2) == create.entry.type, "\(comment)")
-            #expect(try rows.optionalString(row, 3) == answers[create.entry.key]?.id, "\(comment)")
-            #expect(try rows.string(row, 4) == "resolved", "\(comment)")
+            let create = try #require(byID[try rows.read(row, 5, as: UUID.self)], "\(comment)")
+            #expect(try rows.read(row, 0, as: UUID.self) == create.user, "\(comment)")
+            #expect(try rows.read(row, 1, as: UUID.self) == create.entry.local, "\(comment)")
+            #expect(try rows.read(row, 2, as: String.self) == create.entry.type, "\(comment)")
+            #expect(try rows.read(row, 3, as: String?.self) == answers[create.entry.key]?.id, "\(comment)")
+            #expect(try rows.read(row, 4, as: String.self) == "resolved", "\(comment)")
         }
     }
 
@@ -229,15 +235,18 @@ private struct HistoryModel {
         let numbers = Dictionary(grouping: mutations, by: \.device).mapValues { $0.map(\.entry.number).max() ?? 0 }
         #expect(devices.count == numbers.count, "\(comment)")
         for row in 0..<devices.count {
-            #expect(try devices.int64(row, 1) == numbers[try devices.uuid(row, 0)], "\(comment)")
+            #expect(
+                try devices.read(row, 1, as: Int64.self) == numbers[try devices.read(row, 0, as: UUID.self)],
+                "\(comment)"
+            )
         }
         let counts = Dictionary(grouping: mutations.filter(\.isValid), by: \.user).mapValues { Int64($0.count) }
         #expect(lanes.count == counts.count, "\(comment)")
         for row in 0..<lanes.count {
-            let count = counts[try lanes.uuid(row, 0)] ?? 0
-            #expect(try lanes.int64(row, 1) == count + 1, "\(comment)")
-            #expect(try lanes.int32(row, 2) == 0, "\(comment)")
-            #expect(try lanes.int32(row, 3) == 0, "\(comment)")
+            let count = counts[try lanes.read(row, 0, as: UUID.self)] ?? 0
+            #expect(try lanes.read(row, 1, as: Int64.self) == count + 1, "\(comment)")
+            #expect(try lanes.read(row, 2, as: Int32.self) == 0, "\(comment)")
+            #expect(try lanes.read(row, 3, as: Int32.self) == 0, "\(comment)")
             #expect(lanes.isNull(row, 4), "\(comment)")
         }
     }

@@ -59,7 +59,7 @@ import Testing
             for clock in [phone.gateway.clock, other.clock] { clock.advance(seconds: seconds) }
             try await phone.push(entries, through: gateway)
             let seen = "SELECT extract(epoch FROM last_seen_at - created_at)::bigint FROM devices"
-            return try await phone.gateway.read(seen).int64(0, 0)
+            return try await phone.gateway.read(seen).read(0, 0, as: Int64.self)
         }
         var minutes: Int64 = 0
         for entries in [[entry], []] {

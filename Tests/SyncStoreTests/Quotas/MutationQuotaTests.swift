@@ -24,7 +24,11 @@ import Testing
     private static func rows(_ gateway: Gateway, _ table: String) async throws -> Int64 {
         let connection = try await gateway.database.connect()
         defer { connection.close() }
-        return try await connection.run(Query(Statement("", "SELECT count(*) FROM \(table)"))).int64(0, 0)
+        return try await connection.run(Query(Statement("", "SELECT count(*) FROM \(table)"))).read(
+            0,
+            0,
+            as: Int64.self
+        )
     }
 
     @Test func `a push beyond the quota is refused whole and accepted after the announced time`() async throws {
@@ -186,8 +190,8 @@ import Testing
             Query(Statement("used", "SELECT missing, count(*) FROM mutation_quotas GROUP BY 1"))
         )
         #expect(used.count == 1)
-        #expect(try used.int64(0, 0) == 2 * 86_400_000)
-        #expect(try used.int64(0, 1) == 7)
+        #expect(try used.read(0, 0, as: Int64.self) == 2 * 86_400_000)
+        #expect(try used.read(0, 1, as: Int64.self) == 7)
         connection.close()
     }
 

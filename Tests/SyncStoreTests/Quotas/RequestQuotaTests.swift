@@ -107,7 +107,7 @@ import Testing
             if try await Self.ask(gateway, organization) { admitted += 1 }
         }
         #expect(admitted == 1_500)
-        let draws = try await connection.run(Query(Statement("draws", "SELECT count(*) FROM draws"))).int64(0, 0)
+        let draws: Int64 = try await connection.run(Query(Statement("draws", "SELECT count(*) FROM draws"))).read(0, 0)
         #expect(draws > 0 && draws <= 1_500 / 25, "\(draws) draws")
     }
 
@@ -136,6 +136,12 @@ import Testing
         }
         let connection = try await gateway.database.connect()
         defer { connection.close() }
-        #expect(try await connection.run(Query(Statement("n", "SELECT count(*) FROM request_quotas"))).int64(0, 0) == 0)
+        #expect(
+            try await connection.run(Query(Statement("n", "SELECT count(*) FROM request_quotas"))).read(
+                0,
+                0,
+                as: Int64.self
+            ) == 0
+        )
     }
 }

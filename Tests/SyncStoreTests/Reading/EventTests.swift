@@ -62,7 +62,9 @@ import Testing
             """
         )
         var expected: [String: String] = [:]
-        for row in 0..<rows.count { expected[try rows.string(row, 0)] = try rows.string(row, 1) }
+        for row in 0..<rows.count {
+            expected[try rows.read(row, 0, as: String.self)] = try rows.read(row, 1, as: String.self)
+        }
         #expect(seen == expected, "\(seed)")
     }
 

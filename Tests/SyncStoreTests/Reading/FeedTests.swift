@@ -166,11 +166,16 @@ import Testing
         let rows = try await gateway.read("SELECT entity_type, id, version, owner_id FROM entities")
         var versions: [EntityKey: Int64] = [:]
         for row in 0..<rows.count {
-            let type = try rows.string(row, 0)
-            guard types.isEmpty || types.contains(type), try type != "diary" || rows.uuid(row, 3) == user else {
+            let type: String = try rows.read(row, 0)
+            guard types.isEmpty || types.contains(type), try type != "diary" || rows.read(row, 3, as: UUID.self) == user
+            else {
                 continue
             }
-            versions[EntityKey(type: type, id: try rows.string(row, 1))] = try rows.int64(row, 2)
+            versions[EntityKey(type: type, id: try rows.read(row, 1, as: String.self))] = try rows.read(
+                row,
+                2,
+                as: Int64.self
+            )
         }
         return versions
     }

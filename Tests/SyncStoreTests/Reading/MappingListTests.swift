@@ -173,8 +173,11 @@ import Testing
         )
         var stored = Seen()
         for row in 0..<rows.count {
-            let key = MappingKey(client: try rows.uuid(row, 0), type: try rows.string(row, 1))
-            stored[key] = try rows.string(row, 2)
+            let key = MappingKey(
+                client: try rows.read(row, 0, as: UUID.self),
+                type: try rows.read(row, 1, as: String.self)
+            )
+            stored[key] = try rows.read(row, 2, as: String.self)
         }
         return stored
     }

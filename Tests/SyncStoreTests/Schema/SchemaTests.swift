@@ -143,7 +143,7 @@ import Testing
         )
         let blocker = try await connection.run(
             Query(Statement("", "SELECT id FROM mutations WHERE \(lane) AND status = 'pending'"))
-        ).uuid(0, 0)
+        ).read(0, 0, as: UUID.self)
         let key = "'{\(phone.organization.id)}', '{\(phone.user)}', '{\(blocker)}'"
         let plan = try await connection.explain(
             LaneStatements.unblock,

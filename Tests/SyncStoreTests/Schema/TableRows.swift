@@ -34,11 +34,11 @@ struct TableRows {
         )
         var columns: [String: [Column]] = [:]
         for var row in rows {
-            let table = try row.string("table")
+            let table: String = try row.read("table")
             let column = Column(
-                name: try row.string("name"),
-                type: try row.string("type"),
-                isRequired: try row.bool("is_required")
+                name: try row.read("name", as: String.self),
+                type: try row.read("type", as: String.self),
+                isRequired: try row.read("is_required", as: Bool.self)
             )
             columns[table, default: []].append(column)
         }

@@ -119,7 +119,7 @@ extension Phone {
         let rows = try await gateway.read(
             "SELECT (\(name))::text FROM mutations WHERE \(owner) AND id = '\(id.lowercased)'"
         )
-        return try rows.optionalString(0, 0)
+        return try rows.read(0, 0, as: String?.self)
     }
 
     func mapping(_ client: UUID) async throws -> String {
@@ -129,7 +129,7 @@ extension Phone {
             WHERE \(owner) AND client_id = '\(client.lowercased)'
             """
         )
-        return rows.count == 0 ? "-" : try rows.string(0, 0)
+        return rows.count == 0 ? "-" : try rows.read(0, 0, as: String.self)
     }
 
     /// Violated invariants of the organization's lanes; empty if all hold.
@@ -170,7 +170,7 @@ extension Phone {
                 AND (i.status = 'failed') <> (m.status = 'discarded' AND m.resolution IS NULL)
             """
         )
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 }
 

@@ -135,7 +135,7 @@ import Testing
         )
         _ = try await phone.retry(create.id)
         #expect(try await phone.mapping(local) == "pending")
-        #expect(try await phone.gateway.read("SELECT retry_count FROM id_mappings").int16(0, 0) == 0)
+        #expect(try await phone.gateway.read("SELECT retry_count FROM id_mappings").read(0, 0, as: Int16.self) == 0)
     }
 
     // MARK: - Discard
@@ -282,8 +282,8 @@ import Testing
         let lane = try await fixture.phone.gateway.read(
             "SELECT halted_by, ready_at IS NOT NULL FROM lanes WHERE \(fixture.phone.owner)"
         )
-        #expect(try lane.optionalUUID(0, 0) == nil)
-        #expect(try lane.bool(0, 1))
+        #expect(try lane.read(0, 0, as: UUID?.self) == nil)
+        #expect(try lane.read(0, 1, as: Bool.self))
     }
 
     @Test func `client_wins runs the mutation again and keeps the conflict`() async throws {
@@ -388,9 +388,9 @@ import Testing
         // this user cannot change another user's entity of a private type
         _ = try await phone.resolve(second.id, "server_wins")
         let documents = try await phone.gateway.read("SELECT document::text, feed_position FROM entities ORDER BY id")
-        #expect(try documents.string(0, 0) == #"{"new":1}"#)
-        #expect(try documents.int64(0, 1) == 3)
-        #expect(try documents.string(1, 0) == #"{"old":1}"#)
+        #expect(try documents.read(0, 0, as: String.self) == #"{"new":1}"#)
+        #expect(try documents.read(0, 1, as: Int64.self) == 3)
+        #expect(try documents.read(1, 0, as: String.self) == #"{"old":1}"#)
         #expect(try await phone.disorder() == [])
     }
 
@@ -439,7 +439,7 @@ import Testing
         _ = try await phone.retry(update.id)
         #expect(!silent.isRaised)
         let lane = try await phone.gateway.read("SELECT ready_at = '2100-01-01' FROM lanes WHERE \(phone.owner)")
-        #expect(try lane.bool(0, 0))
+        #expect(try lane.read(0, 0, as: Bool.self))
     }
 
     @Test func `discards a chain as long as the lane`() async throws {
@@ -466,7 +466,7 @@ import Testing
         #expect(result.discardedIDs.count == count + 1)
         #expect(result.discardedIDs.first == first.id)
         let lane = try await phone.gateway.read("SELECT open_count + queued_count FROM lanes WHERE \(phone.owner)")
-        #expect(try lane.int64(0, 0) == 0)
+        #expect(try lane.read(0, 0, as: Int64.self) == 0)
         if count > 6_000 { print("a chain of \(count): \(took)") }
     }
 

@@ -21,7 +21,7 @@ extension Administration {
         after last: String?
     ) async throws(Problem) -> (types: [EntityType], next: String?)? {
         guard try await self.organization(organization) != nil else { return nil }
-        let parameters = Parameters(of: organization, last ?? "", Int64(limit + 1))
+        let parameters = Parameters(of: organization, last ?? "", limit + 1)
         let found = try await rows(Self.listTypesStatement, parameters, "list entity types", EntityTypeRow.read)
         let shown = Array(found.prefix(limit))
         return (shown, found.count > limit ? shown.last?.name : nil)
@@ -142,7 +142,7 @@ extension EntityTypeUpdate {
             (visibility ?? first.visibility).rawValue,
             defaultPriority ?? first.defaultPriority,
             first.isForwarded,
-            BytesParameter.jsonb(relations),
+            PostgresJSONB(relations),
             onErase?.rawValue
         )
         return parameters
@@ -157,7 +157,7 @@ extension EntityTypeUpdate {
             visibility?.rawValue,
             defaultPriority,
             isForwarded,
-            BytesParameter.jsonb(relations),
+            PostgresJSONB(relations),
             onErase?.rawValue
         )
         return parameters

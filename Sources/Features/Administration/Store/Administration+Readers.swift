@@ -23,13 +23,16 @@ extension Administration {
     package func readers(of organization: UUID) async throws(Problem) -> [ReaderBinding]? {
         guard try await self.organization(organization) != nil else { return nil }
         let bound = try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
-            (role: try row.string("role_name"), createdAt: try row.moment("created_at"))
+            (
+                role: try row.read("role_name", as: String.self),
+                createdAt: try row.read("created_at", as: Timestamp.self)
+            )
         }
         let parameters = Parameters(Roles.reader(of: organization), bound.map(\.role))
         let members = try await rows(Self.membersStatement, parameters, "list members of reader roles") { row in
             (
-                role: try row.string("role_name"), isReader: try row.bool("is_reader"),
-                isMember: try row.bool("is_member")
+                role: try row.read("role_name", as: String.self), isReader: try row.read("is_reader", as: Bool.self),
+                isMember: try row.read("is_member", as: Bool.self)
             )
         }
         var bindings: [[UInt8]: ReaderBinding] = [:]
@@ -77,7 +80,7 @@ extension Administration {
             // no grant if the organization is being purged, or if a concurrent call has bound the role to another one
             let rows = try await connection.run(Self.bindingStatement(role: role))
             guard rows.count > 0 else { return false }
-            return try rows.uuid(0, 0) == organization
+            return try rows.read(0, 0, as: UUID.self) == organization
         }
         return isNew || script != nil
     }
@@ -112,15 +115,15 @@ extension Administration {
     private func facts(of role: String) async throws(Problem) -> RoleFacts? {
         let parameters = Parameters(role)
         let organization = try await rows(Self.bindingStatement, parameters, "look what a role reads") { row in
-            try row.uuid("organization_id")
+            try row.read("organization_id", as: UUID.self)
         }.first
         return try await rows(Self.roleStatement, parameters, "look at a role") { row in
             RoleFacts(
-                quoted: try row.string("quoted"),
-                seesEverything: try row.bool("sees_everything"),
+                quoted: try row.read("quoted"),
+                seesEverything: try row.read("sees_everything"),
                 organization: organization,
-                isReader: try row.bool("is_reader"),
-                memberships: try row.string("memberships").split(separator: " ").map(String.init)
+                isReader: try row.read("is_reader"),
+                memberships: try row.read("memberships", as: String.self).split(separator: " ").map(String.init)
             )
         }.first
     }

@@ -42,7 +42,7 @@ extension Administration {
     /// Counts the sessions of other gateways on the database, as far as the role can see them.
     package func otherSessions() async throws(Problem) -> Int {
         do {
-            return Int(try await pool.run([Query(Self.sessionsStatement)])[0].int64(0, 0))
+            return Int(try await pool.run([Query(Self.sessionsStatement)])[0].read(0, 0, as: Int64.self))
         } catch {
             throw failure.problem(error, doing: "look for gateways")
         }

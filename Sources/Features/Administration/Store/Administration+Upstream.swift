@@ -65,11 +65,11 @@ extension Administration {
         let parameters = Parameters(
             of: organization,
             settings.baseURL,
-            BytesParameter.json(try seal.seal(json: settings.credential?.stored, as: .upstream(.credential))),
+            PostgresJSON(try seal.seal(json: settings.credential?.stored, as: .upstream(.credential))),
             Int16(settings.timeoutSeconds),
             Int16(settings.maximumConcurrency),
             settings.idPointer,
-            BytesParameter.json(try seal.seal(json: settings.storedHeaders, as: .upstream(.headers))),
+            PostgresJSON(try seal.seal(json: settings.storedHeaders, as: .upstream(.headers))),
             settings.allowedHeaders,
             settings.eraseEndpoint,
             settings.sendsWeakETags,
@@ -132,7 +132,7 @@ package struct UpstreamRow: Sendable {
     /// Reads ``UpstreamSettingsRow``, followed by the time of its last change.
     init(_ row: inout RowReader, _ seal: Seal) throws {
         settings = try UpstreamSettingsRow.read(&row, seal)
-        updatedAt = try row.moment("updated_at")
+        updatedAt = try row.read("updated_at")
     }
 }
 

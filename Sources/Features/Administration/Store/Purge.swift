@@ -48,7 +48,7 @@ extension Administration {
         do {
             for (table, statement) in Self.extentStatements(store.tables) {
                 let rows = try await pool.run([statement(organization: id, limit: Self.extentLimit)])[0]
-                let count = try rows.int64(0, 0)
+                let count: Int64 = try rows.read(0, 0)
                 if count > 0 { extent.append((table, count)) }
             }
         } catch {

@@ -84,7 +84,7 @@ extension KeyRotation {
         _ onWait: @Sendable (Double) -> Void
     ) async throws {
         let rows = try await pool.run([Self.ageStatement(organization: organization, number: number)])[0]
-        guard let made = try rows.read({ try $0.moment("created_at") }).first else { return }
+        guard let made = try rows.read({ try $0.read("created_at", as: Timestamp.self) }).first else { return }
         let known = made.adding(seconds: grace)
         let wait = known.microseconds - now().microseconds
         guard wait > 0 else { return }
@@ -104,7 +104,7 @@ extension KeyRotation {
             Self.keptStatement(organization: organization, number: number),
         ])
         rows.droppedKeys = Int(results[0].affected)
-        rows.keptKeys = Int(try results[1].read { try $0.int64("count") }.first ?? 0)
+        rows.keptKeys = Int(try results[1].read { try $0.read("count", as: Int64.self) }.first ?? 0)
     }
 
     // MARK: - Statements
@@ -193,7 +193,7 @@ extension KeyRotation {
             user: old.name.user,
             master_key: old.masterKey,
             new_master_key: new.masterKey,
-            wrapped_key: BytesParameter.bytea(new.bytes)
+            wrapped_key: PostgresBytes(new.bytes)
         )
     }
 

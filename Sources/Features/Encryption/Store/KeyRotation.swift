@@ -43,9 +43,9 @@ package struct KeyRotation: Sendable {
             return try results[1].read { row in
                 Key(
                     organization: organization,
-                    number: try row.int32("number"),
-                    masterKey: try row.string("master_key"),
-                    createdAt: try row.moment("created_at")
+                    number: try row.read("number"),
+                    masterKey: try row.read("master_key"),
+                    createdAt: try row.read("created_at")
                 )
             }
         } catch {
@@ -159,10 +159,10 @@ package struct KeyRotation: Sendable {
             return try rows.read { row in
                 let wrapped = try OrganizationKeys.key(&row)
                 let key = Key(
-                    organization: try row.uuid("organization_id"),
+                    organization: try row.read("organization_id"),
                     number: wrapped.number,
                     masterKey: wrapped.masterKey,
-                    createdAt: try row.moment("created_at")
+                    createdAt: try row.read("created_at")
                 )
                 return (key, wrapped)
             }
@@ -175,7 +175,7 @@ package struct KeyRotation: Sendable {
             number: old.number,
             master_key: old.masterKey,
             new_master_key: new.masterKey,
-            wrapped_key: BytesParameter.bytea(new.bytes)
+            wrapped_key: PostgresBytes(new.bytes)
         )
     }
 

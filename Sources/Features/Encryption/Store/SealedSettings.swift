@@ -43,13 +43,13 @@ struct SealedSettings {
     /// The query that writes a row of an organization with its values sealed again.
     func renewed(_ row: inout RowReader, of organization: UUID, _ renewal: inout Renewal) throws -> Query {
         var parameters = Parameters(of: organization)
-        if hasKey { parameters.add(try row.string("row_key")) }
+        if hasKey { parameters.add(try row.read("row_key", as: String.self)) }
         for column in columns {
             let place = try column.place(&row)
             if column.isText {
-                parameters.add(try renewal.text(row.optionalString(column.name), as: place))
+                parameters.add(try renewal.text(row.read(column.name, as: String?.self), as: place))
             } else {
-                parameters.add(json: try renewal.json(row.optionalBytes(column.name), as: place))
+                parameters.add(PostgresJSON(try renewal.json(row.read(column.name, as: [UInt8]?.self), as: place)))
             }
         }
         return Query(write, parameters)

@@ -60,7 +60,7 @@ package struct SealingRun {
             parameters.add(Self.scan)
             kind.add(number, seal, to: &parameters)
             let found = try await pool.run([Query(kind.page, parameters)])[0]
-            let all = try found.read { (key: try kind.key(&$0), isDue: try $0.bool("is_due")) }
+            let all = try found.read { (key: try kind.key(&$0), isDue: try $0.read("is_due", as: Bool.self)) }
             guard let last = all.last?.key else { return }
             let due = all.filter(\.isDue).map(\.key)
             switch step {
@@ -139,7 +139,7 @@ package struct SealingRun {
 
     private func user(from start: UUID) async throws -> UUID? {
         let found = try await pool.run([SealStatements.nextLane(organization: organization, first: start)])[0]
-        return try found.read { try $0.uuid("user_id") }.first
+        return try found.read { try $0.read("user_id", as: UUID.self) }.first
     }
 
     private func clearMappings(_ lane: LaneKey) async throws {
@@ -173,7 +173,7 @@ struct SealedEntities: SealedDocuments {
         guard let (key, document, owner) = try EntityRows.document(&row) else { return nil }
         var parameters = place(key)
         let place = SealedPlace.document(type: key.type, id: key.id)
-        parameters.add(json: try renewal.json(document, as: place, type: key.type, owner: owner))
+        parameters.add(PostgresJSON(try renewal.json(document, as: place, type: key.type, owner: owner)))
         return Query(SealStatements.writeEntity, parameters)
     }
 }
@@ -196,7 +196,7 @@ struct SealedParkedEvents: SealedDocuments {
     func place(_ key: Key) -> Parameters { Parameters(of: organization, key.source, key.event) }
 
     func key(_ row: inout RowReader) throws -> Key {
-        Key(source: try row.string("source"), event: try row.string("event_id"))
+        Key(source: try row.read("source"), event: try row.read("event_id"))
     }
 
     func next(after key: Key) -> Key? { key }
@@ -214,11 +214,11 @@ struct SealedParkedEvents: SealedDocuments {
 
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
         let key = try key(&row)
-        guard let document = try row.optionalBytes("document") else { return nil }
+        guard let document: [UInt8] = try row.read("document") else { return nil }
         let place = SealedPlace.parked(source: key.source, event: key.event)
-        let (type, owner) = (try row.string("entity_type"), try row.optionalUUID("owner_id"))
+        let (type, owner) = (try row.read("entity_type", as: String.self), try row.read("owner_id", as: UUID?.self))
         var parameters = self.place(key)
-        parameters.add(json: try renewal.json(document, as: place, type: type, owner: owner))
+        parameters.add(PostgresJSON(try renewal.json(document, as: place, type: type, owner: owner)))
         return Query(SealStatements.writeParkedEvent, parameters)
     }
 }

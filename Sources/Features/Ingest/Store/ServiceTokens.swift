@@ -39,11 +39,11 @@ package final class ServiceTokens: Sendable {
             for part in cluster.parts(keys, by: \.organization) {
                 let query = Self.findStatement(organizations: part.map(\.organization), ids: part.map(\.id))
                 for var row in try await pool.runByIndex(query) {
-                    let key = Key(organization: try row.uuid("organization_id"), id: try row.uuid("id"))
+                    let key = Key(organization: try row.read("organization_id"), id: try row.read("id"))
                     found[key] = Found(
-                        hash: try row.bytes("secret_hash"),
-                        source: try row.string("source"),
-                        lastUsedAt: try row.optionalMoment("last_used_at")
+                        hash: try row.read("secret_hash"),
+                        source: try row.read("source"),
+                        lastUsedAt: try row.read("last_used_at")
                     )
                 }
             }
@@ -143,7 +143,7 @@ extension Administration {
             of: organization,
             token.id,
             source,
-            BytesParameter.bytea(token.secretHash),
+            PostgresBytes(token.secretHash),
             moment
         )
         let rows = try await rows(Self.makeTokenStatement, parameters, "make a service token") { row in
@@ -232,10 +232,10 @@ package struct ServiceTokenRow: Sendable, Hashable {
     package static let list = "t.id, t.source, t.created_at, t.last_used_at, t.revoked_at"
 
     package init(_ row: inout RowReader) throws {
-        id = try row.uuid("id")
-        source = try row.string("source")
-        createdAt = try row.moment("created_at")
-        lastUsedAt = try row.optionalMoment("last_used_at")
-        revokedAt = try row.optionalMoment("revoked_at")
+        id = try row.read("id")
+        source = try row.read("source")
+        createdAt = try row.read("created_at")
+        lastUsedAt = try row.read("last_used_at")
+        revokedAt = try row.read("revoked_at")
     }
 }

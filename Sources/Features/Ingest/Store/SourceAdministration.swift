@@ -61,9 +61,9 @@ package struct SourceAdministration: Sendable {
                     var parameters = Self.parameters(key, moment)
                     if old == nil { parameters.add(kind.rawValue) }
                     parameters.add(update.isEnabled ? "enabled" : "disabled")
-                    parameters.add(json: update.settings.json)
+                    parameters.add(PostgresJSON(update.settings.json))
                     parameters.add(sealed)
-                    parameters.add(timestamp: nextRunAt?.microseconds)
+                    parameters.add(nextRunAt)
                     let statement = old == nil ? SourceAdminStatements.add : SourceAdminStatements.change
                     let row = try await connection.run(Query(statement, parameters)).read(SourceRow.init).first
                     return row.map { ($0, old == nil) }
@@ -117,7 +117,7 @@ package struct SourceAdministration: Sendable {
                         SourceAdminStatements.lockSecret(organization: key.organization, name: key.name),
                     ])
                     guard locked[0].count > 0, var row = locked[1].first else { return nil }
-                    let old = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
+                    let old = try seal.open(text: row.read("secret"), as: .source(.secret, key.name))
                     let overlaps = overlap > 0 && old != nil
                     return try await connection.run(
                         SourceAdminStatements.rotate(
@@ -158,13 +158,13 @@ package struct SourceAdministration: Sendable {
         switch beginning {
         case .continuing:
             parameters.add(false)
-            parameters.add(json: nil)
+            parameters.add(PostgresJSON<[UInt8]>(nil))
         case .anew:
             parameters.add(true)
-            parameters.add(json: nil)
+            parameters.add(PostgresJSON<[UInt8]>(nil))
         case .at(let state):
             parameters.add(true)
-            parameters.add(json: state)
+            parameters.add(PostgresJSON(state))
         }
         return try await rows(Query(SourceAdminStatements.run, parameters), "run a source")
     }
@@ -229,9 +229,9 @@ extension Administration {
     /// Sources of kind `postgres`. The slot of each is likely ahead of the restored position.
     package func restoredSources() async throws(Problem) -> [RestoredSource] {
         try await rows(Self.sourcesStatement, Parameters(), "list restored sources") { row in
-            let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
-            let isEnabled = try row.string("status") == "enabled"
-            let state = try row.optionalBytes("state").flatMap { ReplicationState($0) }
+            let key = SourceKey(organization: try row.read("organization_id"), name: try row.read("name"))
+            let isEnabled = try row.read("status", as: String.self) == "enabled"
+            let state = try row.read("state", as: [UInt8]?.self).flatMap { ReplicationState($0) }
             return RestoredSource(key: key, isEnabled: isEnabled, confirmed: state?.confirmed)
         }
     }

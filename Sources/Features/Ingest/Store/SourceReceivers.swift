@@ -54,7 +54,7 @@ package final class SourceReceivers: Sendable {
             for part in cluster.parts(keys, by: \.organization) {
                 let query = Self.findStatement(organizations: part.map(\.organization), names: part.map(\.name))
                 for var row in try await pool.runByIndex(query) {
-                    let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
+                    let key = SourceKey(organization: try row.read("organization_id"), name: try row.read("name"))
                     found[key] = row
                 }
             }
@@ -97,13 +97,13 @@ package final class SourceReceivers: Sendable {
         guard let row = try await lookup.find(key) else { return nil }
         return try await catalog.opening(key.organization) { seal in
             var row = row
-            let isEnabled = try row.string("status") == "enabled"
-            let settings = try row.bytes("settings")
-            let secret = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
-            let sealedPrevious = try row.optionalString("previous_secret")
-            let previousUntil = try row.optionalMoment("previous_until").flatMap { $0 > moment ? $0 : nil }
-            let failingSince = try row.optionalMoment("failing_since")
-            let lastSuccessAt = try row.optionalMoment("last_success_at")
+            let isEnabled = try row.read("status", as: String.self) == "enabled"
+            let settings: [UInt8] = try row.read("settings")
+            let secret = try seal.open(text: row.read("secret"), as: .source(.secret, key.name))
+            let sealedPrevious: String? = try row.read("previous_secret")
+            let previousUntil = try row.read("previous_until", as: Timestamp?.self).flatMap { $0 > moment ? $0 : nil }
+            let failingSince: Timestamp? = try row.read("failing_since")
+            let lastSuccessAt: Timestamp? = try row.read("last_success_at")
             guard case .webhook(let receiver)? = SourceSettings(.webhook, stored: settings) else { return nil }
             let previous = try seal.open(
                 text: previousUntil == nil ? nil : sealedPrevious,

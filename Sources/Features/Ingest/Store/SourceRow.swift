@@ -56,24 +56,24 @@ package struct SourceRow: Sendable {
     }
 
     init(_ row: inout RowReader) throws {
-        name = try row.string("name")
+        name = try row.read("name")
         kind = try row.choice("kind")
-        isEnabled = try row.string("status") == "enabled"
-        settings = try row.bytes("settings")
-        hasSecret = try row.bool("has_secret")
-        previousSecretUntil = try row.optionalMoment("previous_until")
-        state = try row.optionalBytes("state")
-        let nextRunAt = try row.optionalMoment("next_run_at")
-        isLeased = try row.bool("is_leased")
+        isEnabled = try row.read("status", as: String.self) == "enabled"
+        settings = try row.read("settings")
+        hasSecret = try row.read("has_secret")
+        previousSecretUntil = try row.read("previous_until")
+        state = try row.read("state")
+        let nextRunAt: Timestamp? = try row.read("next_run_at")
+        isLeased = try row.read("is_leased")
         // while it is leased, that is the lease's end
         self.nextRunAt = isLeased || !isEnabled ? nil : nextRunAt
-        failureCount = try row.int32("failure_count")
-        failingSince = try row.optionalMoment("failing_since")
-        lastError = try row.optionalString("last_error")
-        lastSuccessAt = try row.optionalMoment("last_success_at")
-        lastEventAt = try row.optionalMoment("last_event_at")
-        createdAt = try row.moment("created_at")
-        updatedAt = try row.moment("updated_at")
+        failureCount = try row.read("failure_count")
+        failingSince = try row.read("failing_since")
+        lastError = try row.read("last_error")
+        lastSuccessAt = try row.read("last_success_at")
+        lastEventAt = try row.read("last_event_at")
+        createdAt = try row.read("created_at")
+        updatedAt = try row.read("updated_at")
     }
 }
 

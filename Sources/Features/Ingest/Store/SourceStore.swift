@@ -56,8 +56,8 @@ package struct SourceStore: Sendable {
                 try await connection.runByIndex(Query(SourceStatements.due, parameters))
             }
             let found = try rows.read { row in
-                let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
-                return Place(nextRunAt: try row.moment("next_run_at"), key: key)
+                let key = SourceKey(organization: try row.read("organization_id"), name: try row.read("name"))
+                return Place(nextRunAt: try row.read("next_run_at"), key: key)
             }
             return (found.map(\.key), found.count < Self.searchLimit ? nil : found.last)
         } catch {
@@ -104,12 +104,12 @@ package struct SourceStore: Sendable {
         _ until: Timestamp,
         _ seal: Seal
     ) throws -> ClaimedSource? {
-        let settings = SourceSettings(kind, stored: try row.bytes("settings"))
-        let secret = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
-        let state = try row.optionalBytes("state")
-        let token = try row.int64("lease_token")
-        let failureCount = try row.int32("failure_count")
-        let lastSuccessAt = try row.optionalMoment("last_success_at")
+        let settings = SourceSettings(kind, stored: try row.read("settings"))
+        let secret = try seal.open(text: row.read("secret"), as: .source(.secret, key.name))
+        let state: [UInt8]? = try row.read("state")
+        let token: Int64 = try row.read("lease_token")
+        let failureCount: Int32 = try row.read("failure_count")
+        let lastSuccessAt: Timestamp? = try row.read("last_success_at")
         guard let settings else { return nil }
         return ClaimedSource(
             key: key,
@@ -151,7 +151,7 @@ package struct SourceStore: Sendable {
     package func record(_ claim: ClaimedSource, state: [UInt8]) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
         var parameters = Self.parameters(claim, until)
-        parameters.add(json: state)
+        parameters.add(PostgresJSON(state))
         return try await report(claim, SourceStatements.note, parameters, "note a source's state") ? until : nil
     }
 
@@ -171,9 +171,9 @@ package struct SourceStore: Sendable {
         let moment = now()
         let until = moment.adding(seconds: Self.leaseSeconds)
         var parameters = Self.parameters(claim, until)
-        parameters.add(json: state)
-        parameters.add(timestamp: hasEvents ? moment.microseconds : nil)
-        parameters.add(timestamp: moment.microseconds)
+        parameters.add(PostgresJSON(state))
+        parameters.add(hasEvents ? moment : nil)
+        parameters.add(moment)
         return try await report(claim, SourceStatements.progress, parameters, "note how far a source is") ? until : nil
     }
 
@@ -185,16 +185,16 @@ package struct SourceStore: Sendable {
         switch outcome {
         case .succeeded(let state, let hasEvents, let nextRunAt, let warning):
             var parameters = Self.parameters(claim, nextRunAt)
-            parameters.add(json: state)
-            parameters.add(timestamp: hasEvents ? moment.microseconds : nil)
-            parameters.add(timestamp: moment.microseconds)
+            parameters.add(PostgresJSON(state))
+            parameters.add(hasEvents ? moment : nil)
+            parameters.add(moment)
             parameters.add(warning.map(Self.bounded))
             return try await report(claim, SourceStatements.succeed, parameters, "write the outcome of a source's run")
         case .failed(let error, let retryAt, let state):
             var parameters = Self.parameters(claim, retryAt)
             parameters.add(Self.bounded(error))
-            parameters.add(timestamp: moment.microseconds)
-            parameters.add(json: state)
+            parameters.add(moment)
+            parameters.add(PostgresJSON(state))
             return try await report(claim, SourceStatements.fail, parameters, "write why a source failed")
         case .released(let nextRunAt):
             let parameters = Self.parameters(claim, nextRunAt)
@@ -247,11 +247,11 @@ package struct SourceStore: Sendable {
     package func followed(limit: Int) async throws(Problem) -> [Followed] {
         do {
             var found: [Followed] = []
-            for var row in try await pool.run([SourceStatements.followed(limit: Int64(limit))])[0] {
-                let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
-                let settings = SourceSettings(.postgres, stored: try row.bytes("settings"))
-                let sealed = try row.optionalString("secret")
-                let state = try row.optionalBytes("state").flatMap { ReplicationState($0) }
+            for var row in try await pool.run([SourceStatements.followed(limit: limit)])[0] {
+                let key = SourceKey(organization: try row.read("organization_id"), name: try row.read("name"))
+                let settings = SourceSettings(.postgres, stored: try row.read("settings"))
+                let sealed: String? = try row.read("secret")
+                let state = try row.read("state", as: [UInt8]?.self).flatMap { ReplicationState($0) }
                 guard case .postgres(let settings)? = settings else { continue }
                 let secret = try? await catalog.opening(key.organization) { seal in
                     try seal.open(text: sealed, as: .source(.secret, key.name))
@@ -285,10 +285,10 @@ package struct SourceStore: Sendable {
             for var row in try await pool.run([Query(SourceStatements.stats)])[0] {
                 let kind: SourceKind = try row.choice("kind")
                 var stats = Stats()
-                stats.ok = Int(try row.int64("ok"))
-                stats.failing = Int(try row.int64("failing"))
-                stats.disabled = Int(try row.int64("disabled"))
-                stats.oldestSuccess = try row.optionalMoment("oldest_success")
+                stats.ok = try row.read("ok")
+                stats.failing = try row.read("failing")
+                stats.disabled = try row.read("disabled")
+                stats.oldestSuccess = try row.read("oldest_success")
                 found[kind] = stats
             }
             return found

@@ -10,8 +10,10 @@ extension StoredTable {
     static let sources = StoredTable("sources", key: ["name"], purge: .last, isShown: true)
         .sealed(
             .settings([
-                SealedSetting("secret", isText: true) { .source(.secret, try $0.string("name")) },
-                SealedSetting("previous_secret", isText: true) { .source(.previousSecret, try $0.string("name")) },
+                SealedSetting("secret", isText: true) { .source(.secret, try $0.read("name")) },
+                SealedSetting("previous_secret", isText: true) {
+                    .source(.previousSecret, try $0.read("name"))
+                },
             ])
         )
         .plain(

@@ -172,16 +172,16 @@ struct SlotInspection {
 
     private func server() async throws -> Server {
         let rows = try await connection.run(Query(Self.serverStatement))
-        let level = try rows.string(0, 0)
+        let level: String = try rows.read(0, 0)
         guard level == "logical" else {
             throw SourceFailure(
                 "The server's wal_level is '\(level)'. Run there: ALTER SYSTEM SET wal_level = logical, and restart it."
             )
         }
         return Server(
-            system: try rows.string(0, 1),
-            timeline: try rows.int64(0, 3),
-            end: LogPosition(try rows.string(0, 2)) ?? .zero
+            system: try rows.read(0, 1),
+            timeline: try rows.read(0, 3),
+            end: LogPosition(try rows.read(0, 2, as: String.self)) ?? .zero
         )
     }
 
@@ -195,7 +195,7 @@ struct SlotInspection {
         if rows.count > 0 {
             var lacking: [String] = []
             for (column, kind) in ["insert", "update", "delete", "truncate"].enumerated() {
-                if try rows.string(0, column) != "true" { lacking.append(kind) }
+                if try rows.read(0, column, as: String.self) != "true" { lacking.append(kind) }
             }
             let lost = lacking.filter { $0 != "truncate" }
             guard lost.isEmpty else {
@@ -208,12 +208,12 @@ struct SlotInspection {
             }
             let scope = PublicationScope(
                 name: settings.publication,
-                oid: try rows.int64(0, 5),
-                revision: try rows.string(0, 6),
-                row: try rows.string(0, 7),
+                oid: try rows.read(0, 5),
+                revision: try rows.read(0, 6),
+                row: try rows.read(0, 7),
                 tables: []
             )
-            return Publication(lacking: lacking, isViaRoot: try rows.string(0, 4) == "true", scope: scope)
+            return Publication(lacking: lacking, isViaRoot: try rows.read(0, 4, as: String.self) == "true", scope: scope)
         }
         let tables = settings.tables.map(\.name.sql).joined(separator: ", ")
         throw SourceFailure(
@@ -241,18 +241,18 @@ struct SlotInspection {
         let parameters = Parameters(settings.publication, names.map(\.schema), names.map(\.name), before.map(\.oid))
         let rows = try await connection.run(Query(Self.scopeStatement, parameters))
         let found = try rows.read { row in
-            let oid = try row.int64("oid")
-            let name = QualifiedName(schema: try row.string("schema"), name: try row.string("name"))
-            let isPublished = try row.bool("is_published")
-            let members = try row.strings("members")
-            let filter = try row.string("filter")
-            let columns = try row.optionalString("columns").map { text in
+            let oid: Int64 = try row.read("oid")
+            let name = QualifiedName(schema: try row.read("schema"), name: try row.read("name"))
+            let isPublished: Bool = try row.read("is_published")
+            let members: [String] = try row.read("members")
+            let filter: String = try row.read("filter")
+            let columns = try row.read("columns", as: String?.self).map { text in
                 text.split { !$0.isASCII || !$0.isNumber }.compactMap { Int64($0) }
             }
             var table = PublicationScope.Table(name: name, oid: oid, members: members, filter: filter, columns: columns)
             table.isPublished = isPublished
-            table.relations = try row.strings("relations").compactMap { PublicationScope.Relation($0) }
-            table.definitions = try row.strings("definitions").compactMap { PublicationScope.Definition($0) }
+            table.relations = try row.read("relations", as: [String].self).compactMap { PublicationScope.Relation($0) }
+            table.definitions = try row.read("definitions", as: [String].self).compactMap { PublicationScope.Definition($0) }
             return table
         }
         for name in names {
@@ -275,17 +275,17 @@ struct SlotInspection {
         )
         let found = try rows.read { row in
             TableFinding(
-                name: QualifiedName(schema: try row.string("schema"), name: try row.string("name")),
-                exists: try row.bool("exists"),
-                isPublished: try row.bool("is_published"),
-                identity: try row.optionalString("identity"),
-                columns: try row.strings("columns"),
-                generated: try row.strings("generated"),
-                keys: try row.strings("keys"),
-                uniques: TableFinding.Unique.list(try row.strings("uniques")),
+                name: QualifiedName(schema: try row.read("schema"), name: try row.read("name")),
+                exists: try row.read("exists"),
+                isPublished: try row.read("is_published"),
+                identity: try row.read("identity"),
+                columns: try row.read("columns"),
+                generated: try row.read("generated"),
+                keys: try row.read("keys"),
+                uniques: TableFinding.Unique.list(try row.read("uniques", as: [String].self)),
                 published: try Self.published(&row),
-                isPartitioned: try row.bool("is_partitioned"),
-                isPartition: try row.bool("is_partition")
+                isPartitioned: try row.read("is_partitioned"),
+                isPartition: try row.read("is_partition")
             )
         }
         return try lack(of: isRunning ? found.filter(\.exists) : found, publication)
@@ -293,8 +293,8 @@ struct SlotInspection {
 
     /// The columns that the publication contains; nil if the server does not list them, as before PostgreSQL 15.
     private static func published(_ row: inout RowReader) throws(PostgresError) -> [String]? {
-        let isListed = try row.bool("lists_columns")
-        let columns = try row.strings("published")
+        let isListed: Bool = try row.read("lists_columns")
+        let columns: [String] = try row.read("published")
         return isListed ? columns : nil
     }
 
@@ -314,15 +314,15 @@ struct SlotInspection {
     func slot(now: TimeSource) async throws -> Slot? {
         let rows = try await connection.run(Query(Self.slotStatement, Parameters(settings.slot)))
         return try rows.read { row in
-            let plugin = try row.optionalString("plugin")
-            let isHere = try row.bool("is_here")
+            let plugin: String? = try row.read("plugin")
+            let isHere: Bool = try row.read("is_here")
             // null once it is lost
-            let status = try row.optionalString("wal_status") ?? "lost"
+            let status = try row.read("wal_status", as: String?.self) ?? "lost"
             let walStatus = SlotReport.walStatuses.contains(status) ? status : "reserved"
-            let confirmed = try row.optionalString("confirmed").flatMap { LogPosition($0) }
-            let lag = try row.optionalInt64("lag")
-            let retained = try row.optionalInt64("retained")
-            let safe = try row.optionalInt64("safe")
+            let confirmed = try row.read("confirmed", as: String?.self).flatMap { LogPosition($0) }
+            let lag: Int64? = try row.read("lag")
+            let retained: Int64? = try row.read("retained")
+            let safe: Int64? = try row.read("safe")
             return Slot(
                 plugin: plugin,
                 isHere: isHere,
@@ -347,8 +347,8 @@ struct SlotInspection {
         let rows = try await connection.run(Query(Self.typesStatement, Parameters(types.map(Int64.init))))
         var found: [UInt32: UInt32] = [:]
         for var row in rows {
-            let (root, base) = (try row.int64("root"), try row.int64("base"))
-            let isArray = try row.bool("is_array")
+            let (root, base) = (try row.read("root", as: Int64.self), try row.read("base", as: Int64.self))
+            let isArray: Bool = try row.read("is_array")
             found[UInt32(truncatingIfNeeded: root)] =
                 base < 16_384 ? UInt32(truncatingIfNeeded: base) : isArray ? 1_009 : 25
         }

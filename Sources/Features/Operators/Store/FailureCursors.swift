@@ -193,7 +193,7 @@ package struct FailureList: Sendable {
 
     /// Opens the problems; those of an organization that is locked stay closed.
     private func read(_ rows: Rows) async throws -> [FailedMutation] {
-        let owners = Set(try rows.read { try $0.uuid("organization_id") })
+        let owners = Set(try rows.read { try $0.read("organization_id", as: UUID.self) })
         var seals: [UUID: Seal] = [:]
         for owner in owners {
             do { seals[owner] = try await catalog.seal(of: owner) } catch is SealError { continue }
@@ -222,15 +222,15 @@ extension FailedMutation {
     /// - Parameter seals: by organization; without its seal, a mutation's problem stays sealed.
     init(_ row: inout RowReader, _ seals: [UUID: Seal]) throws {
         let lane = try row.lane()
-        let id = try row.uuid("id")
+        let id: UUID = try row.read("id")
         var detail: String?
-        let device = try row.uuid("device_id")
+        let device: UUID = try row.read("device_id")
         let operation: SyncModel.Operation = try row.choice("operation")
         let entity = try row.entity()
         let status: MutationStatus = try row.choice("status")
-        let code = try row.string("error_code")
-        let response = try row.int16("error_status")
-        let error = try row.optionalBytes("error")
+        let code: String = try row.read("error_code")
+        let response: Int16 = try row.read("error_status")
+        let error: [UInt8]? = try row.read("error")
         if let seal = seals[lane.organization] {
             var closed: [String] = []
             let open = try LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user).read(
@@ -251,9 +251,9 @@ extension FailedMutation {
             errorCode: code,
             responseStatus: response,
             detail: detail,
-            attemptCount: try row.int16("attempt_count"),
-            acceptedAt: try row.moment("accepted_at"),
-            stuckAt: try row.moment("stuck_at")
+            attemptCount: try row.read("attempt_count"),
+            acceptedAt: try row.read("accepted_at"),
+            stuckAt: try row.read("stuck_at")
         )
     }
 }
@@ -261,10 +261,10 @@ extension FailedMutation {
 extension FailurePosition {
     init(_ row: inout RowReader) throws {
         self.init(
-            at: try row.moment("stuck_at"),
-            organization: try row.uuid("organization_id"),
-            user: try row.uuid("user_id"),
-            id: try row.uuid("id")
+            at: try row.read("stuck_at"),
+            organization: try row.read("organization_id"),
+            user: try row.read("user_id"),
+            id: try row.read("id")
         )
     }
 }

@@ -39,7 +39,7 @@ package struct FailureGroups: Sendable {
         let start = try FailureGroupCursor(cursor, filter, organization)
         do {
             let owners = try await pool.run([owners(organization, from: start.organization)])[0].read { row in
-                (id: try row.uuid("id"), name: try row.string("name"))
+                (id: try row.read("id", as: UUID.self), name: try row.read("name", as: String.self))
             }
             let walked = owners.prefix(Int(Self.organizations))
             let names = Dictionary(uniqueKeysWithValues: owners.map { ($0.id, $0.name) })
@@ -83,7 +83,7 @@ package struct FailureGroups: Sendable {
             after.map { $0?.responseStatus ?? -1 }
         )
         parameters.add(Self.walk)
-        parameters.add(Int64(limit + 1))
+        parameters.add(limit + 1)
         parameters.add(BoundedCount.limit + 1)
         parameters.add(groupsOf: filter)
         return Query(Self.groupsStatement, parameters)
@@ -116,23 +116,23 @@ package struct FailureGroups: Sendable {
         let number: Int64
 
         init(_ row: inout RowReader, _ names: [UUID: String]) throws {
-            let organization = try row.uuid("organization_id")
+            let organization: UUID = try row.read("organization_id")
             group = FailureGroup(
                 organization: organization,
                 organizationName: names[organization] ?? "",
                 key: FailureGroup.Key(
-                    entityType: try row.string("entity_type"),
-                    errorCode: try row.string("error_code"),
-                    responseStatus: try row.int16("error_status")
+                    entityType: try row.read("entity_type"),
+                    errorCode: try row.read("error_code"),
+                    responseStatus: try row.read("error_status")
                 ),
-                count: BoundedCount(found: try row.int64("count")),
-                firstAt: try row.moment("first_at"),
-                lastAt: try row.moment("stuck_at"),
-                user: try row.uuid("user_id"),
-                mutation: try row.uuid("id")
+                count: BoundedCount(found: try row.read("count")),
+                firstAt: try row.read("first_at"),
+                lastAt: try row.read("stuck_at"),
+                user: try row.read("user_id"),
+                mutation: try row.read("id")
             )
-            error = try row.bytes("error")
-            number = try row.int64("number")
+            error = try row.read("error")
+            number = try row.read("number")
         }
     }
 

@@ -33,7 +33,7 @@ package struct FailureQuery: Sendable {
 
         /// Reads `stuck_at`, `user_id` and `id`.
         package init(_ row: inout RowReader) throws {
-            self.init(at: try row.moment("stuck_at"), user: try row.uuid("user_id"), id: try row.uuid("id"))
+            self.init(at: try row.read("stuck_at"), user: try row.read("user_id"), id: try row.read("id"))
         }
     }
 
@@ -115,7 +115,7 @@ package struct FailureQuery: Sendable {
         if path != .ids { read.add(scan) }
         var page = read
         addFilter(to: &page)
-        page.add(Int64(limit))
+        page.add(limit)
         let edge = statements.edge(path).map { Query($0, read) }
         return [Query(statements.page(path), page), edge].compactMap(\.self)
     }

@@ -103,17 +103,17 @@ package struct LaneListing: Sendable {
 
 extension LaneListing.Mutation {
     fileprivate init(_ row: inout RowReader) throws {
-        let id = try row.uuid("id")
-        let device = try row.uuid("device_id")
-        let number = try row.int64("sequence_number")
-        let position = try row.int64("position")
+        let id: UUID = try row.read("id")
+        let device: UUID = try row.read("device_id")
+        let number: Int64 = try row.read("sequence_number")
+        let position: Int64 = try row.read("position")
         let status: MutationStatus = try row.choice("status")
         let operation: SyncModel.Operation = try row.choice("operation")
-        let attempts = try row.int16("attempt_count")
-        let next = try row.optionalMoment("next_retry_at")
-        let created = try row.moment("created_at")
-        let accepted = try row.moment("accepted_at")
-        let dependsOn = try row.uuids("depends_on")
+        let attempts: Int16 = try row.read("attempt_count")
+        let next: Timestamp? = try row.read("next_retry_at")
+        let created: Timestamp = try row.read("created_at")
+        let accepted: Timestamp = try row.read("accepted_at")
+        let dependsOn: [UUID] = try row.read("depends_on")
         let entity = try row.entity()
         self.init(
             base: Backlog.Mutation(
@@ -131,10 +131,10 @@ extension LaneListing.Mutation {
                 dependsOn: dependsOn
             ),
             entity: entity,
-            errorCode: try row.optionalString("error_code"),
-            responseStatus: try row.optionalInt16("error_status"),
-            changedAt: try row.moment("changed_at"),
-            hasMore: try row.bool("has_more")
+            errorCode: try row.read("error_code"),
+            responseStatus: try row.read("error_status"),
+            changedAt: try row.read("changed_at"),
+            hasMore: try row.read("has_more")
         )
     }
 }
@@ -257,10 +257,10 @@ extension StoppedLanes.Lane {
     fileprivate init(_ row: inout RowReader) throws {
         self.init(
             key: try row.lane(),
-            haltedBy: try row.optionalUUID("halted_by"),
-            readyAt: try row.optionalMoment("ready_at"),
-            queuedCount: try row.int32("queued_count"),
-            queuedSince: try row.optionalMoment("queued_since")
+            haltedBy: try row.read("halted_by"),
+            readyAt: try row.read("ready_at"),
+            queuedCount: try row.read("queued_count"),
+            queuedSince: try row.read("queued_since")
         )
     }
 }

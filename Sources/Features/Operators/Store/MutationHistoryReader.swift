@@ -62,13 +62,13 @@ package struct MutationHistoryReader: Sendable {
             _ = try await connection.run(Query.rollback)
             return nil
         }
-        let changedAt = try row.moment("changed_at")
+        let changedAt: Timestamp = try row.read("changed_at")
         let queued = try QueuedColumns.mutation(&row, LaneSeal(seal: last, user: lane.user))
         var mutationHistory = MutationHistory(detail: detail.seen(in: organization, at: moment), changedAt: changedAt)
         mutationHistory.attempts = try results[3].read(MutationHistory.Attempt.init)
         mutationHistory.waitsFor = try results[4].read(MutationHistory.RelatedMutation.init)
         try mutationHistory.readWaiters(results[5])
-        mutationHistory.ahead = BoundedCount(found: try results[6].int64(0, 0))
+        mutationHistory.ahead = BoundedCount(found: try results[6].read(0, 0))
         mutationHistory.entity = try mutationHistory.entity(in: results[7], SealTable([lane.organization: last]))
         mutationHistory.history = try results[8].read(MutationHistory.EntityMutation.init)
         let head = try LaneHead(results[9])
@@ -98,8 +98,8 @@ package struct MutationHistoryReader: Sendable {
     private static func mappings(_ rows: Rows) throws -> [UUID: [DispatchPlanner.ResolvedID]] {
         var mappings: [UUID: [DispatchPlanner.ResolvedID]] = [:]
         for var row in rows {
-            let client = try row.uuid("client_id")
-            let type = try row.string("entity_type")
+            let client: UUID = try row.read("client_id")
+            let type: String = try row.read("entity_type")
             guard let id = try row.serverID() else { continue }
             mappings[client, default: []].append(DispatchPlanner.ResolvedID(entityType: type, serverID: id))
         }
@@ -110,8 +110,8 @@ package struct MutationHistoryReader: Sendable {
 extension MutationHistory {
     fileprivate mutating func readWaiters(_ rows: Rows) throws {
         for var row in rows {
-            let count = try row.int64("count")
-            let isCut = try row.bool("is_cut")
+            let count: Int64 = try row.read("count")
+            let isCut: Bool = try row.read("is_cut")
             waiterCount = BoundedCount(found: isCut ? count + 1 : count, limit: count)
             waiters.append(try RelatedMutation(&row))
         }
@@ -123,8 +123,8 @@ extension MutationHistory {
         return Entity(
             id: ServerID(text: key.key.id, isInteger: state.isIntegerID),
             state: state,
-            feedPosition: try row.int64("feed_position"),
-            updatedAt: try row.moment("updated_at")
+            feedPosition: try row.read("feed_position"),
+            updatedAt: try row.read("updated_at")
         )
     }
 }
@@ -132,7 +132,7 @@ extension MutationHistory {
 extension MutationHistory.RelatedMutation {
     fileprivate init(_ row: inout RowReader) throws {
         self.init(
-            id: try row.uuid("id"),
+            id: try row.read("id"),
             status: try row.choice("status"),
             operation: try row.choice("operation"),
             entity: try row.entity()
@@ -142,18 +142,18 @@ extension MutationHistory.RelatedMutation {
 
 extension MutationHistory.Attempt {
     fileprivate init(_ row: inout RowReader) throws {
-        let ordinal = try row.int32("ordinal")
+        let ordinal: Int32 = try row.read("ordinal")
         let result: AttemptRecord.Result = try row.choice("outcome")
         self.init(
             ordinal: ordinal,
             note: AttemptRecord(
                 result: result,
-                revision: try row.int32("revision"),
-                number: try row.int16("number"),
-                sentAt: try row.moment("sent_at"),
-                milliseconds: try row.optionalInt32("duration_ms"),
-                status: try row.optionalInt16("status"),
-                error: try row.optionalString("error")
+                revision: try row.read("revision"),
+                number: try row.read("number"),
+                sentAt: try row.read("sent_at"),
+                milliseconds: try row.read("duration_ms"),
+                status: try row.read("status"),
+                error: try row.read("error")
             )
         )
     }
@@ -162,11 +162,11 @@ extension MutationHistory.Attempt {
 extension MutationHistory.EntityMutation {
     fileprivate init(_ row: inout RowReader) throws {
         self.init(
-            id: try row.uuid("id"),
+            id: try row.read("id"),
             status: try row.choice("status"),
             operation: try row.choice("operation"),
-            version: try row.optionalInt64("version"),
-            changedAt: try row.moment("changed_at")
+            version: try row.read("version"),
+            changedAt: try row.read("changed_at")
         )
     }
 }

@@ -61,19 +61,21 @@ package actor NowReader {
             guard var failing = results[0].first, var lanes = results[1].first else {
                 throw PostgresError(.decoding, "a count has no row")
             }
-            let (failed, conflict) = (try failing.int64("failed"), try failing.int64("conflict"))
+            let (failed, conflict) = (
+                try failing.read("failed", as: Int64.self), try failing.read("conflict", as: Int64.self)
+            )
             // types of organizations; beyond the cap there may be more of both
-            let looked = try failing.int64("looked")
+            let looked: Int64 = try failing.read("looked")
             let oldest = try await waiting(results[2])
             return NowState(
                 at: moment,
                 failed: CappedCount(failed, among: looked, cap: Self.cap),
                 conflict: CappedCount(conflict, among: looked, cap: Self.cap),
-                haltedLanes: CappedCount(looked: try lanes.int64("halted"), cap: Self.cap),
-                waitingLanes: CappedCount(looked: try lanes.int64("waiting"), cap: Self.cap),
+                haltedLanes: CappedCount(looked: try lanes.read("halted"), cap: Self.cap),
+                waitingLanes: CappedCount(looked: try lanes.read("waiting"), cap: Self.cap),
                 oldest: oldest,
                 replicas: try results[3].read {
-                    NowState.Replica(id: try $0.uuid("id"), lastSeenAt: try $0.moment("seen_at"))
+                    NowState.Replica(id: try $0.read("id"), lastSeenAt: try $0.read("seen_at"))
                 },
                 retention: status
             )
@@ -85,7 +87,7 @@ package actor NowReader {
     /// The lane that was found, with the first of its mutations that waits.
     private func waiting(_ found: Rows) async throws -> NowState.Waiting? {
         guard var row = found.first else { return nil }
-        let lane = LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("user_id"))
+        let lane = LaneKey(organization: try row.read("organization_id"), user: try row.read("user_id"))
         let mutations = try await pool.transaction { connection in
             try await connection.runByIndex(
                 NowStatements.firstWaiting(organization: lane.organization, user: lane.user)
@@ -94,8 +96,8 @@ package actor NowReader {
         return NowState.Waiting(
             organization: lane.organization,
             user: lane.user,
-            mutation: try mutations.read { try $0.uuid("id") }.first,
-            acceptedAt: try row.moment("queued_since")
+            mutation: try mutations.read { try $0.read("id", as: UUID.self) }.first,
+            acceptedAt: try row.read("queued_since")
         )
     }
 }

@@ -49,7 +49,9 @@ package struct OperationStore: Sendable {
             let find = search.oldest(behind: nil, until: moment, limit: Self.sample)
             let results = try await pool.readByIndex([matches, find[0]])
             guard var row = results[0].first else { throw PostgresError(.decoding, "a count without a row") }
-            let (found, owners, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
+            let (found, owners, isCut) = try (
+                row.read("count", as: Int64.self), row.read("users", as: Int64.self), row.read("is_cut", as: Bool.self)
+            )
             count = Self.bounded(found, isCut)
             let isMany = isCut && draft.filter.user == nil
             users = BoundedCount(found: isMany ? owners + 1 : owners, limit: isMany ? owners : BoundedCount.limit)
@@ -73,7 +75,9 @@ package struct OperationStore: Sendable {
             FailureQuery(draft.filter, ids: draft.ids, of: organization).count(until: moment)
         )
         guard var row = rows.first else { throw PostgresError(.decoding, "a count without a row") }
-        let (found, _, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
+        let (found, _, isCut) = try (
+            row.read("count", as: Int64.self), row.read("users", as: Int64.self), row.read("is_cut", as: Bool.self)
+        )
         return Self.bounded(found, isCut)
     }
 
@@ -101,7 +105,7 @@ package struct OperationStore: Sendable {
         parameters.add(draft.reason)
         parameters.add(actor)
         parameters.add(Int32(draft.perSecond))
-        parameters.add(timestamp: moment.microseconds)
+        parameters.add(moment)
         parameters.add(draft.ids != nil)
         let isErased = OperationStatements.isErased(organization: organization, user: filter.user)
         do {
@@ -115,7 +119,7 @@ package struct OperationStore: Sendable {
                     OperationStatements.running(organization: organization, limit: Self.atOnce),
                     isErased,
                 ])
-                guard try facts[1].int64(0, 0) < Self.atOnce else { throw Self.tooMany }
+                guard try facts[1].read(0, 0, as: Int64.self) < Self.atOnce else { throw Self.tooMany }
                 guard facts[2].count == 0 else { throw Self.ofNobody }
                 return try await connection.run(Query(OperationStatements.make, parameters)).read(OperationRow.init)
                     .first
@@ -172,7 +176,7 @@ package struct OperationStore: Sendable {
             organization == nil ? OperationStatements.listOfAll : OperationStatements.listOfOrganization
         return try await failure.reporting("list operations") {
             let found = try await pool.run([Query(statement, parameters)])[0].read { row in
-                (operation: try OperationRow(&row), hasMore: try row.bool("has_more"))
+                (operation: try OperationRow(&row), hasMore: try row.read("has_more", as: Bool.self))
             }
             let page = found.prefix(limit).map(\.operation)
             let isCut = found.count > limit || found.last?.hasMore == true

@@ -40,8 +40,9 @@ package struct UserExplainer: Sendable {
                 Query(Self.isKnownStatement, key),
             ])
             snapshot.lane = try results[0].read { try LaneRows.read(&$0).state }.first
-            snapshot.isKnown = try results[1].bool(0, 0)
-            snapshot.isLetIn = try organization.settings.provisioning != .explicit || results[1].bool(0, 1)
+            snapshot.isKnown = try results[1].read(0, 0)
+            snapshot.isLetIn =
+                try organization.settings.provisioning != .explicit || results[1].read(0, 1, as: Bool.self)
             if let mutation { snapshot.mutation = try await question(about: mutation, lane) }
         } catch {
             throw failure.problem(error, doing: "explain a user")
@@ -75,7 +76,7 @@ package struct UserExplainer: Sendable {
             return UserSnapshot.Question(
                 id: id,
                 record: record,
-                ahead: BoundedCount(found: try results[1].int64(0, 0))
+                ahead: BoundedCount(found: try results[1].read(0, 0))
             )
         }
     }

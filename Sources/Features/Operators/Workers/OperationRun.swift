@@ -61,9 +61,9 @@ package struct OperationRun: Sendable {
             for var found in try await pool.run([find])[0] {
                 let taken = try await pool.run([
                     OperationStatements.claim(
-                        organization: try found.uuid("organization_id"),
-                        id: try found.uuid("id"),
-                        due_at: try found.moment("due_at"),
+                        organization: try found.read("organization_id", as: UUID.self),
+                        id: try found.read("id", as: UUID.self),
+                        due_at: try found.read("due_at", as: Timestamp.self),
                         owner: gateway,
                         until: moment.adding(seconds: Self.leaseSeconds),
                         now: moment
@@ -215,12 +215,14 @@ package struct OperationRun: Sendable {
         var parameters = operation.lease
         parameters.add(tally.skipped)
         parameters.add(tally.failed)
-        parameters.add(json: OperationTally.json(of: operation.reasons.merging(tally.reasons, uniquingKeysWith: +)))
-        parameters.add(timestamp: place?.at.microseconds)
+        parameters.add(
+            PostgresJSON(OperationTally.json(of: operation.reasons.merging(tally.reasons, uniquingKeysWith: +)))
+        )
+        parameters.add(place?.at)
         parameters.add(place?.user)
         parameters.add(place?.id)
-        parameters.add(timestamp: moment.adding(seconds: Self.leaseSeconds).microseconds)
-        parameters.add(timestamp: moment.microseconds)
+        parameters.add(moment.adding(seconds: Self.leaseSeconds))
+        parameters.add(moment)
         return try await failure.reporting("note how far an operation is") {
             try await pool.run([Query(OperationStatements.advance, parameters)])[0].read(OperationRow.init).first
         }
@@ -234,7 +236,7 @@ package struct OperationRun: Sendable {
         var parameters = operation.lease
         parameters.add(state.rawValue)
         parameters.add(reason)
-        parameters.add(timestamp: now().microseconds)
+        parameters.add(now())
         let ended = try await failure.reporting("end an operation") {
             try await pool.run([Query(OperationStatements.end, parameters)])[0].read(OperationRow.init).first
         }
@@ -251,7 +253,7 @@ package struct OperationRun: Sendable {
     /// If that fails, the lease expires.
     private func release(_ operation: OperationRow, until moment: Timestamp) async {
         var parameters = operation.lease
-        parameters.add(timestamp: moment.microseconds)
+        parameters.add(moment)
         do {
             _ = try await pool.run([Query(OperationStatements.release, parameters)])
         } catch {

@@ -124,10 +124,10 @@ struct AgedRow: RetentionRow {
 
     /// Reads one from ``AgedRows/statement``.
     init(_ row: inout RowReader) throws {
-        user = try row.uuid("user_id")
-        id = try row.uuid("id")
-        age = try row.moment("age")
-        isDue = try row.bool("is_due")
+        user = try row.read("user_id")
+        id = try row.read("id")
+        age = try row.read("age")
+        isDue = try row.read("is_due")
     }
 
     var place: RetentionPosition { .aged(age, user: user, id: id) }
@@ -173,7 +173,7 @@ struct AgedRows: Sendable {
             after_user: last.user,
             after_id: last.id,
             cutoff: cutoff,
-            limit: Int64(limit)
+            limit: limit
         )
     }
 }

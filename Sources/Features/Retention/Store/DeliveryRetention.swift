@@ -18,7 +18,7 @@ struct DeliveryRetention: Sendable {
             after_id: last.id,
             delivered_cutoff: cutoffs.payloads,
             cutoff: cutoffs.everything,
-            limit: Int64(limit)
+            limit: limit
         )
     }
 
@@ -28,9 +28,9 @@ struct DeliveryRetention: Sendable {
         let age: Timestamp
 
         init(_ row: inout RowReader) throws {
-            endpoint = try row.uuid("endpoint_id")
-            id = try row.uuid("id")
-            age = try row.moment("occurred_at")
+            endpoint = try row.read("endpoint_id")
+            id = try row.read("id")
+            age = try row.read("occurred_at")
         }
 
         var place: RetentionPosition { .aged(age, user: endpoint, id: id) }
@@ -40,14 +40,14 @@ struct DeliveryRetention: Sendable {
     func drop(_ rows: [Row]) -> Query {
         let keys = rows.map { (organization: organization, endpoint: $0.endpoint, id: $0.id) }
         var parameters = Self.keys.parameters(keys)
-        parameters.add(timestamp: cutoffs.everything.microseconds)
+        parameters.add(cutoffs.everything)
         return Query(Self.dropStatement, parameters)
     }
 
     private static let keys = Columns<(organization: UUID, endpoint: UUID, id: UUID)>(
-        .uuid("organization_id") { $0.organization },
-        .uuid("endpoint_id") { $0.endpoint },
-        .uuid("id") { $0.id }
+        .value("organization_id") { $0.organization },
+        .value("endpoint_id") { $0.endpoint },
+        .value("id") { $0.id }
     )
 
     private static func old(_ status: String, before cutoff: String) -> String {
@@ -102,9 +102,9 @@ struct AuditRetention: Sendable {
         let at: Timestamp
 
         init(_ row: inout RowReader) throws {
-            organization = try row.uuid("organization_id")
-            id = try row.uuid("id")
-            at = try row.moment("at")
+            organization = try row.read("organization_id")
+            id = try row.read("id")
+            at = try row.read("at")
         }
 
         var place: RetentionPosition { .aged(at, user: organization, id: id) }
@@ -117,7 +117,7 @@ struct AuditRetention: Sendable {
         return AuditStatements.old(
             before: UUIDv7Generator.least(at: cutoffs.audit),
             after: last,
-            limit: Int64(limit)
+            limit: limit
         )
     }
 

@@ -98,6 +98,6 @@ extension SettleReader {
             cutoff: cutoff
         )
         let rows = try await connection.run(old)
-        return Set(try rows.read { try $0.uuid("id") })
+        return Set(try rows.read { try $0.read("id", as: UUID.self) })
     }
 }

@@ -25,7 +25,7 @@ struct LocalIDRetention {
         parameters.add(organization)
         let found = try await connection.run(Query(Self.namedIDsStatement, parameters))
         return try found.read { row in
-            Named(user: try row.uuid("user_id"), clientID: try row.uuid("client_id"), key: try row.entityKey())
+            Named(user: try row.read("user_id"), clientID: try row.read("client_id"), key: try row.entityKey())
         }
     }
 
@@ -41,10 +41,12 @@ struct LocalIDRetention {
                 organization: organization,
                 after_user: user,
                 after_device: device,
-                limit: Int64(Self.portion)
+                limit: Self.portion
             )
             let devices = try await connection.run(page)
-            let asked = try devices.read { (user: try $0.uuid("user_id"), device: try $0.uuid("device_id")) }
+            let asked = try devices.read {
+                (user: try $0.read("user_id", as: UUID.self), device: try $0.read("device_id", as: UUID.self))
+            }
             var parameters = parameters(own)
             parameters.add(asked.map(\.user))
             parameters.add(asked.map(\.device))

@@ -31,16 +31,16 @@ struct MappingRetention: Retention {
             after_user: last.user,
             after_client: last.client,
             cutoff: cutoff,
-            limit: Int64(limit)
+            limit: limit
         )
     }
 
     func row(_ row: inout RowReader) throws -> Row {
         Row(
-            user: try row.uuid("user_id"),
-            clientID: try row.uuid("client_id"),
-            type: try row.string("entity_type"),
-            isDue: try row.bool("is_due")
+            user: try row.read("user_id"),
+            clientID: try row.read("client_id"),
+            type: try row.read("entity_type"),
+            isDue: try row.read("is_due")
         )
     }
 
@@ -151,8 +151,8 @@ struct NeededIDs {
         guard !scanned.isEmpty else { return }
         let rows = try await connection.run(Query(Self.statement, LaneRows.keys(scanned)))
         for var row in rows {
-            let user = try row.uuid("user_id")
-            ids[user, default: []].insert(try row.uuid("id"))
+            let user: UUID = try row.read("user_id")
+            ids[user, default: []].insert(try row.read("id"))
         }
     }
 

@@ -15,49 +15,48 @@ package struct OverdueRows: Sendable {
 extension OverdueRows {
     /// Reads a debt from ``RetentionStatements/debts(_:)``.
     init(_ row: inout RowReader, _ tables: [AgedTable], _ cutoffs: RetentionCutoffs) throws {
-        organization = try row.uuid("id")
+        organization = try row.read("id")
         var places: [RetentionTask: RetentionPosition] = [:]
-        let shrunk = (
-            until: try row.optionalMoment("shrunk_until"), user: try row.optionalUUID("shrunk_user"),
-            id: try row.optionalUUID("shrunk_id")
+        let shrunk: (until: Timestamp?, user: UUID?, id: UUID?) = (
+            try row.read("shrunk_until"), try row.read("shrunk_user"), try row.read("shrunk_id")
         )
         if let until = shrunk.until, let user = shrunk.user, let id = shrunk.id {
             places[RetentionTask(.payloads)] = .aged(until, user: user, id: id)
         }
-        let mapping = (user: try row.optionalUUID("mapping_user"), client: try row.optionalUUID("mapping_client"))
+        let mapping: (user: UUID?, client: UUID?) = (try row.read("mapping_user"), try row.read("mapping_client"))
         if let user = mapping.user, let client = mapping.client {
             places[RetentionTask(.mappings)] = .mapping(user: user, client: client)
         }
         self.places = places
-        var oldest: [(RetentionTask, Int64?)] = [
-            (RetentionTask(.payloads), try row.optionalTimestamp("payload")),
-            (RetentionTask(.records), try row.optionalTimestamp("record")),
-            (RetentionTask(.unsettled), try row.optionalTimestamp("trouble")),
-            (RetentionTask(.tombstones), try row.optionalTimestamp("tombstone")),
+        var oldest: [(RetentionTask, Timestamp?)] = [
+            (RetentionTask(.payloads), try row.read("payload")),
+            (RetentionTask(.records), try row.read("record")),
+            (RetentionTask(.unsettled), try row.read("trouble")),
+            (RetentionTask(.tombstones), try row.read("tombstone")),
         ]
-        let messages = (
-            delivered: try row.optionalTimestamp("delivered"), undelivered: try row.optionalTimestamp("undelivered")
+        let messages: (delivered: Timestamp?, undelivered: Timestamp?) = (
+            try row.read("delivered"), try row.read("undelivered")
         )
-        let mappingAt = try row.optionalTimestamp("mapping")
-        for (table, age) in zip(tables, try row.int64s("aged")) where age != .max {
-            oldest.append((RetentionTask(table.kind, of: table.name), age))
+        let mappingAt: Timestamp? = try row.read("mapping")
+        for (table, age) in zip(tables, try row.read("aged", as: [Int64].self)) where age != .max {
+            oldest.append((RetentionTask(table.kind, of: table.name), Timestamp(microseconds: age)))
         }
         var overdue: [RetentionTask: Double] = [:]
         for case (let task, let at?) in oldest {
-            let late = task.kind.cutoff(cutoffs).microseconds - at
+            let late = task.kind.cutoff(cutoffs).microseconds - at.microseconds
             if late > 0 { overdue[task] = Double(late) / 1_000_000 }
         }
         // delivered messages are deleted with payloads, the others with the records
-        let delivered = messages.delivered.map { cutoffs.payloads.microseconds - $0 }
-        let undelivered = messages.undelivered.map { cutoffs.everything.microseconds - $0 }
+        let delivered = messages.delivered.map { cutoffs.payloads.microseconds - $0.microseconds }
+        let undelivered = messages.undelivered.map { cutoffs.everything.microseconds - $0.microseconds }
         let late = [delivered, undelivered].compactMap(\.self).max() ?? 0
         if late > 0 { overdue[RetentionTask(.deliveries)] = Double(late) / 1_000_000 }
         // mappings are scanned once a day; an interrupted scan continues
         if let at = mappingAt {
             // a time in the future comes from a device's clock, and has no meaning
             let age =
-                at > cutoffs.now.microseconds
-                ? MappingRetention.interval : Double(cutoffs.now.microseconds - at) / 1_000_000
+                at > cutoffs.now
+                ? MappingRetention.interval : Double(cutoffs.now.microseconds - at.microseconds) / 1_000_000
             let late = age - MappingRetention.interval
             if late >= 0 || places[RetentionTask(.mappings)] != nil { overdue[RetentionTask(.mappings)] = max(0, late) }
         }

@@ -76,7 +76,7 @@ struct UserIDRow {
     let id: UUID
 
     static func columns(_ id: String) -> Columns<UserIDRow> {
-        Columns(.uuid("organization_id", \.organization), .uuid("user_id", \.user), .uuid(id, \.id))
+        Columns(.value("organization_id", \.organization), .value("user_id", \.user), .value(id, \.id))
     }
 }
 

@@ -46,7 +46,7 @@ package struct RetentionStore: Sendable {
             latest_due: RetentionStatus.latestDue(at: now(), interval: interval ?? 0)
         )
         return try await failure.reporting("claim retention's turn") {
-            try await pool.run([query])[0].read { RetentionLease(owner: owner, token: try $0.int64("token")) }.first
+            try await pool.run([query])[0].read { RetentionLease(owner: owner, token: try $0.read("token")) }.first
         }
     }
 
@@ -67,7 +67,7 @@ package struct RetentionStore: Sendable {
             owner: lease.owner,
             token: lease.token,
             finished_at: report == nil ? nil : moment,
-            report: BytesParameter.json(report?.json),
+            report: PostgresJSON(report?.json),
             due_at: due
         )
         return try await failure.reporting("give retention's turn back") {
@@ -94,7 +94,7 @@ package struct RetentionStore: Sendable {
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [OverdueRows] {
         let query = RetentionStatements.debts(aged)(
             after: organization,
-            limit: Int64(Self.organizationsAtATime),
+            limit: Self.organizationsAtATime,
             now: cutoffs.now
         )
         return try await failure.reporting("look for what retention has to do") {

@@ -25,19 +25,19 @@ struct TombstoneRetention: Retention {
 
         /// The columns that find an unchanged tombstone.
         static let tombstone = Columns<Row>(
-            .uuid("organization_id", \.organization),
-            .text("entity_type", \.type),
-            .text("id", \.id),
-            .int8("feed_position", \.feedPosition)
+            .value("organization_id", \.organization),
+            .value("entity_type", \.type),
+            .value("id", \.id),
+            .value("feed_position", \.feedPosition)
         )
 
         /// The columns that find the creator's mapping.
         static let mapping = Columns<Row>(
-            .uuid("organization_id", \.organization),
-            .uuid("user_id", \.user),
-            .uuid("client_id", \.clientID),
-            .text("entity_type", \.type),
-            .text("server_id", \.id)
+            .value("organization_id", \.organization),
+            .value("user_id", \.user),
+            .value("client_id", \.clientID),
+            .value("entity_type", \.type),
+            .value("server_id", \.id)
         )
     }
 
@@ -55,19 +55,19 @@ struct TombstoneRetention: Retention {
             after_type: last.type,
             after_id: last.id,
             cutoff: cutoffs.everything,
-            limit: Int64(limit)
+            limit: limit
         )
     }
 
     func row(_ row: inout RowReader) throws -> Row {
         Row(
             organization: organization,
-            type: try row.string("entity_type"),
-            id: try row.string("id"),
-            user: try row.uuid("owner_id"),
-            clientID: try row.optionalUUID("client_id"),
-            feedPosition: try row.int64("feed_position"),
-            deletedAt: try row.moment("updated_at")
+            type: try row.read("entity_type"),
+            id: try row.read("id"),
+            user: try row.read("owner_id"),
+            clientID: try row.read("client_id"),
+            feedPosition: try row.read("feed_position"),
+            deletedAt: try row.read("updated_at")
         )
     }
 
@@ -89,7 +89,7 @@ struct TombstoneRetention: Retention {
         var entities: Set<EntityKey> = []
         for var row in gone {
             entities.insert(try row.entityKey())
-            last = max(last, try row.int64("feed_position"))
+            last = max(last, try row.read("feed_position", as: Int64.self))
         }
         let mapped = sorted.filter { $0.clientID != nil && entities.contains($0.key) }
         // an open mutation may still need the client id

@@ -140,8 +140,8 @@ package struct EntityExport: Sendable {
     }
 
     private func parameters(after cursor: FeedCursor?, limit: Int) -> Parameters {
-        var parameters = Parameters(of: organization, cursor?.position ?? 0, Int64(limit), filter.types)
-        parameters.add(timestamp: filter.updatedSince?.microseconds)
+        var parameters = Parameters(of: organization, cursor?.position ?? 0, limit, filter.types)
+        parameters.add(filter.updatedSince)
         // a first page knows the feed's end only when it is read
         parameters.add(filter.hasTombstones ? 0 : cursor?.head)
         parameters.add(Self.pageBytes)
@@ -205,11 +205,11 @@ extension EntityExport.Page {
             throw Problem(.organizationUnknown, "the organization no longer exists")
         }
         var feed = first
-        let epoch = try feed.int64("epoch")
-        let horizon = try feed.int64("horizon")
-        end = try feed.int64("last_position")
-        scanned = Int(try feed.int64("scanned"))
-        let scannedTo = try feed.optionalInt64("scanned_to")
+        let epoch: Int64 = try feed.read("epoch")
+        let horizon: Int64 = try feed.read("horizon")
+        end = try feed.read("last_position")
+        scanned = try feed.read("scanned")
+        let scannedTo: Int64? = try feed.read("scanned_to")
         if let cursor {
             // the same as for phones, see FeedPage
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else {
@@ -222,8 +222,8 @@ extension EntityExport.Page {
         var lacking = LackingKeys()
         for var row in rows {
             for name in Self.feedColumns { row.skip(name) }
-            guard let position = try row.optionalInt64("feed_position") else { continue }
-            cut = try row.bool("is_cut") ? position : nil
+            guard let position: Int64 = try row.read("feed_position") else { continue }
+            cut = try row.read("is_cut", as: Bool.self) ? position : nil
             let entity = try lacking.collect { try ExportedEntity(&row, at: position, seal) }
             if let entity { entities.append(entity) }
         }
@@ -254,18 +254,18 @@ struct ExportedEntity {
     init(_ row: inout RowReader, at position: Int64, _ seal: Seal) throws {
         self.position = position
         key = try row.entityKey()
-        id = ServerID(text: key.id, isInteger: try row.bool("id_is_integer"))
+        id = ServerID(text: key.id, isInteger: try row.read("id_is_integer"))
         var unreadable: [String] = []
         document = try seal.read(
-            json: row.optionalBytes("document"),
+            json: row.read("document"),
             as: .document(type: key.type, id: key.id),
             &unreadable
         )
         isUnreadable = !unreadable.isEmpty
-        let owner = try row.uuid("owner_id")
+        let owner: UUID = try row.read("owner_id")
         self.owner = owner == Writer.elsewhere.user || owner == .least ? nil : owner
-        updatedAt = try row.moment("updated_at")
-        isPrivate = try row.bool("is_private")
+        updatedAt = try row.read("updated_at")
+        isPrivate = try row.read("is_private")
     }
 
     /// Appends the line, as ``EntityLine`` reads it.

@@ -20,7 +20,7 @@ extension Administration {
         from first: UUID?
     ) async throws(Problem) -> (users: [UserRow], next: UUID?)? {
         guard try await self.organization(organization) != nil else { return nil }
-        let parameters = Parameters(of: organization, first ?? UUID.least, Int64(limit + 1))
+        let parameters = Parameters(of: organization, first ?? UUID.least, limit + 1)
         let found = try await rows(Self.listUsersStatement, parameters, "list users", UserRow.init)
         return (Array(found.prefix(limit)), found.count > limit ? found.last?.id : nil)
     }
@@ -37,7 +37,7 @@ extension Administration {
         let id: UUID?
         do {
             let found = try await pool.run([Identities.find(subject, in: organization)])[0]
-            id = found.count > 0 ? try found.uuid(0, 0) : nil
+            id = found.count > 0 ? try found.read(0, 0, as: UUID.self) : nil
         } catch {
             throw failure.problem(error, doing: "look up a user")
         }
@@ -161,7 +161,9 @@ extension Administration {
     /// The user that a user was joined into, or the user itself: a joined user's token is accepted as the other's.
     private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
-        return try await rows(Self.wholeStatement, parameters, "look up a user") { try $0.uuid("into_id") }.first
+        return try await rows(Self.wholeStatement, parameters, "look up a user") {
+            try $0.read("into_id", as: UUID.self)
+        }.first
             ?? user
     }
 
@@ -248,13 +250,13 @@ package struct UserRow: Sendable {
 
     /// Reads the columns of ``list``.
     init(_ row: inout RowReader) throws {
-        id = try row.uuid("user_id")
-        registeredAt = try row.optionalMoment("created_at")
-        lastSeenAt = try row.optionalMoment("last_seen_at")
-        into = try row.optionalUUID("into_id")
-        let issuers = try row.strings("issuers")
-        let subjects = try row.strings("subjects")
-        let moments = try row.int64s("subjects_created_at")
+        id = try row.read("user_id")
+        registeredAt = try row.read("created_at")
+        lastSeenAt = try row.read("last_seen_at")
+        into = try row.read("into_id")
+        let issuers: [String] = try row.read("issuers")
+        let subjects: [String] = try row.read("subjects")
+        let moments: [Int64] = try row.read("subjects_created_at")
         names = issuers.indices.map { index in
             Name(
                 subject: Subject(issuer: ByteExactString(issuers[index]), text: ByteExactString(subjects[index])),

@@ -56,9 +56,9 @@ struct EntityScan {
     ) async throws -> (found: [EntityKey], last: Int64)? {
         let query = statement(organization: organization, user: user, after: start, end: end, limit: Self.page)
         let rows = try await pool.runByIndex(query)
-        guard var row = rows.first, let last = try row.optionalInt64("last") else { return nil }
-        let types = try row.optionalStrings("entity_types") ?? []
-        let ids = try row.optionalStrings("ids") ?? []
+        guard var row = rows.first, let last = try row.read("last", as: Int64?.self) else { return nil }
+        let types: [String] = try row.read("entity_types") ?? []
+        let ids: [String] = try row.read("ids") ?? []
         return (zip(types, ids).map { EntityKey(type: $0, id: $1) }, last)
     }
 

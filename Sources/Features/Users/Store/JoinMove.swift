@@ -69,11 +69,11 @@ struct JoinMove {
             [rows.count(organization: user.organization, user: user.user), Query(rows.collisions, parties)],
             timeout: timeout
         )
-        guard try results[0].int64(0, 0) + Int64(entities) <= MergePreconditions.rowLimit else {
+        guard try results[0].read(0, 0, as: Int64.self) + Int64(entities) <= MergePreconditions.rowLimit else {
             throw UserJoining.tooLarge
         }
-        if try results[1].bool(0, 0) { throw MergePreconditions.oneIsShutOut }
-        for (place, collision) in rows.collided.enumerated() where try results[1].bool(0, place + 1) {
+        if try results[1].read(0, 0) { throw MergePreconditions.oneIsShutOut }
+        for (place, collision) in rows.collided.enumerated() where try results[1].read(0, place + 1) {
             throw MergePreconditions.refusal(collision.rule, "both users have \(collision.what) with the same id")
         }
     }
@@ -164,11 +164,11 @@ package struct UserJoinRow: Sendable, Hashable {
 
     /// Reads the columns of ``list``.
     init(_ row: inout RowReader) throws {
-        user = try row.uuid("user_id")
-        target = try row.uuid("into_id")
-        startedAt = try row.moment("started_at")
-        closedUntil = try row.optionalMoment("closed_until")
-        feedEnd = try row.optionalInt64("feed_end")
-        finishedAt = try row.optionalMoment("finished_at")
+        user = try row.read("user_id")
+        target = try row.read("into_id")
+        startedAt = try row.read("started_at")
+        closedUntil = try row.read("closed_until")
+        feedEnd = try row.read("feed_end")
+        finishedAt = try row.read("finished_at")
     }
 }

@@ -70,7 +70,7 @@ struct MergedRows: Sendable {
                 switch value {
                 case .positions: parameters.add(shift.positions)
                 case .changes: parameters.add(shift.changes)
-                case .now: parameters.add(timestamp: now.microseconds)
+                case .now: parameters.add(now)
                 }
             }
             return Query(statement, parameters)

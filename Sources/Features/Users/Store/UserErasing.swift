@@ -120,9 +120,9 @@ package struct UserErasing: Sendable {
             )
             for var found in try await pool.run([due])[0] {
                 let claim = ErasureStatements.claim(
-                    organization: try found.uuid("organization_id"),
-                    user_hash: UserHash(bytes: try found.bytes("user_hash")),
-                    due_at: try found.moment("due_at"),
+                    organization: try found.read("organization_id", as: UUID.self),
+                    user_hash: UserHash(bytes: try found.read("user_hash")),
+                    due_at: try found.read("due_at", as: Timestamp.self),
                     claimed_until: moment.adding(seconds: Self.claimSeconds)
                 )
                 let claimed = try await pool.run([claim])[0]
@@ -159,7 +159,7 @@ package struct UserErasing: Sendable {
         do {
             let found = try await pool.run([Query(ErasureStatements.backlog)])[0]
             guard var row = found.first else { return (0, nil) }
-            return (try row.int64("count"), try row.optionalMoment("since"))
+            return (try row.read("count", as: Int64.self), try row.read("since", as: Timestamp?.self))
         } catch {
             throw failure.problem(error, doing: "count erasures")
         }
@@ -227,15 +227,15 @@ package struct UserErasing: Sendable {
             if let known = try results[1].read(UserErasureRow.init).first { return known }
             let joins = try results[3].read(UserJoinRow.init)
             try Self.check(user.user, joins, at: moment)
-            guard var row = results[2].first, try row.bool("is_known") || isNamed else { return nil }
-            guard try !row.bool("has_old_gateway") else {
+            guard var row = results[2].first, try row.read("is_known", as: Bool.self) || isNamed else { return nil }
+            guard try !row.read("has_old_gateway") else {
                 throw Problem.overloaded(
                     "a gateway of an older version without support for erasures is running: update all gateways first"
                 )
             }
             let followers = joins.filter { $0.target == user.user && $0.closedUntil == nil }.map(\.user)
             let made = try await connection.run([
-                ErasureStatements.salt(organization: organization, salt: BytesParameter.bytea(salt)),
+                ErasureStatements.salt(organization: organization, salt: PostgresBytes(salt)),
                 ErasureStatements.close(
                     organization: organization,
                     user_hash: hash,
@@ -309,15 +309,17 @@ package struct UserErasing: Sendable {
         let found = try await connection.run(delete, timeout: Self.statementTimeout)
         guard let keep = table.keep else {
             guard var row = found.first else { return 0 }
-            return try row.int64("count")
+            return try row.read("count")
         }
-        let hashes = try found.read { (own: try $0.bytes("hash"), known: try $0.optionalBytes("known_hash")) }
+        let hashes = try found.read {
+            (own: try $0.read("hash", as: [UInt8].self), known: try $0.read("known_hash", as: [UInt8]?.self))
+        }
         guard !hashes.isEmpty else { return 0 }
         let kept = keep(
             organization: erasure.organization,
             user_hash: erasure.hash,
-            hashes: BytesParameter.byteas(hashes.map(\.own)),
-            known_hashes: BytesParameter.byteas(hashes.map(\.known))
+            hashes: hashes.map { PostgresBytes($0.own) },
+            known_hashes: hashes.map { PostgresBytes($0.known) }
         )
         _ = try await connection.run(kept, timeout: Self.statementTimeout)
         return Int64(hashes.count)
@@ -364,7 +366,7 @@ package struct UserErasing: Sendable {
     private func destroyKeys(_ erasure: UserErasureRow) async throws {
         let destroy = UserKeyRows.destroyStatement(organization: erasure.organization, users: erasure.users)
         let gone = try await pool.run([destroy])[0]
-        let users = try gone.read { LaneKey(organization: erasure.organization, user: try $0.uuid("made_for")) }
+        let users = try gone.read { LaneKey(organization: erasure.organization, user: try $0.read("made_for")) }
         catalog.userKeys.ring.forget(users)
     }
 
@@ -422,7 +424,10 @@ package struct UserErasing: Sendable {
         return try await pool.transaction { connection in
             let locked = try await connection.runByIndex(lock)
             let found = try locked.read { row in
-                (key: try row.entityKey(), goes: try row.bool("goes"), document: try row.optionalBytes("document"))
+                (
+                    key: try row.entityKey(), goes: try row.read("goes", as: Bool.self),
+                    document: try row.read("document", as: [UInt8]?.self)
+                )
             }
             guard !found.isEmpty else { return 0 }
             let kept = found.compactMap { one in one.document.map { (one.key, $0) } }
@@ -435,7 +440,7 @@ package struct UserErasing: Sendable {
                 types: found.map(\.key.type),
                 ids: found.map(\.key.id),
                 goes: found.map(\.goes),
-                feed_end: try raised.int64(0, 0),
+                feed_end: try raised.read(0, 0, as: Int64.self),
                 no_user: UUID.least,
                 now: moment
             )
@@ -460,7 +465,7 @@ package struct UserErasing: Sendable {
                 organization: lane.organization,
                 entity_type: key.type,
                 id: key.id,
-                document: BytesParameter.json(renewed)
+                document: PostgresJSON(renewed)
             )
         }
         // values that cannot be opened now never could be once the owner's key is gone

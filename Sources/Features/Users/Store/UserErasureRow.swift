@@ -35,15 +35,15 @@ package struct UserErasureRow: WorkItem, Hashable {
 
     /// Reads the columns of ``list``.
     init(_ row: inout RowReader) throws {
-        organization = try row.uuid("organization_id")
-        hash = UserHash(bytes: try row.bytes("user_hash"))
-        users = try row.optionalUUIDs("user_ids") ?? []
-        startedAt = try row.moment("started_at")
+        organization = try row.read("organization_id")
+        hash = UserHash(bytes: try row.read("user_hash"))
+        users = try row.read("user_ids", as: [UUID]?.self) ?? []
+        startedAt = try row.read("started_at")
         state = try row.choice("state")
-        scanned = try row.int64("walked_position")
-        attempts = try row.int32("attempts")
-        lastError = try row.optionalString("last_error")
-        finishedAt = try row.optionalMoment("finished_at")
+        scanned = try row.read("walked_position")
+        attempts = try row.read("attempts")
+        lastError = try row.read("last_error")
+        finishedAt = try row.read("finished_at")
     }
 
     /// The lane of the user; nil once all is done.

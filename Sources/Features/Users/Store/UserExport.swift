@@ -65,9 +65,9 @@ package struct UserExport: Sendable {
         let rows = try await pool.runByIndex(ExportedRows.standing(organization: user.organization, user: user.user))
         return try rows.read { row in
             Standing(
-                target: try row.optionalUUID("into_id"),
-                isKnown: try row.bool("is_known"),
-                joined: try row.uuids("joined")
+                target: try row.read("into_id"),
+                isKnown: try row.read("is_known"),
+                joined: try row.read("joined")
             )
         }[0]
     }
@@ -195,7 +195,7 @@ package struct UserExport: Sendable {
                     users: names
                 )
                 let rows = try await pool.runByIndex(query)
-                for var row in rows { pending.add(try row.bytes("row"), as: kind) }
+                for var row in rows { pending.add(try row.read("row", as: [UInt8].self), as: kind) }
                 if rows.count > 0 { try await write(pending.take()) }
             }
         }
@@ -252,21 +252,21 @@ struct ExportLines: Sendable {
     mutating func add(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {
         let names: [StaticString] = ["key_1", "key_2", "key_3"]
         var keys: [String] = []
-        for name in names.prefix(kind.lines.order.count) { keys.append(try row.string(name)) }
-        let plain = try row.bytes("row")
-        let id = kind.sealed.isEmpty ? nil : try row.uuid("id")
+        for name in names.prefix(kind.lines.order.count) { keys.append(try row.read(name, as: String.self)) }
+        let plain: [UInt8] = try row.read("row")
+        let id = kind.sealed.isEmpty ? nil : try row.read("id", as: UUID.self)
         var unreadable: [String] = []
         var members: [(name: StaticString, value: [UInt8]?)] = []
         for column in kind.sealed {
             guard let id else { break }
             let place = column.place(user, id)
             if column.isText {
-                let text = try seal.read(text: row.optionalString(column.name), as: place, &unreadable)
+                let text = try seal.read(text: row.read(column.name), as: place, &unreadable)
                 var writer = JSONWriter()
                 if let text { writer.string(text) }
                 members.append((column.name, text == nil ? nil : writer.bytes))
             } else {
-                let value = try seal.read(json: row.optionalBytes(column.name), as: place, &unreadable)
+                let value = try seal.read(json: row.read(column.name), as: place, &unreadable)
                 members.append((column.name, value))
             }
         }
@@ -308,10 +308,10 @@ struct ExportLines: Sendable {
 
     mutating func addEntity(_ row: inout RowReader) throws {
         let key = try row.entityKey()
-        let plain = try row.bytes("row")
+        let plain: [UInt8] = try row.read("row")
         var unreadable: [String] = []
         let document = try seal.read(
-            json: row.optionalBytes("document"),
+            json: row.read("document"),
             as: .document(type: key.type, id: key.id),
             &unreadable
         )

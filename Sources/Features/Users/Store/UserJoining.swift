@@ -122,19 +122,19 @@ package struct UserJoining: Sendable {
             else { return nil }
             let related = try results[2].read(UserJoinRow.init)
             let own = related.first { $0.user == user }
-            let isUserKnown = try facts.bool("is_user_known")
+            let isUserKnown: Bool = try facts.read("is_user_known")
             guard isUserKnown || own != nil || user == target else { return nil }
             let situation = MergePreconditions(
                 user: user,
                 target: target,
                 isOrganizationActive: status == .active,
-                isTargetKnown: try facts.bool("is_target_known"),
+                isTargetKnown: try facts.read("is_target_known"),
                 joins: related.map {
                     MergePreconditions.Join(user: $0.user, target: $0.target, closedUntil: $0.closedUntil)
                 },
-                count: try facts.int64("joins"),
-                hasOldGateway: try facts.bool("has_old_gateway"),
-                isOneShutOut: try facts.bool("is_one_shut_out")
+                count: try facts.read("joins"),
+                hasOldGateway: try facts.read("has_old_gateway"),
+                isOneShutOut: try facts.read("is_one_shut_out")
             )
             switch try situation.decide(at: moment) {
             case .hasMoved: return own
@@ -238,7 +238,7 @@ package struct UserJoining: Sendable {
                 organization: organization,
                 types: found.map(\.type),
                 ids: found.map(\.id),
-                feed_end: try raised.int64(0, 0)
+                feed_end: try raised.read(0, 0, as: Int64.self)
             )
             _ = try await connection.run(show)
         }

@@ -25,8 +25,10 @@ extension StoredTable {
     static let webhookEndpoints = StoredTable("webhook_endpoints", key: ["id"], purge: .last)
         .sealed(
             .settings([
-                SealedSetting("secret", isText: true) { .webhook(.secret, try $0.uuid("id")) },
-                SealedSetting("previous_secret", isText: true) { .webhook(.previousSecret, try $0.uuid("id")) },
+                SealedSetting("secret", isText: true) { .webhook(.secret, try $0.read("id")) },
+                SealedSetting("previous_secret", isText: true) {
+                    .webhook(.previousSecret, try $0.read("id"))
+                },
             ])
         )
         .plain(

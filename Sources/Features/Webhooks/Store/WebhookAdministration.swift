@@ -142,7 +142,7 @@ package struct WebhookAdministration: Sendable {
                         Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
                     ])
                     guard locked[0].count > 0, var row = locked[1].first else { return nil }
-                    let old = try seal.open(text: row.optionalString("secret"), as: .webhook(.secret, endpoint.id))
+                    let old = try seal.open(text: row.read("secret"), as: .webhook(.secret, endpoint.id))
                     return try await connection.run(
                         WebhookAdminStatements.rotate(
                             organization: endpoint.organization,
@@ -226,7 +226,7 @@ package struct WebhookAdministration: Sendable {
         guard try await self.endpoint(endpoint) != nil else { return nil }
         do {
             let end: UUID = last ?? .greatest
-            var parameters = Parameters(of: endpoint.organization, endpoint.id, end, Int64(limit + 1))
+            var parameters = Parameters(of: endpoint.organization, endpoint.id, end, limit + 1)
             if let status { parameters.add(status.rawValue) }
             let statement = status == nil ? WebhookAdminStatements.page : WebhookAdminStatements.pageOfStatus
             let rows = try await pool.transaction { [parameters] connection in
@@ -270,7 +270,7 @@ package struct WebhookAdministration: Sendable {
     ///
     /// - Returns: how many; nil if there is no such endpoint.
     package func retryAll(of endpoint: WebhookKey) async throws(Problem) -> Int? {
-        let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Int64(Self.retryBatch))
+        let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Self.retryBatch)
         do {
             let results = try await pool.transaction { connection in
                 try await connection.runByIndex([

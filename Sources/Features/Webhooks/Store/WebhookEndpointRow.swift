@@ -38,19 +38,19 @@ package struct WebhookEndpointRow: Sendable {
         """
 
     init(_ row: inout RowReader) throws {
-        id = try row.uuid("id")
-        url = try row.string("url")
-        description = try row.string("description")
-        events = try row.strings("events").compactMap(WebhookEvent.init(rawValue:))
+        id = try row.read("id")
+        url = try row.read("url")
+        description = try row.read("description")
+        events = try row.read("events", as: [String].self).compactMap(WebhookEvent.init(rawValue:))
         status = try row.choice("status")
-        previousSecretUntil = try row.optionalMoment("previous_until")
-        failureCount = try row.int32("failure_count")
-        failingSince = try row.optionalMoment("failing_since")
-        pausedUntil = try row.optionalMoment("paused_until")
-        lastError = try row.optionalString("last_error")
-        lastSequence = try row.int64("last_sequence")
-        createdAt = try row.moment("created_at")
-        updatedAt = try row.moment("updated_at")
+        previousSecretUntil = try row.read("previous_until")
+        failureCount = try row.read("failure_count")
+        failingSince = try row.read("failing_since")
+        pausedUntil = try row.read("paused_until")
+        lastError = try row.read("last_error")
+        lastSequence = try row.read("last_sequence")
+        createdAt = try row.read("created_at")
+        updatedAt = try row.read("updated_at")
     }
 }
 
@@ -80,17 +80,17 @@ package struct WebhookDeliveryRow: Sendable {
         """
 
     init(_ row: inout RowReader) throws {
-        id = try row.uuid("id")
+        id = try row.read("id")
         event = try row.choice("event")
-        data = try row.bytes("data")
-        occurredAt = try row.moment("occurred_at")
-        sequence = try row.optionalInt64("sequence")
+        data = try row.read("data")
+        occurredAt = try row.read("occurred_at")
+        sequence = try row.read("sequence")
         status = try row.choice("status")
-        attemptCount = try row.int16("attempt_count")
-        nextAttemptAt = try row.optionalMoment("next_attempt_at")
-        settledAt = try row.optionalMoment("settled_at")
-        lastStatus = try row.optionalInt16("last_status")
-        lastError = try row.optionalString("last_error")
+        attemptCount = try row.read("attempt_count")
+        nextAttemptAt = try row.read("next_attempt_at")
+        settledAt = try row.read("settled_at")
+        lastStatus = try row.read("last_status")
+        lastError = try row.read("last_error")
     }
 }
 

@@ -20,9 +20,9 @@ package enum WebhookOutbox {
     static func makeID(at moment: Timestamp) -> UUID { ids.make(at: moment) }
 
     static let columns = Columns<WebhookRecord>(
-        .uuid("organization_id", \.organization),
-        .uuid("id", \.id),
-        .text("event", \.event.rawValue),
+        .value("organization_id", \.organization),
+        .value("id", \.id),
+        .value("event", \.event.rawValue),
         .json("data", \.data)
     )
 

@@ -126,14 +126,14 @@ enum WebhookStatements {
     )
 
     static let outcomes = Columns<WebhookOutcomeRow>(
-        .uuid("organization_id", \.endpoint.organization),
-        .uuid("endpoint_id", \.endpoint.id),
-        .uuid("id", \.outcome.id),
-        .text("status", \.outcome.status.rawValue),
-        .int2("attempt_count", \.outcome.attemptCount),
-        .moment("next_attempt_at", \.outcome.nextAttempt),
-        .int2("last_status", \.outcome.lastStatus),
-        .text("last_error", \.outcome.lastError)
+        .value("organization_id", \.endpoint.organization),
+        .value("endpoint_id", \.endpoint.id),
+        .value("id", \.outcome.id),
+        .value("status", \.outcome.status.rawValue),
+        .value("attempt_count", \.outcome.attemptCount),
+        .value("next_attempt_at", \.outcome.nextAttempt),
+        .value("last_status", \.outcome.lastStatus),
+        .value("last_error", \.outcome.lastError)
     )
 
     /// Under the endpoint's lock no other transaction changes a delivery that waits.
@@ -163,10 +163,10 @@ enum WebhookStatements {
     )
 
     static let numbers = Columns<WebhookNumberRow>(
-        .uuid("organization_id", \.endpoint.organization),
-        .uuid("endpoint_id", \.endpoint.id),
-        .uuid("id", \.id),
-        .int8("sequence", \.sequence)
+        .value("organization_id", \.endpoint.organization),
+        .value("endpoint_id", \.endpoint.id),
+        .value("id", \.id),
+        .value("sequence", \.sequence)
     )
 
     static let number = Statement(
@@ -200,12 +200,12 @@ enum WebhookStatements {
     )
 
     static let additions = Columns<WebhookNumberRow>(
-        .uuid("organization_id", \.endpoint.organization),
-        .uuid("endpoint_id", \.endpoint.id),
-        .uuid("id", \.id),
-        .int8("sequence", \.sequence),
+        .value("organization_id", \.endpoint.organization),
+        .value("endpoint_id", \.endpoint.id),
+        .value("id", \.id),
+        .value("sequence", \.sequence),
         .json("data", \.data),
-        .moment("occurred_at", \.occurredAt)
+        .value("occurred_at", \.occurredAt)
     )
 
     /// Deliveries of `entity.changed`, numbered as they come.

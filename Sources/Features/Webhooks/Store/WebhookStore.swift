@@ -71,7 +71,7 @@ package struct WebhookStore: Sendable {
 
     /// Endpoints with something to send, by key: a plain read without locks.
     package func due(after key: WebhookKey?) async throws(Problem) -> Found {
-        try await search(WebhookStatements.due, after: key) { try $0.bool("is_due") }
+        try await search(WebhookStatements.due, after: key) { try $0.read("is_due", as: Bool.self) }
     }
 
     /// Endpoints that have not received all entities.
@@ -95,7 +95,7 @@ package struct WebhookStore: Sendable {
                 try await connection.runByIndex(Query(statement, parameters))
             }
             let found = try rows.read { row in
-                let key = WebhookKey(organization: try row.uuid("organization_id"), id: try row.uuid("endpoint_id"))
+                let key = WebhookKey(organization: try row.read("organization_id"), id: try row.read("endpoint_id"))
                 return (key, try isDue(&row))
             }
             return (found.filter(\.1).map(\.0), found.count < Self.searchLimit ? nil : found.last?.0)
@@ -135,12 +135,12 @@ package struct WebhookStore: Sendable {
                     )
                 ])[0]
                 return try rows.read { row in
-                    let token = try row.int64("lease_token")
-                    let updatedAt = try row.moment("updated_at")
-                    let url = try row.string("url")
-                    let secret = try seal.open(text: row.string("secret"), as: .webhook(.secret, endpoint.id))
+                    let token: Int64 = try row.read("lease_token")
+                    let updatedAt: Timestamp = try row.read("updated_at")
+                    let url: String = try row.read("url")
+                    let secret = try seal.open(text: row.read("secret"), as: .webhook(.secret, endpoint.id))
                     let previous = try seal.open(
-                        text: row.optionalString("previous_secret"),
+                        text: row.read("previous_secret"),
                         as: .webhook(.previousSecret, endpoint.id)
                     )
                     return Lease(
@@ -199,7 +199,7 @@ package struct WebhookStore: Sendable {
                     )
                 )
             }
-            return Set(try rows.read { try $0.uuid("id") })
+            return Set(try rows.read { try $0.read("id", as: UUID.self) })
         } catch {
             throw failure.problem(error, doing: "look at deliveries")
         }
@@ -266,15 +266,15 @@ package struct WebhookStore: Sendable {
             let taken = try await connection.run(queries)[queries.count - 1]
             queries = []
             deliveries = try taken.read { row in
-                let (id, sequence) = (try row.uuid("id"), try row.optionalInt64("sequence"))
+                let (id, sequence) = (try row.read("id", as: UUID.self), try row.read("sequence", as: Int64?.self))
                 return WebhookDelivery(
                     id: id,
                     event: try row.choice("event"),
-                    data: try row.bytes("data"),
-                    occurredAt: try row.moment("occurred_at"),
+                    data: try row.read("data"),
+                    occurredAt: try row.read("occurred_at"),
                     sequence: sequence ?? 0,
-                    attemptCount: try row.int16("attempt_count"),
-                    triedSince: try row.moment("tried_since")
+                    attemptCount: try row.read("attempt_count"),
+                    triedSince: try row.read("tried_since")
                 )
             }
             // ids are in the order in which events were recorded; a transaction's time is older than its locks
@@ -323,15 +323,15 @@ package struct WebhookStore: Sendable {
         )
         var (deliveries, rows): ([WebhookDelivery], [WebhookNumberRow]) = ([], [])
         for var row in found {
-            let (epoch, last) = (try row.int64("epoch"), try row.int64("last_position"))
-            guard let position = try row.optionalInt64("feed_position") else {
+            let (epoch, last) = (try row.read("epoch", as: Int64.self), try row.read("last_position", as: Int64.self))
+            guard let position: Int64 = try row.read("feed_position") else {
                 // a restore changes positions: the endpoint receives the changes from now on
                 state.feed = (epoch, last)
                 break
             }
             state.feed = (epoch, position)
             let data = try Self.data(of: &row, position: position)
-            let occurredAt = try row.moment("updated_at")
+            let occurredAt: Timestamp = try row.read("updated_at")
             let (id, sequence) = (ids.make(at: moment), state.takeNumber())
             rows.append(
                 WebhookNumberRow(
@@ -358,11 +358,11 @@ package struct WebhookStore: Sendable {
     }
 
     private static func data(of row: inout RowReader, position: Int64) throws -> [UInt8] {
-        let (type, id) = (try row.string("entity_type"), try row.serverID())
-        let clientID = try row.optionalUUID("client_id")
-        let version = try row.int64("version")
-        let isDeleted = try row.bool("is_deleted")
-        let writer = try row.uuid("updated_by")
+        let (type, id) = (try row.read("entity_type", as: String.self), try row.serverID())
+        let clientID: UUID? = try row.read("client_id")
+        let version: Int64 = try row.read("version")
+        let isDeleted: Bool = try row.read("is_deleted")
+        let writer: UUID = try row.read("updated_by")
         return JSONWriter.object { json in
             json.member("entity_type", type)
             json.member("server_id", id)
@@ -393,10 +393,10 @@ package struct WebhookStore: Sendable {
             let rows = try await pool.run([WebhookStatements.stats(failures: WebhookHealth.threshold)])[0]
             var stats = Stats()
             for var row in rows {
-                stats.enabled = Int(try row.int64("enabled"))
-                stats.failing = Int(try row.int64("failing"))
-                stats.gone = Int(try row.int64("gone"))
-                stats.failingSince = try row.optionalMoment("failing_since")
+                stats.enabled = try row.read("enabled")
+                stats.failing = try row.read("failing")
+                stats.gone = try row.read("gone")
+                stats.failingSince = try row.read("failing_since")
             }
             return stats
         } catch {
@@ -414,16 +414,16 @@ private struct EndpointState {
     var health: WebhookHealth
 
     init(_ row: inout RowReader) throws {
-        nextSequence = try row.int64("next_sequence")
-        let (epoch, position) = (try row.optionalInt64("feed_epoch"), try row.optionalInt64("feed_position"))
+        nextSequence = try row.read("next_sequence")
+        let (epoch, position) = (try row.read("feed_epoch", as: Int64?.self), try row.read("feed_position", as: Int64?.self))
         if let epoch, let position { feed = (epoch, position) }
         health = WebhookHealth(
-            failureCount: try row.int32("failure_count"),
-            failingSince: try row.optionalMoment("failing_since"),
-            pausedUntil: try row.optionalMoment("paused_until"),
-            lastError: try row.optionalString("last_error")
+            failureCount: try row.read("failure_count"),
+            failingSince: try row.read("failing_since"),
+            pausedUntil: try row.read("paused_until"),
+            lastError: try row.read("last_error")
         )
-        isServed = try row.bool("is_served")
+        isServed = try row.read("is_served")
     }
 
     mutating func takeNumber() -> Int64 {

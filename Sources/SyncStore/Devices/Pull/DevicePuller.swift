@@ -224,8 +224,8 @@ package struct DevicePuller: Sendable {
             )
         ])[0]
         for var row in rows {
-            let type = try row.string("entity_type")
-            let ids = zip(try row.strings("server_ids"), try row.int64s("local_ids"))
+            let type: String = try row.read("entity_type")
+            let ids = zip(try row.read("server_ids", as: [String].self), try row.read("local_ids", as: [Int64].self))
             numbers.record(ids.lazy.map { (type: type, id: $0, number: $1) })
         }
         numbers.record([], isAll: true)
@@ -246,8 +246,11 @@ package struct DevicePuller: Sendable {
                 let part = start..<min(start + PulledPage.nameLimit, planner.nameCount)
                 let parameters = planner.numbered(Parameters(of: device), part)
                 for var row in try await pool.run([Query(PullStatements.numbers, parameters)])[0] {
-                    let places = try row.optionalInt64s("places") ?? []
-                    planner.know(try row.optionalInt64s("local_ids") ?? [], at: places.map { $0 + Int64(start) })
+                    let places: [Int64] = try row.read("places") ?? []
+                    planner.know(
+                        try row.read("local_ids", as: [Int64]?.self) ?? [],
+                        at: places.map { $0 + Int64(start) }
+                    )
                 }
             }
             numbers.record(planner.known)
@@ -263,10 +266,10 @@ package struct DevicePuller: Sendable {
         let rows = try await pool.run([Query(PullStatements.taken, parameters)])[0]
         var free: [ByteExactString: FreeNumbers] = [:]
         for var row in rows {
-            let type = try row.string("entity_type")
+            let type: String = try row.read("entity_type")
             guard let place = open.firstIndex(where: { $0.type == type }) else { continue }
-            let highest = try row.optionalInt64("highest")
-            let taken = try row.int64s("taken")
+            let highest: Int64? = try row.read("highest")
+            let taken: [Int64] = try row.read("taken")
             free[type] = FreeNumbers(
                 from: open[place].base,
                 taken: taken,

@@ -36,13 +36,13 @@ struct UnconfirmedAssignments: Sendable {
     static func known(_ rows: Rows) throws -> Known { Known(pages: try pages(rows)) }
 
     private static func pages(_ rows: Rows) throws -> [(page: Int64, isOutstanding: Bool)] {
-        try rows.read { (try $0.int64("page"), try $0.bool("is_outstanding")) }
+        try rows.read { (try $0.read("page", as: Int64.self), try $0.read("is_outstanding", as: Bool.self)) }
     }
 
     private static func count(of page: Int64, _ rows: Rows) throws -> Int {
-        for var row in rows where try row.int64("page") == page {
+        for var row in rows where try row.read("page", as: Int64.self) == page {
             row.skip("is_outstanding")
-            return Int(try row.int32("given"))
+            return try row.read("given")
         }
         return 0
     }
@@ -93,10 +93,14 @@ struct UnconfirmedAssignments: Sendable {
             PullStatements.rivals(organization: device.lane.organization, user: device.lane.user, device: device.id)
         ])[0]
         let pages = try rows.read { row in
-            let (number, base) = (try row.int64("page"), try row.int64("since_page"))
-            let counters = try Self.counters(row.bytes("counters"))
-            let (types, numbers) = (try row.strings("entity_types"), try row.int64s("local_ids"))
-            let (ids, areIntegers) = (try row.strings("server_ids"), try row.bools("are_integers"))
+            let (number, base) = (try row.read("page", as: Int64.self), try row.read("since_page", as: Int64.self))
+            let counters = try Self.counters(row.read("counters"))
+            let (types, numbers) = (
+                try row.read("entity_types", as: [String].self), try row.read("local_ids", as: [Int64].self)
+            )
+            let (ids, areIntegers) = (
+                try row.read("server_ids", as: [String].self), try row.read("are_integers", as: [Bool].self)
+            )
             return UnconfirmedPages.Page(
                 number: number,
                 base: base,
@@ -159,7 +163,9 @@ struct UnconfirmedAssignments: Sendable {
             Query(PullStatements.organization, organization),
         ])
         guard results[0].affected > 0 else {
-            guard try results[2].read({ try $0.string("status") }) == [OrganizationStatus.active.rawValue] else {
+            guard
+                try results[2].read({ try $0.read("status", as: String.self) }) == [OrganizationStatus.active.rawValue]
+            else {
                 throw Problem(.organizationUnknown, "the organization does not accept devices")
             }
             return false

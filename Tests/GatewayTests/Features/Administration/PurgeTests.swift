@@ -281,7 +281,9 @@ import Testing
         )
         let rows = try await connection.run(Query(statement))
         return try Dictionary(
-            uniqueKeysWithValues: (0..<rows.count).map { (try rows.string($0, 0), try rows.string($0, 1)) }
+            uniqueKeysWithValues: (0..<rows.count).map {
+                (try rows.read($0, 0, as: String.self), try rows.read($0, 1, as: String.self))
+            }
         )
     }
 
@@ -299,7 +301,9 @@ import Testing
         }
         let rows = try await connection.run(Query(Statement("", parts.joined(separator: " UNION ALL "))))
         return try Dictionary(
-            uniqueKeysWithValues: (0..<rows.count).map { (try rows.string($0, 0), try rows.string($0, 1)) }
+            uniqueKeysWithValues: (0..<rows.count).map {
+                (try rows.read($0, 0, as: String.self), try rows.read($0, 1, as: String.self))
+            }
         )
     }
 

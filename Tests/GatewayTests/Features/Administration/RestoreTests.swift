@@ -187,7 +187,7 @@ import Testing
             let pages = try await restored.connect()
             let marks =
                 "SELECT page FROM local_id_pages WHERE num_nulls(entity_types, local_ids, server_ids, are_integers) = 4"
-            #expect(try await pages.run([Query(Statement("marks", marks))])[0].int64(0, 0) == 7)
+            #expect(try await pages.run([Query(Statement("marks", marks))])[0].read(0, 0, as: Int64.self) == 7)
             await pages.closeAndWait()
             fixture.gateway = try await GatewayProcess.start(database: restored.uri)
             for cursor in cursors {

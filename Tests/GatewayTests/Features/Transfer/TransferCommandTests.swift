@@ -48,7 +48,7 @@ import Testing
         func number(_ sql: String) async throws -> Int64 {
             let connection = try await database.connect()
             defer { connection.close() }
-            return try await connection.run(Query(Statement("", sql))).int64(0, 0)
+            return try await connection.run(Query(Statement("", sql))).read(0, 0, as: Int64.self)
         }
 
         func end() async throws {

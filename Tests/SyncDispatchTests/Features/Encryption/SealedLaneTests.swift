@@ -299,7 +299,7 @@ import Testing
 extension DispatcherHarness {
     /// Replaces a mutation's sealed payload.
     fileprivate func change(payloadOf id: UUID, _ change: (String) -> String) async throws {
-        let sealed = try await read("SELECT payload #>> '{}' FROM mutations WHERE id = '\(id)'").string(0, 0)
+        let sealed = try await read("SELECT payload #>> '{}' FROM mutations WHERE id = '\(id)'").read(0, 0, as: String.self)
         try await execute("UPDATE mutations SET payload = '\"\(change(sealed))\"' WHERE id = '\(id)'")
     }
 }

@@ -77,7 +77,7 @@ final class FollowedDatabase: Sendable {
         let connection = try await Connection.open(Self.configuration(cluster.uri(database: name)))
         let rows = try await connection.run(Query(Statement("", sql)))
         await connection.closeAndWait()
-        return rows.count == 0 ? nil : try rows.optionalString(0, 0)
+        return rows.count == 0 ? nil : try rows.read(0, 0, as: String?.self)
     }
 
     var confirmed: LogPosition? {

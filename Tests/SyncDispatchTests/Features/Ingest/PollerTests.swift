@@ -512,7 +512,7 @@ import Testing
         defer { connection.close() }
         let sql = "SELECT id FROM entities WHERE organization_id = $1 ORDER BY length(id), id"
         let rows = try await connection.run(Query(Statement("", sql), Parameters(organization.id)))
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 }
 

@@ -133,7 +133,7 @@ import Testing
         try await database.run("UPDATE contact SET name = 'x' WHERE id % 2 = 0; DELETE FROM contact WHERE id % 2 = 1")
         try await waitUntil("all are changed", every: .milliseconds(100)) {
             let rows = try await gateway.read("SELECT count(*) FROM entities WHERE version = 2")
-            return try rows.int64(0, 0) == 10_000
+            return try rows.read(0, 0, as: Int64.self) == 10_000
         }
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
@@ -349,8 +349,8 @@ import Testing
         var parameters = Parameters()
         parameters.add(follower.key.organization)
         parameters.add(key)
-        parameters.add(timestamp: gateway.clock.now.microseconds)
-        parameters.add(bytes: ContentHash(of: Array(#"{"name":"phone's"}"#.utf8))?.bytes)
+        parameters.add(gateway.clock.now)
+        parameters.add(PostgresBytes(ContentHash(of: Array(#"{"name":"phone's"}"#.utf8))?.bytes))
         _ = try await gateway.read(
             """
             WITH noted AS (
@@ -367,7 +367,7 @@ import Testing
         try await database.run("UPDATE contact SET name = 'theirs'")
         try await follower.waitFor(["1": #"{"name":"theirs"}"#])
         let rows = try await gateway.read("SELECT result::text FROM ingested_events ORDER BY event_id")
-        #expect(try rows.read { try $0.string("result") }.sorted() == ["applied", "applied", "echo"])
+        #expect(try rows.read { try $0.read("result", as: String.self) }.sorted() == ["applied", "applied", "echo"])
         await running.stop()
     }
 

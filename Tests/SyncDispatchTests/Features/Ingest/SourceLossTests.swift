@@ -56,7 +56,7 @@ import Testing
             WHERE version = 2 AND document::text LIKE '%"name":"c"%' AND length(document::text) > 100000
             """
         )
-        #expect(try rows.int64(0, 0) == 128)
+        #expect(try rows.read(0, 0, as: Int64.self) == 128)
         #expect(try await follower.row.lastError == nil)
         await running.stop()
     }
@@ -292,7 +292,7 @@ import Testing
         try await database.run("UPDATE contact SET id = id + 1; DELETE FROM contact WHERE id = 700")
         try await Self.waitUntilConfirmed(database)
         let rows = try await gateway.read("SELECT id FROM entities WHERE is_deleted ORDER BY id")
-        #expect(try rows.read { try $0.string("id") } == ["1", "700"])
+        #expect(try rows.read { try $0.read("id", as: String.self) } == ["1", "700"])
         #expect(try await gateway.count("entities", of: follower.key.organization) == 1_301)
         await running.stop()
     }

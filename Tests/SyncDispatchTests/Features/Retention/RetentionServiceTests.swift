@@ -78,7 +78,7 @@ import Testing
         for service in services { await service.find() }
         #expect(services.map(\.state.finishedAt) == [gateway.clock.now, gateway.clock.now])
         let runs = try await gateway.read("SELECT token FROM retention_runs")
-        #expect(try runs.int64(0, 0) == 1)
+        #expect(try runs.read(0, 0, as: Int64.self) == 1)
     }
 
     /// A clock that advances between the end of a run and the next poll, as real clocks do.

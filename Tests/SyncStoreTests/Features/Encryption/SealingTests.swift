@@ -101,7 +101,11 @@ import Testing
         #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).count == 2)
         // into another organization's row, another row of the same, another column
         func read(_ column: String, _ table: String, _ id: String) async throws -> String {
-            try await gateway.read("SELECT \(column)::text FROM \(table) WHERE id = '\(id)'").string(0, 0)
+            try await gateway.read("SELECT \(column)::text FROM \(table) WHERE id = '\(id)'").read(
+                0,
+                0,
+                as: String.self
+            )
         }
         let payload = try await read("payload", "mutations", adas[0].id.uuidString)
         let document = try await read("document", "entities", entity)
@@ -538,7 +542,7 @@ import Testing
         )
         try await execute(
             """
-            UPDATE upstreams SET credential = '\(try sealed.string(0, 0))'
+            UPDATE upstreams SET credential = '\(try sealed.read(0, 0, as: String.self))'
             WHERE organization_id = '\(phone.organization.id)'
             """,
             gateway

@@ -44,7 +44,7 @@ extension Gateway {
             SELECT t::text FROM \(table) t WHERE organization_id = '\(organization.lowercased)' ORDER BY t::text
             """
         )
-        return try (0..<rows.count).map { try rows.string($0, 0) }
+        return try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
     }
 }
 
@@ -56,6 +56,6 @@ extension Phone {
             WHERE organization_id = '\(organization.id.lowercased)' AND (\(condition))
             """
         )
-        return try rows.int64(0, 0)
+        return try rows.read(0, 0, as: Int64.self)
     }
 }

@@ -147,7 +147,7 @@ import Testing
         let lane = try await gateway.read(
             "SELECT halted_by IS NULL AND ready_at IS NOT NULL FROM lanes WHERE \(phone.owner)"
         )
-        #expect(try lane.bool(0, 0))
+        #expect(try lane.read(0, 0, as: Bool.self))
         #expect(try await phone.statuses([update, behind]) == ["discarded", "pending"])
         #expect(try await phone.disorder() == [])
     }
@@ -567,7 +567,7 @@ import Testing
         try await gateway.store.retention.release(lease, report: nil, due: gateway.clock.now)
         #expect(try await gateway.retain()?.report[.payloads] == 1)
         let seen = try await gateway.read("SELECT mappings_seen_at FROM retention_places")
-        #expect(try seen.timestamp(0, 0) == gateway.clock.now.microseconds)
+        #expect(try seen.read(0, 0, as: Timestamp.self) == gateway.clock.now)
     }
 
     // MARK: - Plans
@@ -591,7 +591,7 @@ import Testing
         let (early, late) = ("'2020-01-01T00:00:00Z'", "'2036-01-01T00:00:00Z'")
         let (zero, user) = ("'\(UUID.least.lowercased)'", "'\(phone.user.lowercased)'")
         let found = try await gateway.read("SELECT id FROM mutations WHERE \(phone.owner) LIMIT 50")
-        let listed = try (0..<found.count).map { "'\(try found.uuid($0, 0).lowercased)'" }
+        let listed = try (0..<found.count).map { "'\(try found.read($0, 0, as: UUID.self).lowercased)'" }
         let ids = "ARRAY[\(listed.joined(separator: ","))]::uuid[]"
         let users = "ARRAY[\(listed.map { _ in user }.joined(separator: ","))]::uuid[]"
         let organizations = "ARRAY[\(listed.map { _ in organization }.joined(separator: ","))]::uuid[]"

@@ -77,7 +77,9 @@ import Testing
             """
         )
         var sizes: [String: Int64] = [:]
-        for row in 0..<rows.count { sizes[try rows.string(row, 0)] = try rows.int64(row, 1) }
+        for row in 0..<rows.count {
+            sizes[try rows.read(row, 0, as: String.self)] = try rows.read(row, 1, as: Int64.self)
+        }
         return sizes
     }
 }

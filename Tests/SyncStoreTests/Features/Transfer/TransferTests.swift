@@ -405,7 +405,7 @@ extension Gateway {
         let connection = try await database.connect()
         defer { connection.close() }
         let statement = Statement("", "SELECT last_position FROM feeds WHERE organization_id = '\(organization)'")
-        return try await connection.run(Query(statement)).int64(0, 0)
+        return try await connection.run(Query(statement)).read(0, 0, as: Int64.self)
     }
 
     fileprivate func exported(

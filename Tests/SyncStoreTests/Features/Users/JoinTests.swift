@@ -601,7 +601,7 @@ import Testing
         let cursor = try await store.events.start(after: events[1], of: lanes[1])
         #expect(try await store.events.page(after: cursor, of: lanes[1]).events.count == 6)
         // a cursor of an earlier version does not contain its user, and remains valid
-        let epoch = try await one.gateway.read("SELECT epoch FROM feeds").int64(0, 0)
+        let epoch: Int64 = try await one.gateway.read("SELECT epoch FROM feeds").read(0, 0)
         let old = MappingCursor(epoch: epoch, filter: 0, place: LanePlace(change: 0))
         #expect(try await mappings(old.text, other.user).list("id_mappings").count == 6)
     }
@@ -619,7 +619,7 @@ extension Phone {
     }
 
     func rowCount(_ table: String) async throws -> Int64 {
-        try await gateway.read("SELECT count(*) FROM \(table) WHERE \(owner)").int64(0, 0)
+        try await gateway.read("SELECT count(*) FROM \(table) WHERE \(owner)").read(0, 0, as: Int64.self)
     }
 
     func lane() async throws -> LaneState? {
