@@ -214,17 +214,15 @@ package final class Dispatcher: Service {
             inFlight: inFlight,
             circuits: circuits,
             clock: clock,
-            planner: OutcomePlanner(policy: configuration.policy),
-            metrics: DispatchMetrics(),
-            now: configuration.now,
-            burst: configuration.burst,
-            turn: configuration.turn,
+            configuration: configuration,
             worker: worker,
             logger: logger,
-            isDraining: { [self] in isDraining.load(ordering: .relaxed) },
-            isCrowded: { [self] organization in state.withLock { $0.isCrowded(organization) } },
-            recordUpstream: recordUpstream,
-            noteCap: { [self] organization, cap in noteCap(organization, cap) }
+            surroundings: LaneRunner.Surroundings(
+                isDraining: { [self] in isDraining.load(ordering: .relaxed) },
+                isCrowded: { [self] organization in state.withLock { $0.isCrowded(organization) } },
+                recordUpstream: recordUpstream,
+                noteCap: { [self] organization, cap in noteCap(organization, cap) }
+            )
         )
     }
 

@@ -172,7 +172,7 @@ final class DispatcherHarness: Sendable {
     /// A lane as stored in its row, once no worker holds it: a lane that finds an outcome by itself is released in a
     /// separate step.
     func restingLane(of other: Phone? = nil) async throws -> LaneState {
-        try await waitUntil("the lane is released") { try await lane(of: other).leaseOwner == nil }
+        try await waitUntil("the lane is released") { try await lane(of: other).lease.owner == nil }
         return try await lane(of: other)
     }
 

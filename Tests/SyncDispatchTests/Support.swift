@@ -141,7 +141,7 @@ extension DispatcherHarness {
 
     func count(_ condition: String) async throws -> Int64 {
         try await read("SELECT count(*) FROM mutations WHERE organization_id = '\(organization.id)' AND \(condition)")
-            .int64(0, 0)
+            .read(0, 0, as: Int64.self)
     }
 
     /// Waits until a condition holds; checks it whenever the phone's lane changes, and ten times a second.

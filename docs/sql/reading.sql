@@ -168,8 +168,8 @@ SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queue
     coalesce((
         SELECT t.is_forwarded FROM entity_types t
         WHERE t.organization_id = $1 AND t.name = m.entity_type), false) AS is_forwarded,
-    m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
-    m.next_retry_at, m.created_at, m.accepted_at, (CASE WHEN cardinality(m.depends_on) > 32
+    m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.accepted_at,
+    m.created_at, m.attempt_count, m.next_retry_at, (CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END)[1:100] AS depends_on
 FROM lanes x
@@ -218,8 +218,8 @@ GROUP BY o.device_id, o.status;
 -- backlog_positions
 -- Mutations by their places; for the one at `head` also its dependencies.
 -- $1 organization, $2 user, $3 positions, $4 head
-SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
-    m.next_retry_at, m.created_at, m.accepted_at, CASE WHEN m.position = $4 THEN (CASE WHEN cardinality(m.depends_on) > 32
+SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.accepted_at,
+    m.created_at, m.attempt_count, m.next_retry_at, CASE WHEN m.position = $4 THEN (CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END)[1:100] ELSE '{}' END
     AS depends_on

@@ -95,20 +95,13 @@ struct Enqueuing {
         // the user saw a state from before another writer's change; versions count from 1, and a version within a run
         // of one writer's own changes is no conflict (`docs/rules.md`, conflicts)
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
-        let id = try insert(
-            operation: operation.rawValue,
-            name,
-            ids: (localID, serverID),
-            endpoint: options.endpoint ?? entity.endpoint(of: operation),
-            payload: wire?.document,
-            needed: needed,
-            baseVersion: version,
-            options: options,
-            entity: entity,
-            isShown: true
-        )
+        var row = row(operation.rawValue, entity, options)
+        (row.key, row.localID, row.serverID) = (name.key.isEmpty ? nil : name.key, localID, serverID)
+        row.endpoint = options.endpoint ?? entity.endpoint(of: operation)
+        (row.payload, row.names, row.baseVersion) = (wire?.document, needed, version)
+        try row.insert(db)
         if original != nil { try rows.refresh(entity, name.key) }
-        return id
+        return row.id
     }
 
     /// What an entity is shown as before this write.
@@ -211,67 +204,37 @@ struct Enqueuing {
         guard request.payload?.isDeeper(than: Self.depth) != true else {
             throw SluiceError.invalid("a payload may nest \(Self.depth) levels; this one has more")
         }
-        var ids: (localID: JSON?, serverID: JSON?)
-        var name: EntityName?
-        var needed: [ClientName] = []
+        var row = row(request.method, entity, options)
+        (row.endpoint, row.payload, row.isShown) = (request.endpoint, request.payload, false)
         if let value = request.key {
             guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
-            name = EntityName(entity.entityType, key)
-            ids = try names(of: entity, EntityName(entity.entityType, key))
-            if let id = ids.localID { needed.append(ClientName(entity.entityType, id)) }
+            row.key = key.isEmpty ? nil : key
+            (row.localID, row.serverID) = try names(of: entity, EntityName(entity.entityType, key))
+            if let id = row.localID { row.names.append(ClientName(entity.entityType, id)) }
         } else {
-            ids = (.string(UUID().wire), nil)
+            row.localID = .string(UUID().wire)
         }
-        return try insert(
-            operation: request.method,
-            name ?? EntityName(entity.entityType, ""),
-            ids: ids,
-            endpoint: request.endpoint,
-            payload: request.payload,
-            needed: needed,
-            baseVersion: nil,
-            options: options,
-            entity: entity,
-            isShown: false
-        )
+        try row.insert(db)
+        return row.id
     }
 
     // MARK: - The row
 
-    private func insert(
-        operation: String,
-        _ name: EntityName,
-        ids: (localID: JSON?, serverID: JSON?),
-        endpoint: String?,
-        payload: JSON?,
-        needed: [ClientName],
-        baseVersion: Int64?,
-        options: Write.Options,
-        entity: EntitySync,
-        isShown: Bool
-    ) throws -> UUID {
-        let row = OutboxRow(
+    /// A row with what all writes of a type have.
+    private func row(_ operation: String, _ entity: EntitySync, _ options: Write.Options) -> OutboxRow {
+        var row = OutboxRow(
             sequence: sequence,
             id: UUID.timeOrdered(now),
             idempotencyKey: UUID.random(),
             operation: operation,
-            entityType: name.entityType,
-            key: name.key.isEmpty ? nil : name.key,
-            localID: ids.localID,
-            serverID: ids.serverID,
-            endpoint: endpoint,
-            payload: payload,
-            headers: options.headers,
-            dependencies: options.dependencies,
-            baseVersion: baseVersion,
-            conflictResolution: (options.conflictResolution ?? entity.conflictResolution)?.rawValue,
-            priority: options.priority ?? entity.priority,
-            maxAttempts: options.maxAttempts,
-            createdAt: identities.now,
-            names: needed,
-            isShown: isShown
+            entityType: entity.entityType,
+            createdAt: identities.now
         )
-        try row.insert(db)
-        return row.id
+        row.headers = options.headers
+        row.dependencies = options.dependencies
+        row.conflictResolution = (options.conflictResolution ?? entity.conflictResolution)?.rawValue
+        row.priority = options.priority ?? entity.priority
+        row.maxAttempts = options.maxAttempts
+        return row
     }
 }

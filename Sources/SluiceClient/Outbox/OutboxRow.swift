@@ -12,22 +12,22 @@ struct OutboxRow: Sendable {
     let operation: String
     let entityType: String
     /// The row's local key; nil for requests about no row.
-    let key: String?
-    let localID: JSON?
-    let serverID: JSON?
-    let endpoint: String?
-    let payload: JSON?
-    let headers: [String: String]
-    let dependencies: [UUID]
-    let baseVersion: Int64?
-    let conflictResolution: String?
-    let priority: Int?
-    let maxAttempts: Int?
+    var key: String?
+    var localID: JSON?
+    var serverID: JSON?
+    var endpoint: String?
+    var payload: JSON?
+    var headers: [String: String] = [:]
+    var dependencies: [UUID] = []
+    var baseVersion: Int64?
+    var conflictResolution: String?
+    var priority: Int?
+    var maxAttempts: Int?
     let createdAt: String
     /// Client ids whose creates it needs.
-    let names: [ClientName]
+    var names: [ClientName] = []
     /// Whether it is applied on top of its entity's base.
-    let isShown: Bool
+    var isShown = true
 
     /// The entry of a push (`docs/api.md`, a mutation): the same bytes each time.
     var entry: JSON {

@@ -53,7 +53,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     /// The text of the row's key: a lower-case UUID, or decimal digits.
     public let key: String?
     /// The permanent id of its row, in its own JSON kind; nil until the server has given one.
-    public let serverID: JSON?
+    public var serverID: JSON?
     /// What it does.
     public let operation: Operation
     /// When it was enqueued, by the phone's clock.
@@ -61,51 +61,39 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     /// The reason for the failure.
     public let problem: Problem?
     /// The upstream's response: its status and body, if there was one.
-    public let response: JSON?
+    public var response: JSON?
     /// The payload that was sent, with client ids and server ids as the gateway has them.
-    public let payload: JSON?
+    public var payload: JSON?
     /// The server's entity, with `document`, `version`, `etag` and `deleted`, in the gateway's terms; nil if it is
     /// unknown.
     public let theirs: JSON?
     /// Why the gateway did not follow the last decision.
-    public let decisionError: String?
+    public var decisionError: String?
     /// How often the gateway has tried to carry it out.
-    public let attempts: Int
+    public var attempts = 0
     /// The other device of the user that left it; nil for a write of this phone. It may be lost, so that only this
     /// phone can settle the write.
-    public let deviceID: UUID?
+    public var deviceID: UUID?
 
-    /// Creates a write that is in no outbox, for previews and tests of an app's views.
+    /// Creates a write that is in no outbox, for previews and tests of an app's views. Set other properties afterwards.
     public init(
         id: UUID = UUID(),
         reason: Reason,
         entityType: String,
         key: String? = nil,
-        serverID: JSON? = nil,
         operation: Operation = .update,
         createdAt: Date = Date(),
         problem: Problem? = nil,
-        response: JSON? = nil,
-        payload: JSON? = nil,
-        theirs: JSON? = nil,
-        decisionError: String? = nil,
-        attempts: Int = 0,
-        deviceID: UUID? = nil
+        theirs: JSON? = nil
     ) {
         self.id = id
         self.reason = reason
         self.entityType = entityType
         self.key = key
-        self.serverID = serverID
         self.operation = operation
         self.createdAt = createdAt
         self.problem = problem
-        self.response = response
-        self.payload = payload
         self.theirs = theirs
-        self.decisionError = decisionError
-        self.attempts = attempts
-        self.deviceID = deviceID
     }
 }
 

@@ -40,7 +40,7 @@ public struct EntitySync: Sendable {
     /// 0 to 1,000; nil for the type's own.
     public let priority: Int?
     /// What is done about a conflict; nil for the organization's setting.
-    public let conflictResolution: ConflictResolution?
+    public var conflictResolution: ConflictResolution?
 
     /// - Parameters:
     ///   - columns: every column that is synchronized but the key.
@@ -53,8 +53,7 @@ public struct EntitySync: Sendable {
         idSpace: IDSpace = .mapped,
         keys: Keys = .stable,
         endpoint: String? = nil,
-        priority: Int? = nil,
-        conflictResolution: ConflictResolution? = nil
+        priority: Int? = nil
     ) {
         self.entityType = entityType
         self.table = table
@@ -64,7 +63,6 @@ public struct EntitySync: Sendable {
         self.keys = keys
         self.endpoint = endpoint
         self.priority = priority
-        self.conflictResolution = conflictResolution
     }
 }
 

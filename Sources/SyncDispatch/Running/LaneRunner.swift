@@ -15,22 +15,24 @@ struct LaneRunner: Sendable {
     let inFlight: InFlightRequests
     let circuits: Circuits
     let clock: HostClock<LaneKey>
-    let planner: OutcomePlanner
-    let metrics: DispatchMetrics
-    let now: TimeSource
-    let burst: Int
-    let turn: Duration
+    let metrics = DispatchMetrics()
+    let configuration: DispatchConfiguration
     /// This process, as leases name it.
     let worker: UUID
     let logger: Logger
-    /// Whether the gateway shuts down: work in progress is finished, nothing more is begun.
-    let isDraining: @Sendable () -> Bool
-    /// Whether other lanes wait for the place of one of an organization.
-    let isCrowded: @Sendable (UUID) -> Bool
-    /// Called with whether requests go to an organization's upstream, and why not.
-    let recordUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
-    /// Called with the number of an organization's lanes that may run.
-    let noteCap: @Sendable (UUID, Int) -> Void
+    let surroundings: Surroundings
+
+    /// What the dispatcher decides for all lanes.
+    struct Surroundings: Sendable {
+        /// Whether the gateway shuts down: work in progress is finished, nothing more is begun.
+        let isDraining: @Sendable () -> Bool
+        /// Whether other lanes wait for the place of one of an organization.
+        let isCrowded: @Sendable (UUID) -> Bool
+        /// Called with whether requests go to an organization's upstream, and why not.
+        let recordUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
+        /// Called with the number of an organization's lanes that may run.
+        let noteCap: @Sendable (UUID, Int) -> Void
+    }
 
     /// - Returns: whether the lane is to be run again at once.
     func run(_ lane: LaneKey) async -> Bool {
@@ -38,15 +40,16 @@ struct LaneRunner: Sendable {
         var count = 0
         let started = ContinuousClock.now
         while true {
-            let hasUsedItsTurn = count >= burst || count > 0 && started.duration(to: .now) >= turn
-            let mustYield = hasUsedItsTurn && isCrowded(lane.organization)
+            let hasUsedItsTurn =
+                count >= configuration.burst || count > 0 && started.duration(to: .now) >= configuration.turn
+            let mustYield = hasUsedItsTurn && surroundings.isCrowded(lane.organization)
             let result: LaneAction
             do throws(Problem) {
-                result = try await write(step, of: lane, releases: isDraining() || mustYield)
+                result = try await write(step, of: lane, releases: surroundings.isDraining() || mustYield)
             } catch {
                 logUnwritten(step, lane, error)
                 // the lane may be leased to this process, and no other would look at it before the lease ends
-                return !isDraining()
+                return !surroundings.isDraining()
             }
             complete(step, result)
             switch result {
@@ -56,7 +59,7 @@ struct LaneRunner: Sendable {
             case .proceed(let token, let unblocking):
                 step = .proceed(token: token, unblocking: unblocking)
             case .released(let readyAt):
-                return mustYield && readyAt.map { $0 <= now() } ?? false
+                return mustYield && readyAt.map { $0 <= configuration.now() } ?? false
             case .lost:
                 recordLost(step, lane)
                 return false
@@ -98,21 +101,21 @@ struct LaneRunner: Sendable {
     /// Whether to try a step again.
     private func isWorthwhile(_ attempt: Int, of step: LaneStep, _ lane: LaneKey) -> Bool {
         if Task.isCancelled { return false }
-        if isDraining() {
+        if surroundings.isDraining() {
             if case .claim = step { return false }
             return attempt < Self.stepAttempts
         }
-        return attempt < Self.stepAttempts || !isCrowded(lane.organization)
+        return attempt < Self.stepAttempts || !surroundings.isCrowded(lane.organization)
     }
 
     private func run(_ dispatch: Dispatch) async -> LaneStep {
         let cap = dispatch.organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
-        noteCap(dispatch.lane.organization, cap)
+        surroundings.noteCap(dispatch.lane.organization, cap)
         guard case .upstream(let request, let settings) = dispatch.destination else {
             if dispatch.organization.upstream == nil { clock.recordNoHost(of: dispatch.lane.organization) }
             return .apply(dispatch)
         }
-        guard dispatch.canBeSent(at: now()) else {
+        guard dispatch.canBeSent(at: configuration.now()) else {
             // the next write finds out who holds the lane
             circuits.release(dispatch.lane.organization)
             logger.notice(
@@ -121,7 +124,7 @@ struct LaneRunner: Sendable {
             )
             return .settle(dispatch, Outcome(ofUnsent: dispatch))
         }
-        let (sentAt, started) = (now(), ContinuousClock.now)
+        let (sentAt, started) = (configuration.now(), ContinuousClock.now)
         // the payload is held twice, by the mutation and by the request
         let bytes = 2 * (request.body?.count ?? 0)
         let ticket = clock.begin(dispatch.lane, of: dispatch.lane.organization, bytes: bytes, at: started)
@@ -130,13 +133,13 @@ struct LaneRunner: Sendable {
         clock.end(ticket, took: elapsed)
         var outcome: Outcome
         if inFlight.isGivenUp, case .unknown = answer {
-            outcome = planner.abandoned(dispatch)
+            outcome = OutcomePlanner(policy: configuration.policy).abandoned(dispatch)
         } else {
-            outcome = planner.outcome(
+            outcome = OutcomePlanner(policy: configuration.policy).outcome(
                 of: answer,
                 to: dispatch,
                 othersSucceeded: await haveOthersSucceeded(answer, dispatch, request),
-                now: now(),
+                now: configuration.now(),
                 jitter: .random(in: 0...1)
             )
         }
@@ -173,9 +176,9 @@ struct LaneRunner: Sendable {
         metrics.attempt(outcome.kind, took: elapsed)
         let change = circuits.record(outcome.kind, of: dispatch.lane)
         if change == .opened {
-            recordUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)
+            surroundings.recordUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)
         } else if outcome.kind.isResponsive {
-            recordUpstream(dispatch.lane.organization, false, nil)
+            surroundings.recordUpstream(dispatch.lane.organization, false, nil)
         }
         if let change {
             let isOpen = change == .opened
@@ -206,7 +209,7 @@ struct LaneRunner: Sendable {
     private func complete(_ step: LaneStep, _ turn: LaneAction) {
         if case .lost = turn { return }
         guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
-        metrics.completed(after: now().microseconds - dispatch.mutation.acceptedAt.microseconds)
+        metrics.completed(after: configuration.now().microseconds - dispatch.mutation.acceptedAt.microseconds)
     }
 
     private func logUnwritten(_ step: LaneStep, _ lane: LaneKey, _ problem: Problem) {

@@ -15,29 +15,30 @@ extension MutationRecord {
         at place: @autoclosure () -> String,
         to writer: inout JSONWriter
     ) {
-        var omitted = omitted
-        writer.member("id", id)
-        writer.member("idempotency_key", idempotencyKey)
-        writer.member("sequence_number", sequenceNumber)
-        writer.member("status", status.wireName)
+        let (origin, state, error) = (parts.origin, parts.state, parts.response.error)
+        var omitted = parts.gaps.omitted
+        writer.member("id", origin.id)
+        writer.member("idempotency_key", origin.idempotencyKey)
+        writer.member("sequence_number", origin.sequenceNumber)
+        writer.member("status", state.status.wireName)
         if let replayed { writer.member("replayed", replayed) }
-        writer.member("revision", Int64(revision))
+        writer.member("revision", Int64(state.revision))
         writer.localID(entity.client)
         writer.member("server_id", entity.serverID)
-        writer.member("version", version)
-        writer.member("etag", etag)
-        writer.member("attempt_count", Int64(attemptCount))
-        writer.member("next_retry_at", nextRetryAt?.rfc3339)
-        let blockers = status == .blocked ? dependsOn : []
+        writer.member("version", state.version)
+        writer.member("etag", state.etag)
+        writer.member("attempt_count", Int64(state.attemptCount))
+        writer.member("next_retry_at", state.nextRetryAt?.rfc3339)
+        let blockers = state.status == .blocked ? state.dependsOn : []
         if contents.takes(blockerBytes) {
             writer.member("blocked_by", blockers)
         } else {
             writer.member("blocked_by", Array(blockers.prefix(WorkBounds.blockers)))
             omitted.append("blocked_by")
         }
-        writer.member("resolution", resolution?.rawValue)
+        writer.member("resolution", state.resolution?.rawValue)
         writer.name("response")
-        let showsBody = responseBody.map { contents.takes($0.count) } ?? true
+        let showsBody = parts.response.responseBody.map { contents.takes($0.count) } ?? true
         if !showsBody { omitted.append("response") }
         writeResponse(showsBody: showsBody, to: &writer)
         switch error.map({ contents.show(error: $0, at: place() + "/error") }) {
@@ -49,19 +50,19 @@ extension MutationRecord {
         case nil: writer.member(null: "error")
         }
         if !omitted.isEmpty { writer.member("omitted", omitted) }
-        writer.unreadable(unreadable)
+        writer.unreadable(parts.gaps.unreadable)
     }
 
     /// Writes the upstream's response; the built-in store's is an empty object, for its entities are in the feed.
     private func writeResponse(showsBody: Bool, to writer: inout JSONWriter) {
-        guard let responseStatus else { return writer.null() }
+        let (response, gaps) = (parts.response, parts.gaps)
+        guard let status = response.responseStatus else { return writer.null() }
         writer.beginObject()
-        writer.member("status", Int64(responseStatus))
+        writer.member("status", Int64(status))
         writer.name("body")
-        if let responseBody {
-            if showsBody { writer.raw(responseBody) } else { writer.null() }
-        } else if omitted.contains("response") || responseStatus == 204 || unreadable.contains("response") || isWithheld
-        {
+        if let body = response.responseBody {
+            if showsBody { writer.raw(body) } else { writer.null() }
+        } else if status == 204 || gaps.isWithheld || (gaps.omitted + gaps.unreadable).contains("response") {
             writer.null()
         } else {
             writer.beginObject()
@@ -219,6 +220,8 @@ package struct AnswerContents {
 extension MutationRecord {
     /// The bytes of the mutation's large members in a response, in addition to its names and times.
     package var contentBytes: Int {
-        [error?.count ?? 0, responseBody?.count ?? 0, blockerBytes].filter { $0 > WorkBounds.small }.reduce(0, +)
+        [parts.response.error?.count ?? 0, parts.response.responseBody?.count ?? 0, blockerBytes].filter {
+            $0 > WorkBounds.small
+        }.reduce(0, +)
     }
 }

@@ -48,15 +48,16 @@ public struct Backlog: Sendable, Hashable {
         public var operation: Operation
         @Exact public var entityType: String
         /// Requests sent to the upstream so far.
-        public var attemptCount: Int16
+        public var attemptCount: Int16 = 0
         /// When the next retry is due; nil unless an attempt failed.
         public var nextRetryAt: Timestamp?
         /// The device's time.
         public var createdAt: Timestamp
         public var acceptedAt: Timestamp
         /// Mutations that this one waits for while it is blocked.
-        public var dependsOn: [UUID]
+        public var dependsOn: [UUID] = []
 
+        /// A mutation of which no request was sent, with the device's time of the gateway.
         public init(
             id: UUID,
             deviceID: UUID,
@@ -65,11 +66,7 @@ public struct Backlog: Sendable, Hashable {
             status: MutationStatus,
             operation: Operation,
             entityType: String,
-            attemptCount: Int16,
-            nextRetryAt: Timestamp?,
-            createdAt: Timestamp,
-            acceptedAt: Timestamp,
-            dependsOn: [UUID]
+            acceptedAt: Timestamp
         ) {
             self.id = id
             self.deviceID = deviceID
@@ -78,11 +75,8 @@ public struct Backlog: Sendable, Hashable {
             self.status = status
             self.operation = operation
             self.entityType = entityType
-            self.attemptCount = attemptCount
-            self.nextRetryAt = nextRetryAt
-            self.createdAt = createdAt
+            createdAt = acceptedAt
             self.acceptedAt = acceptedAt
-            self.dependsOn = dependsOn
         }
     }
 
@@ -151,7 +145,7 @@ public struct LaneBlocker: Sendable, Hashable {
         case .blocked: self.init(.blocked, mutationIDs: head.dependsOn)
         case .pending:
             // a worker holds the lease, or its lease has expired and the next worker takes the lane over
-            guard lane.leaseOwner == nil else { return nil }
+            guard lane.lease.owner == nil else { return nil }
             if let due = head.nextRetryAt, due > now {
                 self.init(.backOff, until: due)
                 return

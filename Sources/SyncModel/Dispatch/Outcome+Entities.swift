@@ -13,19 +13,18 @@ extension Dispatch {
         makeID: () -> UUID
     ) -> (outcome: Outcome, version: Int64?) {
         let id = serverID ?? ServerID(makeID())
-        let write = BuiltInStore.Write(
+        var write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
             clientID: mutation.createdClientID,
             payload: naming(id, in: payload),
             baseVersion: mutation.baseVersion,
             writer: writer,
-            idSpace: type.idSpace,
-            visibility: type.visibility,
+            type: type,
             // an earlier decision of a person or a strategy takes precedence
-            conflictResolution: mutation.resolution ?? mutation.conflictResolution,
-            restores: mutation.resolution == .clientWins && ConflictState(error: mutation.error)?.isDeleted == true
+            conflictResolution: mutation.resolution ?? mutation.conflictResolution
         )
+        write.restores = mutation.resolution == .clientWins && ConflictState(error: mutation.error)?.isDeleted == true
         let result = BuiltInStore.apply(write, type: mutation.entity.type, index: nil, to: &entities)
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount

@@ -95,21 +95,7 @@ struct MutationDecoder {
             } else {
                 reportUnread("/entity_type", Rule.entityType, "entity_type must match [a-z][a-z0-9_-]{0,63}")
             }
-        case .localID:
-            content.localID = value
-            if value.uuid == Self.noID {
-                report(
-                    "/local_id",
-                    Rule.clientID,
-                    "local_id must not be the nil UUID, which payloads use for \"no reference\""
-                )
-            } else if value.uuid == nil, value.int64 == nil {
-                reportUnread(
-                    "/local_id",
-                    Rule.clientID,
-                    "local_id must be a UUID, or a 64-bit integer in a type with device ids"
-                )
-            }
+        case .localID: readLocalID(value)
         case .serverID:
             content.serverID = ServerID(json: value)
             if content.serverID == nil {
@@ -139,6 +125,20 @@ struct MutationDecoder {
                 let detail = "created_at must be an RFC 3339 date-time such as 2026-11-20T07:00:00.000Z"
                 report("/created_at", Rule.timestamp, detail)
             }
+        }
+    }
+
+    private mutating func readLocalID(_ value: JSONValue) {
+        content.localID = value
+        if value.uuid == Self.noID {
+            report(
+                "/local_id",
+                Rule.clientID,
+                "local_id must not be the nil UUID, which payloads use for \"no reference\""
+            )
+        } else if value.uuid == nil, value.int64 == nil {
+            let detail = "local_id must be a UUID, or a 64-bit integer in a type with device ids"
+            reportUnread("/local_id", Rule.clientID, detail)
         }
     }
 

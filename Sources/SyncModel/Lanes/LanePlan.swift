@@ -76,15 +76,15 @@ public final class LanePlan {
         self.isClosed = isClosed
         self.lane = lane
         if let token = request.step.token {
-            guard lane.leaseToken == token, lane.leaseOwner == request.worker else { return nil }
+            guard lane.lease.token == token, lane.lease.owner == request.worker else { return nil }
             self.lane.renew(planner.lease, upstream: organization?.upstream, now: now)
             recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
         } else {
             // a process runs a lane once: if the lease is its own, it has released the lane, or has not received the
             // claim
-            guard lane.isReady(at: now) || lane.leaseOwner == request.worker else { return nil }
+            guard lane.isReady(at: now) || lane.lease.owner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
-            recovery = lane.leaseOwner == nil ? nil : .takeover
+            recovery = lane.lease.owner == nil ? nil : .takeover
         }
     }
 
@@ -176,10 +176,10 @@ public final class LanePlan {
     private func place() {
         let lowest = lowestReleased ?? .max
         switch head {
-        case .sealed(let position, _): lane.setHead(to: min(position, lowest), queuedSince: lane.queuedSince)
+        case .sealed(let position, _): lane.setHead(to: min(position, lowest), queuedSince: lane.queue.since)
         case .mutation(let head, _, _, _): lane.setHead(to: min(head.position, lowest), queuedSince: head.acceptedAt)
         case .none:
-            if lowestReleased == nil, lane.queuedCount != 0 {
+            if lowestReleased == nil, lane.queue.count != 0 {
                 note = lane.repairCounters()
                 if lane.isSearched { return }
             }
@@ -208,7 +208,7 @@ public final class LanePlan {
             if isClosed { return release(at: now.adding(seconds: Self.closedPause)) }
             var surroundings = DispatchPlanner.LaneContext(
                 lane: request.lane,
-                token: lane.leaseToken,
+                token: lane.lease.token,
                 leasedUntil: lane.readyAt ?? now,
                 organization: organization,
                 type: type,
@@ -246,7 +246,7 @@ public final class LanePlan {
     }
 
     private func proceed(unblocking blockers: [UUID] = []) -> LaneAction {
-        .proceed(token: lane.leaseToken, unblocking: blockers)
+        .proceed(token: lane.lease.token, unblocking: blockers)
     }
 
     private func release(at moment: Timestamp?) -> LaneAction {

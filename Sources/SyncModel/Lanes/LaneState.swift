@@ -3,56 +3,70 @@ public import Foundation
 /// A lane as its locked row shows it. Its methods are the events of a lane: only they change its counts, its head, its
 /// halt and its lease.
 public struct LaneState: Sendable, Hashable {
+    /// The mutations that run when their turn comes: pending or in flight.
+    public struct Queue: Sendable, Hashable {
+        public var count: Int32
+        /// No mutation before this position is pending or in flight.
+        public var head: Int64
+        /// When the first of them was accepted.
+        public var since: Timestamp?
+
+        public init(count: Int32 = 0, head: Int64 = 1, since: Timestamp? = nil) {
+            self.count = count
+            self.head = head
+            self.since = since
+        }
+    }
+
+    /// A worker's right to run the lane.
+    public struct Lease: Sendable, Hashable {
+        /// The worker that runs the lane, until ``LaneState/readyAt``.
+        public var owner: UUID?
+        /// Raised with every claim.
+        ///
+        /// An outcome under an older token is discarded (product rule 13).
+        public var token: Int64
+
+        public init(owner: UUID? = nil, token: Int64 = 0) {
+            self.owner = owner
+            self.token = token
+        }
+    }
+
     /// The position of the next mutation.
     public private(set) var nextPosition: Int64
     /// Raised by one with each change to the lane's mutations and mappings.
     public private(set) var changePosition: Int64
-    /// Mutations that run when their turn comes: pending or in flight.
-    public private(set) var queuedCount: Int32
+    public private(set) var queue: Queue
     /// Mutations that are not final.
     public private(set) var openCount: Int32
     /// The mutation that halts the lane until a person settles it.
     public private(set) var haltedBy: UUID?
     /// When a worker may claim the lane: its head is due, or its lease has expired. Nil when nothing is to run.
     public private(set) var readyAt: Timestamp?
-    /// The worker that runs the lane, until ``readyAt``.
-    public private(set) var leaseOwner: UUID?
-    /// Raised with every claim.
-    ///
-    /// An outcome under an older token is discarded (product rule 13).
-    public private(set) var leaseToken: Int64
+    public private(set) var lease: Lease
     /// The mutation that was sent and has no outcome yet.
     public private(set) var inFlight: UUID?
-    /// No mutation before this position is pending or in flight.
-    public private(set) var headPosition: Int64
-    /// When the first of the queued mutations was accepted.
-    public private(set) var queuedSince: Timestamp?
 
     /// A lane as in its row; the defaults are those of a new lane.
     public init(
         nextPosition: Int64 = 1,
         changePosition: Int64 = 0,
-        queuedCount: Int32 = 0,
+        queue: Queue = Queue(),
         openCount: Int32 = 0,
         haltedBy: UUID? = nil,
         readyAt: Timestamp? = nil,
-        leaseOwner: UUID? = nil,
-        leaseToken: Int64 = 0,
-        inFlight: UUID? = nil,
-        headPosition: Int64 = 1,
-        queuedSince: Timestamp? = nil
+        lease: Lease = Lease(),
+        inFlight: UUID? = nil
     ) {
         self.nextPosition = nextPosition
         self.changePosition = changePosition
-        self.queuedCount = queuedCount
+        self.queue = queue
         self.openCount = openCount
         self.haltedBy = haltedBy
         self.readyAt = readyAt
-        self.leaseOwner = leaseOwner
-        self.leaseToken = leaseToken
+        self.lease = lease
         self.inFlight = inFlight
-        self.headPosition = headPosition
-        self.queuedSince = queuedSince
     }
 
     // MARK: - Questions
@@ -61,10 +75,10 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// The lane waits for a person, or a mutation is queued that no worker runs. Usually neither is so, and the caller
     /// need not read the head.
-    public var mayBeHeld: Bool { leaseOwner == nil && (haltedBy != nil || queuedCount > 0) }
+    public var mayBeHeld: Bool { lease.owner == nil && (haltedBy != nil || queue.count > 0) }
 
     /// Whether a new mutation may take effect without being queued.
-    var isFree: Bool { haltedBy == nil && queuedCount == 0 }
+    var isFree: Bool { haltedBy == nil && queue.count == 0 }
 
     public func isReady(at now: Timestamp) -> Bool {
         readyAt.map { $0 <= now } ?? false
@@ -94,9 +108,9 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// It is new, no longer waits for another, or runs again.
     mutating func enqueue(position: Int64, acceptedAt: Timestamp) {
-        headPosition = queuedCount == 0 ? position : min(headPosition, position)
-        queuedSince = queuedSince.map { min($0, acceptedAt) } ?? acceptedAt
-        queuedCount += 1
+        queue.head = queue.count == 0 ? position : min(queue.head, position)
+        queue.since = queue.since.map { min($0, acceptedAt) } ?? acceptedAt
+        queue.count += 1
     }
 
     /// Records the outcome of a mutation's turn.
@@ -109,9 +123,9 @@ public struct LaneState: Sendable, Hashable {
         if outcome.from == .inFlight {
             inFlight = nil
             if status.isQueued {
-                headPosition = min(headPosition, position)
-            } else if headPosition == position {
-                headPosition += 1
+                queue.head = min(queue.head, position)
+            } else if queue.head == position {
+                queue.head += 1
             }
         }
         count(from: outcome.from, to: status)
@@ -126,13 +140,13 @@ public struct LaneState: Sendable, Hashable {
             enqueue(position: node.position, acceptedAt: node.acceptedAt)
         } else {
             count(from: node.status, to: status)
-            if node.status.isQueued, queuedCount == 0 { queuedSince = nil }
+            if node.status.isQueued, queue.count == 0 { queue.since = nil }
         }
         if haltedBy == node.id, !MutationStatus.forAPerson.contains(status) { haltedBy = nil }
     }
 
     private mutating func count(from old: MutationStatus, to new: MutationStatus) {
-        if old.isQueued, !new.isQueued { queuedCount -= 1 }
+        if old.isQueued, !new.isQueued { queue.count -= 1 }
         if !old.isFinal, new.isFinal { openCount -= 1 }
     }
 
@@ -154,8 +168,8 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// It was accepted at `queuedSince`; nil if no mutation was found.
     mutating func setHead(to position: Int64, queuedSince: Timestamp?) {
-        headPosition = position
-        self.queuedSince = queuedSince
+        queue.head = position
+        queue.since = queuedSince
     }
 
     /// Corrects a lane that counts queued mutations although the search found none.
@@ -164,18 +178,18 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// - Returns: a description of the inconsistency.
     mutating func repairCounters() -> String {
-        if headPosition > 0 {
-            defer { headPosition = 0 }
-            return "no pending mutation from position \(headPosition) on; scanning the whole lane"
+        if queue.head > 0 {
+            defer { queue.head = 0 }
+            return "no pending mutation from position \(queue.head) on; scanning the whole lane"
         }
-        defer { queuedCount = 0 }
-        return "\(queuedCount) mutations were counted as queued, but the queue is empty"
+        defer { queue.count = 0 }
+        return "\(queue.count) mutations were counted as queued, but the queue is empty"
     }
 
     /// Whether the next poll searches all of the lane for pending mutations.
     ///
     /// See ``repairCounters()``.
-    var isSearched: Bool { headPosition == 0 && queuedCount != 0 }
+    var isSearched: Bool { queue.head == 0 && queue.count != 0 }
 
     // MARK: - The lease
 
@@ -183,8 +197,7 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// The lease invalidates outcomes under earlier ones.
     mutating func claim(by worker: UUID, _ lease: LaneLease, now: Timestamp) {
-        leaseToken += 1
-        leaseOwner = worker
+        self.lease = Lease(owner: worker, token: self.lease.token + 1)
         readyAt = lease.end(from: now)
     }
 
@@ -195,14 +208,14 @@ public struct LaneState: Sendable, Hashable {
 
     /// Takes the lane back from its worker. A worker may claim it again at that time; nil: after the next event.
     mutating func release(at moment: Timestamp?) {
-        leaseOwner = nil
+        lease.owner = nil
         readyAt = moment
     }
 
     // MARK: - Joining
 
     /// Whether no worker holds the lane, and no mutation is in flight.
-    public var isAtRest: Bool { leaseOwner == nil && inFlight == nil }
+    public var isAtRest: Bool { lease.owner == nil && inFlight == nil }
 
     /// Appends another lane's mutations to its own.
     ///
@@ -213,16 +226,16 @@ public struct LaneState: Sendable, Hashable {
     public mutating func absorb(_ other: LaneState, now: Timestamp) -> (positions: Int64, changes: Int64) {
         assert(isAtRest && other.isAtRest && (haltedBy == nil || other.haltedBy == nil))
         let (positions, changes) = (nextPosition - 1, max(changePosition, other.changePosition))
-        if other.queuedCount > 0 {
-            if queuedCount == 0 { headPosition = positions + other.headPosition }
-            queuedSince = [queuedSince, other.queuedSince].compactMap(\.self).min()
+        if other.queue.count > 0 {
+            if queue.count == 0 { queue.head = positions + other.queue.head }
+            queue.since = [queue.since, other.queue.since].compactMap(\.self).min()
         }
         nextPosition = positions + other.nextPosition
         changePosition = changes + other.changePosition
-        queuedCount += other.queuedCount
+        queue.count += other.queue.count
         openCount += other.openCount
         haltedBy = haltedBy ?? other.haltedBy
-        leaseToken = max(leaseToken, other.leaseToken)
+        lease.token = max(lease.token, other.lease.token)
         wake(now: now)
         return (positions, changes)
     }
@@ -231,7 +244,7 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// Changes nothing if a worker holds it, it waits for a person, or no mutation is to run.
     mutating func wake(now: Timestamp) {
-        guard leaseOwner == nil else { return }
-        readyAt = haltedBy == nil && queuedCount > 0 ? now : nil
+        guard lease.owner == nil else { return }
+        readyAt = haltedBy == nil && queue.count > 0 ? now : nil
     }
 }

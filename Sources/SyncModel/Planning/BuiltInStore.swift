@@ -15,8 +15,7 @@ enum BuiltInStore {
         let payload: [UInt8]
         let baseVersion: Int64?
         let writer: Writer
-        let idSpace: IDSpace
-        let visibility: Visibility
+        let type: EntityType
         let conflictResolution: ConflictResolution
         /// Whether an update may restore a deleted entity.
         ///
@@ -41,7 +40,7 @@ enum BuiltInStore {
 
     static func decide(_ write: Write, on stored: EntityState?) -> Outcome {
         // another user's private entity does not exist for this one, except that its id is taken
-        let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.visibility) ? $0 : nil }
+        let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.type.visibility) ? $0 : nil }
         switch write.operation {
         case .create:
             guard stored == nil else { return settleCreate(write, current: state) }
@@ -213,7 +212,7 @@ extension BuiltInStore {
         case .conflict(let current):
             return Result(
                 status: .conflict,
-                serverID: write.operation == .create && write.idSpace.isServerGiven ? nil : write.id,
+                serverID: write.operation == .create && write.type.idSpace.isServerGiven ? nil : write.id,
                 responseStatus: 409,
                 error: conflict(write, key, current, &shown).json,
                 lastError: detail(of: write, current)
@@ -225,7 +224,7 @@ extension BuiltInStore {
             }
             return Result(
                 status: .failed,
-                serverID: write.operation == .create && write.idSpace.isServerGiven ? nil : write.id,
+                serverID: write.operation == .create && write.type.idSpace.isServerGiven ? nil : write.id,
                 responseStatus: Int16(status),
                 error: problem.json,
                 lastError: detail

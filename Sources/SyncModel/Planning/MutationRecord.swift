@@ -2,118 +2,119 @@ public import Foundation
 
 /// A mutation's row without its content, with all that an answer shows of it.
 ///
-/// A class, since it is passed around a lot and never changes: a copy is one count, not one for each member.
+/// A class, since it is passed around a lot and never changes: a copy is one count, not one for each member. Its members
+/// are those of its parts: `record.status`.
+@dynamicMemberLookup
 public final class MutationRecord: EntityWrite, Sendable {
-    public let id: UUID
-    public let idempotencyKey: UUID
-    public let deviceID: UUID
-    public let sequenceNumber: Int64
-    /// Its place in the lane.
-    public let position: Int64
-    public let operation: Operation
-    /// The entity, with its permanent id once that is known.
-    public let entity: EntityName
-    public let status: MutationStatus
-    /// Starts at 1; raised with each new upstream idempotency key.
-    ///
-    /// That is each time the mutation is sent again as another request.
-    public let revision: Int32
-    /// The entity's version after the mutation took effect.
-    public let version: Int64?
-    /// The upstream's ETag of the entity after the mutation took effect there.
-    public let etag: String?
-    /// Requests sent to an upstream so far; 0 for built-in types.
-    public let attemptCount: Int16
-    /// When the next retry is due; nil unless an attempt failed.
-    public let nextRetryAt: Timestamp?
-    /// Mutations that this one waits for while it is blocked.
-    public let dependsOn: [UUID]
-    /// Set when a strategy or a person settled a conflict.
-    public let resolution: ConflictResolution?
-    /// HTTP status of the outcome.
-    ///
-    /// For built-in types, it is the status that a REST API would return.
-    public let responseStatus: Int16?
-    /// JSON of the upstream's answer.
-    ///
-    /// Nil for the built-in store, whose answers follow from the rest.
-    public let responseBody: [UInt8]?
-    /// A problem object as JSON.
-    public let error: [UInt8]?
-    /// The error as a sentence, of a mutation that waits for a person.
-    public let lastError: String?
-    /// Recognizes a replay.
-    public let fingerprint: Fingerprint
-    public let acceptedAt: Timestamp
-    /// When the mutation became final; nil until then.
-    public let syncedAt: Timestamp?
-    /// Members of the answer that are stored and cannot be opened.
-    ///
-    /// They are shown as null. Normally empty.
-    public let unreadable: [String]
-    /// Members of the answer that were not read, to limit its size.
-    ///
-    /// Normally empty.
-    public let omitted: [String]
-    /// Whether the texts of its user and the upstream were left out.
-    ///
-    /// They are left out for readers who did not ask for them.
-    public let isWithheld: Bool
+    /// Members that the push determines.
+    public struct Origin: Sendable {
+        public let id: UUID
+        public let idempotencyKey: UUID
+        public let deviceID: UUID
+        public let sequenceNumber: Int64
+        /// Its place in the lane.
+        public let position: Int64
+        public let operation: Operation
+        public let acceptedAt: Timestamp
 
-    /// The defaults are those of a new mutation.
-    public init(
-        id: UUID,
-        idempotencyKey: UUID,
-        deviceID: UUID,
-        sequenceNumber: Int64,
-        position: Int64,
-        operation: Operation,
-        entity: EntityName,
-        status: MutationStatus,
-        revision: Int32 = 1,
-        version: Int64? = nil,
-        etag: String? = nil,
-        attemptCount: Int16 = 0,
-        nextRetryAt: Timestamp? = nil,
-        dependsOn: [UUID] = [],
-        resolution: ConflictResolution? = nil,
-        responseStatus: Int16? = nil,
-        responseBody: [UInt8]? = nil,
-        error: [UInt8]? = nil,
-        lastError: String? = nil,
-        fingerprint: Fingerprint,
-        acceptedAt: Timestamp,
-        syncedAt: Timestamp? = nil,
-        unreadable: [String] = [],
-        omitted: [String] = [],
-        isWithheld: Bool = false
-    ) {
-        self.id = id
-        self.idempotencyKey = idempotencyKey
-        self.deviceID = deviceID
-        self.sequenceNumber = sequenceNumber
-        self.position = position
-        self.operation = operation
-        self.entity = entity
-        self.status = status
-        self.revision = revision
-        self.version = version
-        self.etag = etag
-        self.attemptCount = attemptCount
-        self.nextRetryAt = nextRetryAt
-        self.dependsOn = dependsOn
-        self.resolution = resolution
-        self.responseStatus = responseStatus
-        self.responseBody = responseBody
-        self.error = error
-        self.lastError = lastError
-        self.fingerprint = fingerprint
-        self.acceptedAt = acceptedAt
-        self.syncedAt = syncedAt
-        self.unreadable = unreadable
-        self.omitted = omitted
-        self.isWithheld = isWithheld
+        public init(
+            id: UUID,
+            idempotencyKey: UUID,
+            deviceID: UUID,
+            sequenceNumber: Int64,
+            position: Int64,
+            operation: Operation,
+            acceptedAt: Timestamp
+        ) {
+            self.id = id
+            self.idempotencyKey = idempotencyKey
+            self.deviceID = deviceID
+            self.sequenceNumber = sequenceNumber
+            self.position = position
+            self.operation = operation
+            self.acceptedAt = acceptedAt
+        }
     }
+
+    /// How far the mutation is; the defaults are those of a new one.
+    public struct State: Sendable {
+        public var status: MutationStatus
+        /// Starts at 1; raised with each new upstream idempotency key.
+        ///
+        /// That is each time the mutation is sent again as another request.
+        public var revision: Int32 = 1
+        /// The entity's version after the mutation took effect.
+        public var version: Int64?
+        /// The upstream's ETag of the entity after the mutation took effect there.
+        public var etag: String?
+        /// Requests sent to an upstream so far; 0 for built-in types.
+        public var attemptCount: Int16 = 0
+        /// When the next retry is due; nil unless an attempt failed.
+        public var nextRetryAt: Timestamp?
+        /// Mutations that this one waits for while it is blocked.
+        public var dependsOn: [UUID] = []
+        /// Set when a strategy or a person settled a conflict.
+        public var resolution: ConflictResolution?
+        /// When the mutation became final; nil until then.
+        public var syncedAt: Timestamp?
+
+        public init(_ status: MutationStatus) { self.status = status }
+    }
+
+    /// The response, or what takes its place.
+    public struct Response: Sendable {
+        /// HTTP status of the outcome.
+        ///
+        /// For built-in types, it is the status that a REST API would return.
+        public var responseStatus: Int16?
+        /// JSON of the upstream's answer.
+        ///
+        /// Nil for the built-in store, whose answers follow from the rest.
+        public var responseBody: [UInt8]?
+        /// A problem object as JSON.
+        public var error: [UInt8]?
+        /// The error as a sentence, of a mutation that waits for a person.
+        public var lastError: String?
+
+        public init() {}
+    }
+
+    /// Members of the answer that are shown as null although they are stored. Normally there are no such members.
+    public struct Gaps: Sendable {
+        /// Those that cannot be opened.
+        public var unreadable: [String] = []
+        /// Those that were not read, to limit the answer's size.
+        public var omitted: [String] = []
+        /// Whether the texts of its user and the upstream were left out.
+        ///
+        /// They are left out for readers who did not ask for them.
+        public var isWithheld = false
+
+        public init() {}
+    }
+
+    /// The parts of a record, to be changed in a copy.
+    public struct Parts: Sendable {
+        public let origin: Origin
+        /// The entity, with its permanent id once that is known.
+        public var entity: EntityName
+        public var state: State
+        public var response = Response()
+        /// Recognizes a replay.
+        public let fingerprint: Fingerprint
+        public var gaps = Gaps()
+
+        public init(_ origin: Origin, entity: EntityName, _ state: State, fingerprint: Fingerprint) {
+            self.origin = origin
+            self.entity = entity
+            self.state = state
+            self.fingerprint = fingerprint
+        }
+    }
+
+    public let parts: Parts
+
+    public init(_ parts: Parts) { self.parts = parts }
 
     /// A record of a new mutation.
     ///
@@ -129,131 +130,99 @@ public final class MutationRecord: EntityWrite, Sendable {
         fingerprint: Fingerprint,
         acceptedAt: Timestamp
     ) {
-        self.init(
+        let origin = Origin(
             id: mutation.id,
             idempotencyKey: mutation.idempotencyKey,
             deviceID: deviceID,
             sequenceNumber: mutation.sequenceNumber,
             position: position,
             operation: mutation.operation,
-            entity: mutation.entity.with(result.serverID),
-            status: result.status,
-            version: result.version,
-            dependsOn: dependsOn,
-            resolution: result.resolution,
-            responseStatus: result.responseStatus,
-            error: result.error,
-            lastError: result.lastError,
-            fingerprint: fingerprint,
-            acceptedAt: acceptedAt,
-            syncedAt: result.status.isFinal ? acceptedAt : nil
+            acceptedAt: acceptedAt
         )
+        let (entity, state) = (mutation.entity.with(result.serverID), State(result.status))
+        var parts = Parts(origin, entity: entity, state, fingerprint: fingerprint)
+        parts.state.version = result.version
+        parts.state.dependsOn = dependsOn
+        parts.state.resolution = result.resolution
+        parts.state.syncedAt = result.status.isFinal ? acceptedAt : nil
+        parts.response.responseStatus = result.responseStatus
+        parts.response.error = result.error
+        parts.response.lastError = result.lastError
+        self.init(parts)
     }
 
-    /// The bytes in an answer of the mutations that it waits for.
-    public var blockerBytes: Int { status == .blocked ? dependsOn.count * WorkBounds.listedID : 0 }
+    public var operation: Operation { parts.origin.operation }
+    public var entity: EntityName { parts.entity }
+    public var fingerprint: Fingerprint { parts.fingerprint }
 
-    /// The record without a large error, a large answer of its upstream and a long list of blockers.
-    public var withoutContents: MutationRecord {
-        var members = omitted
-        let isListLong = blockerBytes > WorkBounds.small
-        if isListLong { members.append("blocked_by") }
-        var error = error
-        if let long = error, long.count > WorkBounds.small {
-            error = CurrentOutline(long) == nil ? nil : CurrentOutline.cut(long, place: nil)
-            if error == nil { members.append("error") }
-        }
-        let isBodyLong = responseBody.map { $0.count > WorkBounds.small } ?? false
-        if isBodyLong { members.append("response") }
-        guard isListLong || isBodyLong || error?.count != self.error?.count else { return self }
-        return replacing(
-            serverID: entity.serverID,
-            error: error,
-            omitted: members,
-            hasBody: !isBodyLong,
-            dependsOn: isListLong ? Array(dependsOn.prefix(WorkBounds.blockers)) : nil
-        )
+    @inlinable public subscript<Value>(dynamicMember member: KeyPath<Origin, Value>) -> Value {
+        parts.origin[keyPath: member]
     }
 
-    /// The record with another error.
-    public func showing(_ error: [UInt8]) -> MutationRecord { replacing(serverID: entity.serverID, error: error) }
-
-    /// The record of a mutation some of whose members were not read.
-    public func omitting(_ members: [String]) -> MutationRecord {
-        replacing(serverID: entity.serverID, error: error, omitted: members)
+    @inlinable public subscript<Value>(dynamicMember member: KeyPath<State, Value>) -> Value {
+        parts.state[keyPath: member]
     }
 
-    func replacing(
-        serverID: ServerID?,
-        error: [UInt8]?,
-        omitted: [String]? = nil,
-        hasBody: Bool = true,
-        dependsOn: [UUID]? = nil
-    ) -> MutationRecord {
-        MutationRecord(
-            id: id,
-            idempotencyKey: idempotencyKey,
-            deviceID: deviceID,
-            sequenceNumber: sequenceNumber,
-            position: position,
-            operation: operation,
-            entity: entity.with(serverID),
-            status: status,
-            revision: revision,
-            version: version,
-            etag: etag,
-            attemptCount: attemptCount,
-            nextRetryAt: nextRetryAt,
-            dependsOn: dependsOn ?? self.dependsOn,
-            resolution: resolution,
-            responseStatus: responseStatus,
-            responseBody: hasBody ? responseBody : nil,
-            error: error,
-            lastError: lastError,
-            fingerprint: fingerprint,
-            acceptedAt: acceptedAt,
-            syncedAt: syncedAt,
-            unreadable: unreadable,
-            omitted: omitted ?? self.omitted,
-            isWithheld: isWithheld
-        )
+    @inlinable public subscript<Value>(dynamicMember member: KeyPath<Response, Value>) -> Value {
+        parts.response[keyPath: member]
+    }
+
+    @inlinable public subscript<Value>(dynamicMember member: KeyPath<Gaps, Value>) -> Value {
+        parts.gaps[keyPath: member]
     }
 
     /// Whether a mutation that depends on this one may run.
-    public var satisfiesDependants: Bool { status.satisfiesDependants(settledBy: resolution) }
+    public var satisfiesDependants: Bool { parts.state.status.satisfiesDependants(settledBy: parts.state.resolution) }
+
+    /// The bytes in an answer of the mutations that it waits for.
+    public var blockerBytes: Int {
+        parts.state.status == .blocked ? parts.state.dependsOn.count * WorkBounds.listedID : 0
+    }
 }
 
+// MARK: - Copies with a change
+
 extension MutationRecord {
+    func with(_ change: (inout Parts) -> Void) -> MutationRecord {
+        var parts = parts
+        change(&parts)
+        return MutationRecord(parts)
+    }
+
+    /// The record with another error.
+    public func showing(_ error: [UInt8]) -> MutationRecord { with { $0.response.error = error } }
+
+    /// The record of a mutation some of whose members were not read.
+    public func omitting(_ members: [String]) -> MutationRecord { with { $0.gaps.omitted = members } }
+
+    /// The record without a large error, a large answer of its upstream and a long list of blockers.
+    public var withoutContents: MutationRecord {
+        var copy = parts
+        if blockerBytes > WorkBounds.small {
+            copy.gaps.omitted.append("blocked_by")
+            copy.state.dependsOn = Array(copy.state.dependsOn.prefix(WorkBounds.blockers))
+        }
+        if let long = copy.response.error, long.count > WorkBounds.small {
+            copy.response.error = CurrentOutline(long) == nil ? nil : CurrentOutline.cut(long, place: nil)
+            if copy.response.error == nil { copy.gaps.omitted.append("error") }
+        }
+        if let long = copy.response.responseBody, long.count > WorkBounds.small {
+            copy.gaps.omitted.append("response")
+            copy.response.responseBody = nil
+        }
+        return MutationRecord(copy)
+    }
+
     /// The record without what its user and the upstream wrote.
     ///
     /// It lacks the response's body and entity tag, the conflicting entity, and the address of a redirect.
     public var redacted: MutationRecord {
-        MutationRecord(
-            id: id,
-            idempotencyKey: idempotencyKey,
-            deviceID: deviceID,
-            sequenceNumber: sequenceNumber,
-            position: position,
-            operation: operation,
-            entity: entity,
-            status: status,
-            revision: revision,
-            version: version,
-            etag: nil,
-            attemptCount: attemptCount,
-            nextRetryAt: nextRetryAt,
-            dependsOn: dependsOn,
-            resolution: resolution,
-            responseStatus: responseStatus,
-            responseBody: nil,
-            error: error.flatMap(StoredProblem.redacted),
-            lastError: nil,
-            fingerprint: fingerprint,
-            acceptedAt: acceptedAt,
-            syncedAt: syncedAt,
-            unreadable: unreadable,
-            omitted: omitted,
-            isWithheld: true
-        )
+        with {
+            $0.state.etag = nil
+            $0.response.responseBody = nil
+            $0.response.error = $0.response.error.flatMap(StoredProblem.redacted)
+            $0.response.lastError = nil
+            $0.gaps.isWithheld = true
+        }
     }
 }

@@ -114,14 +114,14 @@ public struct PreviewPlanner {
 
     private func shown(_ record: MutationRecord) -> MutationRecord {
         guard isMadeUp(record.entity.serverID) || record.error != nil else { return record }
-        return record.replacing(
-            serverID: isMadeUp(record.entity.serverID) ? nil : record.entity.serverID,
+        return record.with { parts in
+            if isMadeUp(parts.entity.serverID) { parts.entity = parts.entity.with(nil as ServerID?) }
             // a conflict may show an entity that this push has made or changed
-            error: record.error.map { error in
+            parts.response.error = parts.response.error.map { error in
                 let root = try? JSONTree(parsing: error, limits: .widest).root
                 return root?.rewritten { madeUp[$0]?.replacement } ?? error
             }
-        )
+        }
     }
 }
 

@@ -5,7 +5,7 @@ extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
         // a worker polls a lane with queued mutations anyway, or waits for its back-off
-        if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }
+        if snapshot.lane.queue.count == 0 { plan.lane.wake(now: context.now) }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }

@@ -182,8 +182,7 @@ public struct PushPlanner {
             payload: payload(of: accepted, ownID: id),
             baseVersion: mutation.baseVersion,
             writer: Writer(user: context.user, device: push.deviceID),
-            idSpace: accepted.type.idSpace,
-            visibility: accepted.type.visibility,
+            type: accepted.type,
             conflictResolution: conflictResolution(of: mutation)
         )
         return BuiltInStore.apply(

@@ -23,7 +23,7 @@ struct LaneGroupWriter {
             if let id = plan.unblocking {
                 released.append(BlockerRow(job: job, lane: lane, blocker: id, changePosition: state.changePosition))
             }
-            heads.append(HeadRow(job: job, lane: lane, headPosition: state.headPosition))
+            heads.append(HeadRow(job: job, lane: lane, headPosition: state.queue.head))
         }
         guard !heads.isEmpty else { return [] }
         var queries = try outcomeQueries(plans)

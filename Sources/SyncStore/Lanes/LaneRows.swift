@@ -8,15 +8,15 @@ package enum LaneRows {
         .lane(\.key),
         .value("next_position", \.state.nextPosition),
         .value("change_position", \.state.changePosition),
-        .value("queued_count", \.state.queuedCount),
+        .value("queued_count", \.state.queue.count),
         .value("open_count", \.state.openCount),
         .value("halted_by", \.state.haltedBy),
         .value("ready_at", \.state.readyAt),
-        .value("lease_owner", \.state.leaseOwner),
-        .value("lease_token", \.state.leaseToken),
+        .value("lease_owner", \.state.lease.owner),
+        .value("lease_token", \.state.lease.token),
         .value("in_flight_id", \.state.inFlight),
-        .value("head_position", \.state.headPosition),
-        .value("queued_since", \.state.queuedSince)
+        .value("head_position", \.state.queue.head),
+        .value("queued_since", \.state.queue.since)
     )
 
     /// The columns of a ``LaneState``, behind the lane's key; for a table `x`.
@@ -24,20 +24,26 @@ package enum LaneRows {
 
     /// Reads the columns of ``list``.
     package static func read(_ row: inout RowReader) throws -> LaneRow {
-        LaneRow(
-            key: try row.lane(),
+        let key = try row.lane()
+        let (next, change): (Int64, Int64) = (try row.read("next_position"), try row.read("change_position"))
+        var queue = LaneState.Queue(count: try row.read("queued_count"))
+        let (open, haltedBy): (Int32, UUID?) = (try row.read("open_count"), try row.read("halted_by"))
+        let readyAt: Timestamp? = try row.read("ready_at")
+        let lease = LaneState.Lease(owner: try row.read("lease_owner"), token: try row.read("lease_token"))
+        let inFlight: UUID? = try row.read("in_flight_id")
+        queue.head = try row.read("head_position")
+        queue.since = try row.read("queued_since")
+        return LaneRow(
+            key: key,
             state: LaneState(
-                nextPosition: try row.read("next_position"),
-                changePosition: try row.read("change_position"),
-                queuedCount: try row.read("queued_count"),
-                openCount: try row.read("open_count"),
-                haltedBy: try row.read("halted_by"),
-                readyAt: try row.read("ready_at"),
-                leaseOwner: try row.read("lease_owner"),
-                leaseToken: try row.read("lease_token"),
-                inFlight: try row.read("in_flight_id"),
-                headPosition: try row.read("head_position"),
-                queuedSince: try row.read("queued_since")
+                nextPosition: next,
+                changePosition: change,
+                queue: queue,
+                openCount: open,
+                haltedBy: haltedBy,
+                readyAt: readyAt,
+                lease: lease,
+                inFlight: inFlight
             )
         )
     }

@@ -55,9 +55,9 @@ package enum RecordColumns {
     package static func boundedRecord(_ row: inout RowReader, _ seal: LaneSeal) throws -> MutationRecord {
         let record = try record(&row, seal)
         var omitted: [String] = []
-        if try row.read("lacks_response", as: Bool.self) { omitted.append("response") }
-        if try row.read("lacks_error", as: Bool.self) { omitted.append("error") }
-        if try row.read("lacks_blockers", as: Bool.self) { omitted.append("blocked_by") }
+        if try row.read("lacks_response") { omitted.append("response") }
+        if try row.read("lacks_error") { omitted.append("error") }
+        if try row.read("lacks_blockers") { omitted.append("blocked_by") }
         return omitted.isEmpty ? record : record.omitting(omitted)
     }
 
@@ -69,33 +69,36 @@ package enum RecordColumns {
     ) throws -> MutationRecord {
         let id: UUID = try row.read("id")
         let acceptedAt: Timestamp = try row.read("accepted_at")
-        var unreadable = unreadable
-        return MutationRecord(
+        let origin = MutationRecord.Origin(
             id: id,
             idempotencyKey: try row.read("idempotency_key"),
             deviceID: try row.read("device_id"),
             sequenceNumber: try row.read("sequence_number"),
             position: try row.read("position"),
             operation: try row.choice("operation"),
-            entity: try row.entity(),
-            status: try row.choice("status"),
-            revision: try row.read("revision"),
-            version: try row.read("version"),
-            etag: try row.read("etag"),
-            attemptCount: try row.read("attempt_count"),
-            nextRetryAt: try row.read("next_retry_at"),
-            dependsOn: try row.read("depends_on"),
-            resolution: try row.optionalChoice("resolution"),
-            responseStatus: try row.read("response_status"),
-            responseBody: try seal.read(json: row.read("response_body"), .responseBody, of: id, &unreadable),
-            error: try seal.read(json: row.read("error"), .error, of: id, &unreadable),
-            fingerprint: Fingerprint(
-                stored: try row.read("fingerprint"),
-                places: try row.read("fingerprint_places")
-            ),
-            acceptedAt: acceptedAt,
-            syncedAt: try row.read("synced_at"),
-            unreadable: unreadable
+            acceptedAt: acceptedAt
         )
+        let entity = try row.entity()
+        var state = MutationRecord.State(try row.choice("status"))
+        state.revision = try row.read("revision")
+        state.version = try row.read("version")
+        state.etag = try row.read("etag")
+        state.attemptCount = try row.read("attempt_count")
+        state.nextRetryAt = try row.read("next_retry_at")
+        state.dependsOn = try row.read("depends_on")
+        state.resolution = try row.optionalChoice("resolution")
+        var (response, gaps) = (MutationRecord.Response(), MutationRecord.Gaps())
+        gaps.unreadable = unreadable
+        response.responseStatus = try row.read("response_status")
+        response.responseBody = try seal.read(json: row.read("response_body"), .responseBody, of: id, &gaps.unreadable)
+        response.error = try seal.read(json: row.read("error"), .error, of: id, &gaps.unreadable)
+        let fingerprint = Fingerprint(
+            stored: try row.read("fingerprint"),
+            places: try row.read("fingerprint_places")
+        )
+        state.syncedAt = try row.read("synced_at")
+        var parts = MutationRecord.Parts(origin, entity: entity, state, fingerprint: fingerprint)
+        (parts.response, parts.gaps) = (response, gaps)
+        return MutationRecord(parts)
     }
 }

@@ -144,12 +144,12 @@ package struct BacklogReader: Sendable {
 private enum BacklogColumns {
     /// For a table `m`; followed by the mutation's unmet dependencies, as `depends_on`.
     package static let list = """
-        m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
-            m.next_retry_at, m.created_at, m.accepted_at
+        m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.accepted_at,
+            m.created_at, m.attempt_count, m.next_retry_at
         """
 
     package static func mutation(_ row: inout RowReader) throws -> Backlog.Mutation {
-        Backlog.Mutation(
+        var mutation = Backlog.Mutation(
             id: try row.read("id"),
             deviceID: try row.read("device_id"),
             sequenceNumber: try row.read("sequence_number"),
@@ -157,12 +157,13 @@ private enum BacklogColumns {
             status: try row.choice("status"),
             operation: try row.choice("operation"),
             entityType: try row.read("entity_type"),
-            attemptCount: try row.read("attempt_count"),
-            nextRetryAt: try row.read("next_retry_at"),
-            createdAt: try row.read("created_at"),
-            acceptedAt: try row.read("accepted_at"),
-            dependsOn: try row.read("depends_on")
+            acceptedAt: try row.read("accepted_at")
         )
+        mutation.createdAt = try row.read("created_at")
+        mutation.attemptCount = try row.read("attempt_count")
+        mutation.nextRetryAt = try row.read("next_retry_at")
+        mutation.dependsOn = try row.read("depends_on")
+        return mutation
     }
 }
 

@@ -36,9 +36,9 @@ final class MutationRow {
     static let common = Columns<MutationRow>(
         .lane(\.lane),
         .value("id", \.new.mutation.id),
-        .value("device_id", \.new.record.deviceID),
+        .value("device_id", \.new.record.parts.origin.deviceID),
         .value("sequence_number", \.new.mutation.sequenceNumber),
-        .value("position", \.new.record.position),
+        .value("position", \.new.record.parts.origin.position),
         .value("change_position", \.changePosition),
         .value("idempotency_key", \.new.mutation.idempotencyKey),
         .bytes("fingerprint", \.new.record.fingerprint.stored),
@@ -55,16 +55,16 @@ final class MutationRow {
         .choice("conflict_resolution", \.new.conflictResolution),
         .value("base_version", \.new.mutation.baseVersion),
         .choice("status") { MutationStatus.pending.moved(to: $0.new.record.status) },
-        .value("version", \.new.record.version),
-        .value("response_status", \.new.record.responseStatus),
+        .value("version", \.new.record.parts.state.version),
+        .value("response_status", \.new.record.parts.response.responseStatus),
         .value("created_at", \.new.mutation.createdAt),
-        .value("synced_at", \.new.record.syncedAt)
+        .value("synced_at", \.new.record.parts.state.syncedAt)
     )
 
     /// Columns that few mutations have a value for.
     static let uncommon = Columns<MutationRow>(
         .json("headers", \.headers),
-        .choice("resolution", \.new.record.resolution),
+        .choice("resolution", \.new.record.parts.state.resolution),
         .json("error", \.error),
         .value("last_error", \.lastError),
         .value("traceparent", \.traceparent),

@@ -52,7 +52,7 @@ import Testing
         try await harness.phone.push([create])
         for count in 1..<answers.count {
             try await waitUntil("attempt \(count)") { try await Self.rows(harness, create.id).count == count }
-            try await waitUntil("the lane is released") { try await harness.lane().leaseOwner == nil }
+            try await waitUntil("the lane is released") { try await harness.lane().lease.owner == nil }
             harness.gateway.clock.advance(seconds: 3_600)
         }
         try await harness.mutation(create.id, is: .succeeded)

@@ -50,7 +50,7 @@ import Testing
         #expect(mutation.code == "conflict" && mutation.lastError != nil)
         #expect(try await harness.mutation(rest.id).status == "pending")
         let lane = try await harness.lane()
-        #expect(lane.haltedBy == update.id && lane.readyAt == nil && lane.leaseOwner == nil)
+        #expect(lane.haltedBy == update.id && lane.readyAt == nil && lane.lease.owner == nil)
         #expect(try await document(harness) == #"{"n":2}"#)
     }
 

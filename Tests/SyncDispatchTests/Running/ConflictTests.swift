@@ -37,7 +37,7 @@ import Testing
         #expect(mutation.code == "conflict" && mutation.lastError != nil)
         #expect(mutation["error"]?["current"]?["document"]?.text == Self.stored)
         let lane = try await harness.lane()
-        #expect(lane.haltedBy == conflict.id && lane.readyAt == nil && lane.queuedCount == 1 && lane.leaseOwner == nil)
+        #expect(lane.haltedBy == conflict.id && lane.readyAt == nil && lane.queue.count == 1 && lane.lease.owner == nil)
         #expect(harness.upstream.requests.count == 1)
     }
 

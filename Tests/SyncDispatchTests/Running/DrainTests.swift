@@ -25,7 +25,7 @@ import Testing
         await gate.arrivals(1)
         await harness.shutDown()
         let lane = try await harness.lane()
-        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.readyAt == harness.gateway.clock.now)
+        #expect(lane.lease.owner == nil && lane.inFlight == nil && lane.readyAt == harness.gateway.clock.now)
         let pending = try await harness.mutation(create.id)
         #expect(pending.status == "pending" && pending.attempts == 1 && pending.nextRetryAt == nil)
         isFirst.value = false
@@ -55,7 +55,7 @@ import Testing
         #expect(try await harness.mutation(create.id).status == "succeeded")
         #expect(try await harness.mutation(rest.id).status == "pending")
         let lane = try await harness.lane()
-        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.readyAt == harness.gateway.clock.now)
+        #expect(lane.lease.owner == nil && lane.inFlight == nil && lane.readyAt == harness.gateway.clock.now)
         #expect(upstream.requests.count == 1)
     }
 

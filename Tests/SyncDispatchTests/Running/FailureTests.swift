@@ -30,7 +30,7 @@ import Testing
         #expect(blocked.status == "blocked" && blocked.blockedBy == [bad.id])
         #expect(try await harness.mapping(contact).status == .failed)
         let lane = try await harness.lane()
-        #expect(lane.queuedCount == 0 && lane.openCount == 2 && lane.haltedBy == nil && lane.readyAt == nil)
+        #expect(lane.queue.count == 0 && lane.openCount == 2 && lane.haltedBy == nil && lane.readyAt == nil)
         #expect(harness.upstream.requests.count == 2)
     }
 
@@ -40,7 +40,7 @@ import Testing
         try await harness.phone.push([bad, rest])
         try await harness.mutation(bad.id, is: .failed)
         let lane = try await harness.lane()
-        #expect(lane.haltedBy == bad.id && lane.readyAt == nil && lane.queuedCount == 1)
+        #expect(lane.haltedBy == bad.id && lane.readyAt == nil && lane.queue.count == 1)
         let late = harness.create()
         try await harness.phone.push([late])
         #expect(try await harness.lane().readyAt == nil)

@@ -235,7 +235,7 @@ import Testing
         try await fixture.harness.mutation(next.id, of: bob, is: .succeeded)
         #expect(try await fixture.harness.mutation(lost.id, of: bob).status == "discarded")
         let lane = try await fixture.harness.lane(of: bob)
-        #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.haltedBy == nil && lane.readyAt == nil)
+        #expect(lane.queue.count == 0 && lane.openCount == 0 && lane.haltedBy == nil && lane.readyAt == nil)
     }
 
     @Test func `a conflict found by the gateway halts the lane like any other`() async throws {
@@ -251,7 +251,7 @@ import Testing
         try await phone.push([conflict, rest])
         try await fixture.harness.mutation(conflict.id, of: phone, is: .conflict)
         let lane = try await fixture.harness.restingLane(of: phone)
-        #expect(lane.haltedBy == conflict.id && lane.queuedCount == 1)
+        #expect(lane.haltedBy == conflict.id && lane.queue.count == 1)
         // client_wins by a person: the feed's document does not overwrite the upstream's
         let request = try ResolveRequest(body: Array(#"{"strategy":"client_wins"}"#.utf8), limits: IntakeLimits())
         _ = try await fixture.harness.gateway.store.settling

@@ -63,7 +63,7 @@ import Testing
         let create = harness.create()
         try await harness.phone.push([create])
         await gate.arrivals(1)
-        let token = try await harness.lane().leaseToken
+        let token = try await harness.lane().lease.token
         let other = try await Gateway(replicaOf: harness.gateway)
         for clock in [harness.gateway.clock, other.clock] { clock.advance(seconds: 121) }
         let helper = Helper(other, harness.upstream)
@@ -73,7 +73,7 @@ import Testing
         await harness.shutDown()
         let after = try await harness.mutation(create.id)
         #expect(after.text == done.text)
-        #expect(try await harness.lane().leaseToken == token + 1)
+        #expect(try await harness.lane().lease.token == token + 1)
         let keys = harness.upstream.requests.map(\.idempotencyKey)
         #expect(keys.count == 2 && keys[0] == keys[1] && harness.upstream.effects.count == 1)
         await helper.shutDown()
@@ -114,9 +114,7 @@ import Testing
             inFlight: InFlightRequests(harness.upstream),
             circuits: Circuits(now: { clock.now }),
             clock: HostClock { _ in },
-            planner: OutcomePlanner(policy: RetryPolicy()),
-            metrics: DispatchMetrics(),
-            now: {
+            configuration: DispatchConfiguration {
                 // the first time, the mutation is in flight and is about to be sent
                 if stalls.change({ stalls in
                     stalls -= 1
@@ -126,20 +124,20 @@ import Testing
                 }
                 return clock.now
             },
-            burst: 64,
-            turn: .seconds(5),
             worker: UUID(),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            isDraining: { false },
-            isCrowded: { _ in false },
-            recordUpstream: { _, _, _ in },
-            noteCap: { _, _ in }
+            surroundings: LaneRunner.Surroundings(
+                isDraining: { false },
+                isCrowded: { _ in false },
+                recordUpstream: { _, _, _ in },
+                noteCap: { _, _ in }
+            )
         )
         #expect(await !runner.run(harness.key))
         #expect(harness.upstream.requests.count == 1)
         let done = try await harness.mutation(create.id)
         #expect(done.status == "succeeded" && done.attempts == 1)
-        #expect(try await harness.lane().leaseToken == 1)
+        #expect(try await harness.lane().lease.token == 1)
     }
 
     @Test func `a lost worker's request in flight is sent again under the same key`() async throws {
@@ -238,7 +236,7 @@ import Testing
         let failed = try await harness.mutation(create.id)
         #expect(failed.status == "failed" && failed.code == "max_attempts_reached" && failed.attempts == 1)
         #expect(try await harness.mapping(contact).status == .failed)
-        #expect(try await harness.lane().queuedCount == 1)
+        #expect(try await harness.lane().queue.count == 1)
     }
 
     @Test func `a long lane renews its lease under one token`() async throws {
@@ -253,7 +251,7 @@ import Testing
                 await harness.settle(dispatch, .status(201, #"{"id":\#(number)}"#), by: worker).dispatch
             )
             let lane = try await harness.lane()
-            #expect(lane.leaseToken == token && lane.leaseOwner == worker)
+            #expect(lane.lease.token == token && lane.lease.owner == worker)
             // time for a whole request
             #expect(try #require(lane.readyAt) >= harness.gateway.clock.now.adding(seconds: 60))
             #expect(try await harness.step(.claim, by: UUID()).isLost)
@@ -280,6 +278,6 @@ import Testing
         // the last step released the lane: a late worker has nothing to do
         #expect(try await harness.settle(again, .status(201, #"{"id":3}"#), by: worker).isLost)
         let lane = try await harness.lane()
-        #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.inFlight == nil && lane.leaseOwner == nil)
+        #expect(lane.queue.count == 0 && lane.openCount == 0 && lane.inFlight == nil && lane.lease.owner == nil)
     }
 }

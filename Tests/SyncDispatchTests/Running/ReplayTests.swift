@@ -99,7 +99,7 @@ import Testing
         let changes = try await harness.phone.pull(types: ["note"])
         #expect(changes.last?["document"]?.text == #"{"about":1,"done":true}"#)
         let lane = try await harness.lane()
-        #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.leaseOwner == nil && lane.readyAt == nil)
+        #expect(lane.queue.count == 0 && lane.openCount == 0 && lane.lease.owner == nil && lane.readyAt == nil)
     }
 
     @Test func `the upstream's answers enter the user's feed`() async throws {

@@ -24,7 +24,7 @@ import Testing
         #expect(pause > 3.998 && pause <= 4.8)
         // it holds the lane: the mutation behind it has not run, and no poll finds work
         let lane = try await harness.lane()
-        #expect(lane.leaseOwner == nil && lane.inFlight == nil && lane.queuedCount == 2)
+        #expect(lane.lease.owner == nil && lane.inFlight == nil && lane.queue.count == 2)
         let readyAt = try #require(lane.readyAt)
         #expect(abs(readyAt.microseconds - due.microseconds) < 1_000)
         harness.gateway.clock.advance(seconds: 3.99)
@@ -102,7 +102,7 @@ import Testing
         #expect(failed.code == "max_attempts_reached" && failed.attempts == 2 && failed.lastError != nil)
         #expect(harness.upstream.requests.count == 2)
         let lane = try await harness.lane()
-        #expect(lane.queuedCount == 0 && lane.openCount == 1 && lane.readyAt == nil && lane.leaseOwner == nil)
+        #expect(lane.queue.count == 0 && lane.openCount == 1 && lane.readyAt == nil && lane.lease.owner == nil)
     }
 
     /// The entity exists, and its create's answer was too large, or no JSON, or without an id. A person's retry

@@ -42,7 +42,7 @@ import Testing
         #expect(turn.dispatch?.mutation.id == ids[1])
         #expect(try await harness.count("status = 'blocked'") == 0)
         let lane = try await harness.lane()
-        #expect(lane.queuedCount == 2_500 && lane.openCount == 2_500)
+        #expect(lane.queue.count == 2_500 && lane.openCount == 2_500)
         var dispatch = try #require(turn.dispatch)
         for number in 2...20 {
             dispatch = try #require(
@@ -72,7 +72,7 @@ import Testing
         }
         #expect(turn.dispatch?.mutation.id == ids[2])
         #expect(try await harness.count("status = 'blocked'") == 0)
-        #expect(try await harness.lane().queuedCount == 4_200)
+        #expect(try await harness.lane().queue.count == 4_200)
     }
 
     /// Many wait for many: each step releases a limited number, and each blocker is examined once.
@@ -119,6 +119,6 @@ import Testing
         #expect((2 * creates...4 * creates).contains(steps), "\(steps)")
         #expect(try await harness.count("status = 'blocked'") == 0)
         #expect(turn.dispatch?.mutation.id == entries[0].id)
-        #expect(try await harness.lane().queuedCount == Int64(waiters))
+        #expect(try await harness.lane().queue.count == Int64(waiters))
     }
 }

@@ -1,23 +1,12 @@
 import Foundation
-import SyncModel
 import TestSupport
 import Testing
 
+@testable import SyncModel
+
 @Suite struct FailureSearchTests {
     private static func record(_ id: UUID, _ status: MutationStatus, needs ids: [UUID] = []) -> MutationRecord {
-        MutationRecord(
-            id: id,
-            idempotencyKey: id,
-            deviceID: id,
-            sequenceNumber: 1,
-            position: 1,
-            operation: .update,
-            entity: EntityName(type: "task", client: nil),
-            status: status,
-            dependsOn: ids,
-            fingerprint: Fingerprint(stored: [UInt8](repeating: 0, count: 33), places: nil),
-            acceptedAt: Timestamp(microseconds: 0)
-        )
+        MutationRecord.sample(status, id: id, device: id) { $0.state.dependsOn = ids }
     }
 
     private static func step(

@@ -8,7 +8,7 @@ import Testing
     private static let blocker = UUID()
 
     private static func head(_ status: MutationStatus, nextRetryAt: Timestamp? = nil) -> Backlog.Mutation {
-        Backlog.Mutation(
+        var mutation = Backlog.Mutation(
             id: UUID(),
             deviceID: UUID(),
             sequenceNumber: 1,
@@ -16,16 +16,15 @@ import Testing
             status: status,
             operation: .create,
             entityType: "contact",
-            attemptCount: 0,
-            nextRetryAt: nextRetryAt,
-            createdAt: now,
-            acceptedAt: now,
-            dependsOn: status == .blocked ? [blocker] : []
+            acceptedAt: now
         )
+        mutation.nextRetryAt = nextRetryAt
+        mutation.dependsOn = status == .blocked ? [blocker] : []
+        return mutation
     }
 
     private static func lane(readyAt: Timestamp? = nil, isLeased: Bool = false) -> LaneState {
-        LaneState(readyAt: readyAt, leaseOwner: isLeased ? UUID() : nil)
+        LaneState(readyAt: readyAt, lease: .init(owner: isLeased ? UUID() : nil))
     }
 
     private static func blocker(

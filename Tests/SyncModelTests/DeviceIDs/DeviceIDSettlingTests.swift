@@ -25,19 +25,10 @@ import Testing
         payload: String = #"{"folderId":23}"#,
         error: String? = nil
     ) -> SettleSubject {
-        let record = MutationRecord(
-            id: UUID(),
-            idempotencyKey: UUID(),
-            deviceID: Self.device,
-            sequenceNumber: 1,
-            position: 1,
-            operation: operation,
-            entity: EntityName(type: "task", client: Self.name("task", 47), serverID: serverID),
-            status: status,
-            error: error.map { Array($0.utf8) },
-            fingerprint: Fingerprint(digest: [], identifiers: []),
-            acceptedAt: Timestamp(microseconds: 0)
-        )
+        let record = MutationRecord.sample(status, device: Self.device, operation: operation) {
+            $0.entity = EntityName(type: "task", client: Self.name("task", 47), serverID: serverID)
+            $0.response.error = error.map { Array($0.utf8) }
+        }
         let type = EntityType(
             name: "task",
             idSpace: .device,

@@ -29,19 +29,16 @@ import Testing
     ) -> Bool {
         let noted = first.fingerprint
         let print = digest.map { Fingerprint(digest: $0, identifiers: []) } ?? noted
-        let record = MutationRecord(
+        let record = MutationRecord.sample(
+            .succeeded,
             id: first.id,
-            idempotencyKey: first.idempotencyKey,
-            deviceID: Self.device,
-            sequenceNumber: 1,
-            position: 1,
+            device: Self.device,
             operation: first.operation,
-            entity: first.entity,
-            status: .succeeded,
-            fingerprint: Fingerprint(stored: print.stored, places: places ?? print.places),
-            acceptedAt: Timestamp(microseconds: 0),
-            syncedAt: Timestamp(microseconds: 0)
-        )
+            fingerprint: Fingerprint(stored: print.stored, places: places ?? print.places)
+        ) {
+            $0.entity = first.entity
+            $0.state.syncedAt = Timestamp(microseconds: 0)
+        }
         let knowledge = ContentComparison.Knowledge(serverIDs: { ids[$0] ?? [] }, isKnown: { _ in false })
         return ContentComparison(FirstAttempt(record), second, by: Self.device, type: nil, knowledge).isSame
     }

@@ -18,12 +18,10 @@ import Testing
         LaneState(
             nextPosition: next,
             changePosition: change,
-            queuedCount: queued,
+            queue: .init(count: queued, head: head, since: since),
             openCount: queued,
             haltedBy: haltedBy,
-            leaseToken: change,
-            headPosition: head,
-            queuedSince: since
+            lease: .init(token: change)
         )
     }
 
@@ -33,19 +31,19 @@ import Testing
         let shift = lane.absorb(Self.lane(next: 4, change: 70, queued: 1, head: 2, since: earlier), now: Self.now)
         #expect(shift.positions == 4 && shift.changes == 70)
         #expect(lane.nextPosition == 8 && lane.changePosition == 140)
-        #expect(lane.queuedCount == 3 && lane.openCount == 3)
-        #expect(lane.headPosition == 3 && lane.queuedSince == earlier)
-        #expect(lane.leaseToken == 70)
+        #expect(lane.queue.count == 3 && lane.openCount == 3)
+        #expect(lane.queue.head == 3 && lane.queue.since == earlier)
+        #expect(lane.lease.token == 70)
         #expect(lane.readyAt == Self.now)
     }
 
     @Test func `an empty lane takes the other's head`() {
         var lane = Self.lane(next: 5, head: 5)
         _ = lane.absorb(Self.lane(next: 4, queued: 1, head: 2, since: Self.now), now: Self.now)
-        #expect(lane.headPosition == 6 && lane.queuedSince == Self.now)
+        #expect(lane.queue.head == 6 && lane.queue.since == Self.now)
         var other = Self.lane(next: 5, queued: 1, head: 4, since: Self.now)
         _ = other.absorb(Self.lane(), now: Self.now)
-        #expect(other.headPosition == 4 && other.nextPosition == 5 && other.readyAt == Self.now)
+        #expect(other.queue.head == 4 && other.nextPosition == 5 && other.readyAt == Self.now)
     }
 
     @Test func `a halt of either lane stays`() {

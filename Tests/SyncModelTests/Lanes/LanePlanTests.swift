@@ -13,12 +13,11 @@ import Testing
     private static func lane(inFlight: UUID? = nil, owner: UUID? = worker, haltedBy: UUID? = nil) -> LaneState {
         LaneState(
             nextPosition: 9,
-            queuedCount: 2,
+            queue: .init(count: 2),
             openCount: 4,
             haltedBy: haltedBy,
             readyAt: now.adding(seconds: owner == nil ? 0 : 120),
-            leaseOwner: owner,
-            leaseToken: 1,
+            lease: .init(owner: owner, token: 1),
             inFlight: inFlight
         )
     }
@@ -63,7 +62,7 @@ import Testing
 
     @Test func `claims a lane that is ready`() throws {
         let plan = try #require(Self.plan(.claim, Self.lane(owner: nil)))
-        #expect(plan.recovery == nil && plan.lane.leaseToken == 2 && plan.lane.leaseOwner == Self.worker)
+        #expect(plan.recovery == nil && plan.lane.lease.token == 2 && plan.lane.lease.owner == Self.worker)
         var later = Self.lane(owner: nil)
         later.release(at: Self.now.adding(seconds: 1))
         #expect(Self.plan(.claim, later) == nil)
@@ -94,7 +93,7 @@ import Testing
         plan.recover(Sample().mutation, isForwarded: true)
         #expect(try Self.settled(plan).outcomes.map(\.status) == [.pending])
         #expect(plan.outcomes[0].outcome.isOutcomeUnknown && plan.outcomes[0].from == .inFlight)
-        #expect(plan.lane.inFlight == nil && plan.lane.queuedCount == 2 && plan.lane.changePosition == 1)
+        #expect(plan.lane.inFlight == nil && plan.lane.queue.count == 2 && plan.lane.changePosition == 1)
     }
 
     @Test func `a step that was already committed is not written twice`() throws {
@@ -112,7 +111,7 @@ import Testing
     @Test func `counts an outcome, and releases the mutations that wait for it`() throws {
         let plan = try Self.settled(Self.plan(try Self.settling(201), Self.lane(inFlight: Sample.id)))
         #expect(plan.outcomes.map(\.status) == [.succeeded] && plan.unblocking == Sample.id)
-        #expect(plan.lane.queuedCount == 1 && plan.lane.openCount == 3 && plan.lane.headPosition == 2)
+        #expect(plan.lane.queue.count == 1 && plan.lane.openCount == 3 && plan.lane.queue.head == 2)
         plan.choose(by: Self.planner, [:], now: Self.now)
         #expect(plan.outcomes.isEmpty)
     }
@@ -141,7 +140,7 @@ import Testing
         plan.leavesWaiters = true
         plan.choose(by: Self.planner, [:], now: Self.now)
         #expect(plan.turn.unblocking == [blockers[1], blockers[0]])
-        #expect(plan.lane.queuedCount == 3 && plan.lane.headPosition == 5)
+        #expect(plan.lane.queue.count == 3 && plan.lane.queue.head == 5)
     }
 
     @Test func `a mutation released before the head runs before it`() throws {
@@ -150,7 +149,7 @@ import Testing
             plan.release(position: position, acceptedAt: Self.now)
             plan.head = Self.at(3).head
             plan.choose(by: Self.planner, [:], now: Self.now)
-            #expect(plan.turn.isRun == runs && plan.lane.headPosition == min(position, 3))
+            #expect(plan.turn.isRun == runs && plan.lane.queue.head == min(position, 3))
             #expect(runs || plan.turn.unblocking == [])
         }
     }
@@ -160,13 +159,13 @@ import Testing
     @Test func `the head is sent when its turn comes`() throws {
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), Self.at(3))
         #expect(plan.turn.isRun && plan.lane.inFlight == Sample.id)
-        #expect(plan.lane.headPosition == 3 && plan.lane.queuedSince == Self.now)
+        #expect(plan.lane.queue.head == 3 && plan.lane.queue.since == Self.now)
     }
 
     @Test func `releases a lane before sending, if requested`() throws {
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil), releases: true), Self.at(1))
         #expect(plan.turn.isReleased && plan.lane.inFlight == nil)
-        #expect(plan.lane.leaseOwner == nil && plan.lane.readyAt == Self.now)
+        #expect(plan.lane.lease.owner == nil && plan.lane.readyAt == Self.now)
     }
 
     @Test func `a lane waits for its head, or indefinitely if it is empty or halted`() throws {
@@ -175,11 +174,11 @@ import Testing
         #expect(waiting.turn.isReleased && waiting.lane.readyAt == due)
         let halted = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil, haltedBy: UUID())), Sample())
         #expect(halted.turn.isReleased && halted.lane.readyAt == nil)
-        var empty = LaneState(nextPosition: 9, queuedSince: Self.now)
+        var empty = LaneState(nextPosition: 9, queue: .init(since: Self.now))
         empty.release(at: Self.now)
         let done = try Self.chosen(Self.plan(.claim, empty))
         #expect(done.turn.isReleased && done.lane.readyAt == nil)
-        #expect(done.lane.headPosition == 9 && done.lane.queuedSince == nil)
+        #expect(done.lane.queue.head == 9 && done.lane.queue.since == nil)
     }
 
     @Test func `a lane of an organization that is not served waits half a minute`() throws {
@@ -197,7 +196,7 @@ import Testing
             if let lowest { plan.release(position: lowest, acceptedAt: Self.now) }
             plan.head = .sealed(position: 4, .damaged("payload"))
             plan.choose(by: Self.planner, [:], now: Self.now)
-            #expect(plan.turn.isReleased == !goesOn && plan.lane.headPosition == min(4, lowest ?? 4))
+            #expect(plan.turn.isReleased == !goesOn && plan.lane.queue.head == min(4, lowest ?? 4))
             #expect(goesOn || plan.lane.readyAt == Self.now.adding(seconds: 30))
         }
     }
@@ -207,7 +206,7 @@ import Testing
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), head)
         #expect(plan.turn.unblocking == [] && plan.outcomes.map(\.status) == [.failed])
         #expect(plan.outcomes[0].from == .pending && plan.lane.inFlight == nil)
-        #expect(plan.lane.queuedCount == 1 && plan.lane.openCount == 4 && plan.lane.headPosition == 3)
+        #expect(plan.lane.queue.count == 1 && plan.lane.openCount == 4 && plan.lane.queue.head == 3)
     }
 
     @Test func `a head discarded by server_wins releases its waiters`() throws {
@@ -266,12 +265,12 @@ import Testing
         #expect(first.note == "no pending mutation from position 1 on; scanning the whole lane")
         let second = try Self.chosen(Self.plan(.proceed(token: 1, unblocking: []), first.lane))
         #expect(second.turn.isReleased && second.note == "2 mutations were counted as queued, but the queue is empty")
-        #expect(second.lane.queuedCount == 0 && second.lane.headPosition == 9)
+        #expect(second.lane.queue.count == 0 && second.lane.queue.head == 9)
         // a mutation released in between exists
         let third = try Self.settled(Self.plan(.proceed(token: 1, unblocking: [UUID()]), first.lane))
         third.release(position: 5, acceptedAt: Self.now)
         third.choose(by: Self.planner, [:], now: Self.now)
-        #expect(third.note == nil && third.turn.isReleased && third.lane.headPosition == 5)
+        #expect(third.note == nil && third.turn.isReleased && third.lane.queue.head == 5)
     }
 }
 

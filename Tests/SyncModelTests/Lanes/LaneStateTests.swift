@@ -7,18 +7,7 @@ import Testing
     private static let now = Sample.now
 
     private static func record(_ status: MutationStatus, at position: Int64) -> MutationRecord {
-        MutationRecord(
-            id: UUID(),
-            idempotencyKey: UUID(),
-            deviceID: UUID(),
-            sequenceNumber: position,
-            position: position,
-            operation: .update,
-            entity: EntityName(type: "task", client: nil),
-            status: status,
-            fingerprint: Fingerprint(stored: [], places: []),
-            acceptedAt: now.adding(seconds: Double(position))
-        )
+        MutationRecord.sample(status, at: position, acceptedAt: now.adding(seconds: Double(position)))
     }
 
     private static func outcome(_ status: MutationStatus, at position: Int64, from: MutationStatus = .inFlight) throws
@@ -39,8 +28,8 @@ import Testing
         {
             lane.append(Self.record(status, at: position), halts: false)
         }
-        #expect(lane.nextPosition == 9 && lane.queuedCount == 2 && lane.openCount == 3)
-        #expect(lane.headPosition == 7 && lane.queuedSince == Self.now.adding(seconds: 7))
+        #expect(lane.nextPosition == 9 && lane.queue.count == 2 && lane.openCount == 3)
+        #expect(lane.queue.head == 7 && lane.queue.since == Self.now.adding(seconds: 7))
         #expect(!lane.isFree && lane.haltedBy == nil)
     }
 
@@ -48,44 +37,44 @@ import Testing
         var lane = LaneState()
         let record = Self.record(.failed, at: 1)
         lane.append(record, halts: true)
-        #expect(lane.haltedBy == record.id && !lane.isFree && lane.queuedCount == 0 && lane.openCount == 1)
+        #expect(lane.haltedBy == record.id && !lane.isFree && lane.queue.count == 0 && lane.openCount == 1)
     }
 
     // MARK: - Outcomes
 
     @Test func `a lane whose head is done points to the next one`() throws {
-        var lane = LaneState(queuedCount: 2, openCount: 3, inFlight: Sample.id, headPosition: 4)
+        var lane = LaneState(queue: .init(count: 2, head: 4), openCount: 3, inFlight: Sample.id)
         lane.finish(try Self.outcome(.succeeded, at: 4), halts: false)
-        #expect(lane.inFlight == nil && lane.headPosition == 5 && lane.queuedCount == 1 && lane.openCount == 2)
+        #expect(lane.inFlight == nil && lane.queue.head == 5 && lane.queue.count == 1 && lane.openCount == 2)
     }
 
     @Test func `a lane whose head is sent again points to it`() throws {
-        var lane = LaneState(queuedCount: 2, openCount: 2, inFlight: Sample.id, headPosition: 6)
+        var lane = LaneState(queue: .init(count: 2, head: 6), openCount: 2, inFlight: Sample.id)
         lane.finish(try Self.outcome(.pending, at: 4), halts: false)
-        #expect(lane.inFlight == nil && lane.headPosition == 4 && lane.queuedCount == 2 && lane.openCount == 2)
+        #expect(lane.inFlight == nil && lane.queue.head == 4 && lane.queue.count == 2 && lane.openCount == 2)
     }
 
     @Test func `a failed mutation stays open, and halts the lane if so configured`() throws {
         for halts in [true, false] {
-            var lane = LaneState(queuedCount: 1, openCount: 1, headPosition: 4)
+            var lane = LaneState(queue: .init(count: 1, head: 4), openCount: 1)
             lane.finish(try Self.outcome(.failed, at: 4, from: .pending), halts: halts)
-            #expect(lane.queuedCount == 0 && lane.openCount == 1 && lane.headPosition == 4)
+            #expect(lane.queue.count == 0 && lane.openCount == 1 && lane.queue.head == 4)
             #expect(lane.haltedBy == (halts ? Sample.id : nil))
         }
     }
 
     @Test func `a mutation released before the head becomes the head`() {
-        var lane = LaneState(queuedCount: 1, headPosition: 9, queuedSince: Self.now)
+        var lane = LaneState(queue: .init(count: 1, head: 9, since: Self.now))
         lane.enqueue(position: 3, acceptedAt: Self.now.adding(seconds: -1))
-        #expect(lane.headPosition == 3 && lane.queuedCount == 2 && lane.queuedSince == Self.now.adding(seconds: -1))
+        #expect(lane.queue.head == 3 && lane.queue.count == 2 && lane.queue.since == Self.now.adding(seconds: -1))
         lane.enqueue(position: 11, acceptedAt: Self.now)
-        #expect(lane.headPosition == 3 && lane.queuedCount == 3)
+        #expect(lane.queue.head == 3 && lane.queue.count == 3)
     }
 
     @Test func `in an empty queue, a released mutation is the head at any position`() {
-        var lane = LaneState(headPosition: 2)
+        var lane = LaneState(queue: .init(head: 2))
         lane.enqueue(position: 3, acceptedAt: Self.now)
-        #expect(lane.headPosition == 3 && lane.queuedSince == Self.now)
+        #expect(lane.queue.head == 3 && lane.queue.since == Self.now)
     }
 
     // MARK: - Settling
@@ -93,14 +82,14 @@ import Testing
     @Test(arguments: [MutationStatus.failed, .conflict])
     func `a retry queues the mutation and lifts the halt, and so does a discard`(status: MutationStatus) {
         let node = DependencyNode(Self.record(status, at: 2))
-        let halted = LaneState(openCount: 1, haltedBy: node.id, headPosition: 7)
+        let halted = LaneState(queue: .init(head: 7), openCount: 1, haltedBy: node.id)
         var retried = halted
         retried.settle(node, as: .pending)
-        #expect(retried.haltedBy == nil && retried.queuedCount == 1 && retried.openCount == 1)
-        #expect(retried.headPosition == 2 && retried.queuedSince == node.acceptedAt)
+        #expect(retried.haltedBy == nil && retried.queue.count == 1 && retried.openCount == 1)
+        #expect(retried.queue.head == 2 && retried.queue.since == node.acceptedAt)
         var discarded = halted
         discarded.settle(node, as: .discarded)
-        #expect(discarded.haltedBy == nil && discarded.queuedCount == 0 && discarded.openCount == 0)
+        #expect(discarded.haltedBy == nil && discarded.queue.count == 0 && discarded.openCount == 0)
         var other = halted
         other.settle(DependencyNode(Self.record(.failed, at: 3)), as: .discarded)
         #expect(other.haltedBy == node.id)
@@ -108,33 +97,33 @@ import Testing
 
     @Test func `an emptied queue has no start of waiting`() {
         let nodes = [1, 2].map { DependencyNode(Self.record(.pending, at: $0)) }
-        var lane = LaneState(queuedCount: 2, openCount: 2, queuedSince: Self.now)
+        var lane = LaneState(queue: .init(count: 2, since: Self.now), openCount: 2)
         lane.settle(nodes[1], as: .discarded)
-        #expect(lane.queuedCount == 1 && lane.queuedSince == Self.now)
+        #expect(lane.queue.count == 1 && lane.queue.since == Self.now)
         lane.settle(nodes[0], as: .blocked)
-        #expect(lane.queuedCount == 0 && lane.openCount == 1 && lane.queuedSince == nil)
+        #expect(lane.queue.count == 0 && lane.openCount == 1 && lane.queue.since == nil)
     }
 
     // MARK: - The head
 
     @Test func `a lane without a findable head is scanned as a whole, and then recounted`() {
-        var lane = LaneState(queuedCount: 3, headPosition: 8)
+        var lane = LaneState(queue: .init(count: 3, head: 8))
         #expect(lane.repairCounters() == "no pending mutation from position 8 on; scanning the whole lane")
-        #expect(lane.isSearched && lane.queuedCount == 3)
+        #expect(lane.isSearched && lane.queue.count == 3)
         #expect(lane.repairCounters() == "3 mutations were counted as queued, but the queue is empty")
-        #expect(!lane.isSearched && lane.queuedCount == 0)
+        #expect(!lane.isSearched && lane.queue.count == 0)
     }
 
     // MARK: - The lease
 
     @Test func `a claim invalidates writes under an older lease`() {
-        var lane = LaneState(readyAt: Self.now, leaseToken: 6)
+        var lane = LaneState(readyAt: Self.now, lease: .init(token: 6))
         let worker = UUID()
         lane.claim(by: worker, LaneLease(seconds: 60), now: Self.now)
-        #expect(lane.leaseToken == 7 && lane.leaseOwner == worker && lane.readyAt == Self.now.adding(seconds: 60))
+        #expect(lane.lease.token == 7 && lane.lease.owner == worker && lane.readyAt == Self.now.adding(seconds: 60))
         #expect(!lane.isReady(at: Self.now) && lane.isReady(at: Self.now.adding(seconds: 60)))
         lane.release(at: nil)
-        #expect(lane.leaseToken == 7 && lane.leaseOwner == nil && lane.readyAt == nil)
+        #expect(lane.lease.token == 7 && lane.lease.owner == nil && lane.readyAt == nil)
     }
 
     @Test func `wakes a lane if a mutation can run and no worker holds the lane`() {
@@ -144,10 +133,10 @@ import Testing
             return lane.readyAt
         }
         let later = Self.now.adding(seconds: 9)
-        #expect(woken(LaneState(queuedCount: 1, readyAt: later)) == Self.now)
-        #expect(woken(LaneState(queuedCount: 0, readyAt: later)) == nil)
-        #expect(woken(LaneState(queuedCount: 1, haltedBy: UUID(), readyAt: later)) == nil)
-        #expect(woken(LaneState(queuedCount: 1, readyAt: later, leaseOwner: UUID())) == later)
+        #expect(woken(LaneState(queue: .init(count: 1), readyAt: later)) == Self.now)
+        #expect(woken(LaneState(queue: .init(count: 0), readyAt: later)) == nil)
+        #expect(woken(LaneState(queue: .init(count: 1), haltedBy: UUID(), readyAt: later)) == nil)
+        #expect(woken(LaneState(queue: .init(count: 1), readyAt: later, lease: .init(owner: UUID()))) == later)
     }
 
     @Test func `renews a lease while a whole request fits into it`() {

@@ -19,22 +19,13 @@ import Testing
     ) -> SettleSubject {
         var type = EntityType(firstUseOf: "task", hasUpstream: isForwarded)
         type.isInUse = true
-        let record = MutationRecord(
-            id: UUID(),
-            idempotencyKey: UUID(),
-            deviceID: UUID(),
-            sequenceNumber: 1,
-            position: 1,
-            operation: operation,
-            entity: EntityName(type: "task", client: nil, serverID: serverID),
-            status: status,
-            revision: 3,
-            responseStatus: answer,
-            responseBody: response.map { Array($0.utf8) },
-            error: error.map { Array($0.utf8) },
-            fingerprint: Fingerprint(digest: [], identifiers: []),
-            acceptedAt: Timestamp(microseconds: 0)
-        )
+        let record = MutationRecord.sample(status, operation: operation) {
+            $0.entity = EntityName(type: "task", client: nil, serverID: serverID)
+            $0.state.revision = 3
+            $0.response.responseStatus = answer
+            $0.response.responseBody = response.map { Array($0.utf8) }
+            $0.response.error = error.map { Array($0.utf8) }
+        }
         return SettleSubject(
             record: record,
             endpoint: try? Endpoint("/tasks"),

@@ -213,7 +213,11 @@ struct SlotInspection {
                 row: try rows.read(0, 7),
                 tables: []
             )
-            return Publication(lacking: lacking, isViaRoot: try rows.read(0, 4, as: String.self) == "true", scope: scope)
+            return Publication(
+                lacking: lacking,
+                isViaRoot: try rows.read(0, 4, as: String.self) == "true",
+                scope: scope
+            )
         }
         let tables = settings.tables.map(\.name.sql).joined(separator: ", ")
         throw SourceFailure(
@@ -252,7 +256,9 @@ struct SlotInspection {
             var table = PublicationScope.Table(name: name, oid: oid, members: members, filter: filter, columns: columns)
             table.isPublished = isPublished
             table.relations = try row.read("relations", as: [String].self).compactMap { PublicationScope.Relation($0) }
-            table.definitions = try row.read("definitions", as: [String].self).compactMap { PublicationScope.Definition($0) }
+            table.definitions = try row.read("definitions", as: [String].self).compactMap {
+                PublicationScope.Definition($0)
+            }
             return table
         }
         for name in names {
@@ -273,29 +279,8 @@ struct SlotInspection {
         let rows = try await connection.run(
             Query(Self.tablesStatement, Parameters(names.map(\.schema), names.map(\.name), settings.publication))
         )
-        let found = try rows.read { row in
-            TableFinding(
-                name: QualifiedName(schema: try row.read("schema"), name: try row.read("name")),
-                exists: try row.read("exists"),
-                isPublished: try row.read("is_published"),
-                identity: try row.read("identity"),
-                columns: try row.read("columns"),
-                generated: try row.read("generated"),
-                keys: try row.read("keys"),
-                uniques: TableFinding.Unique.list(try row.read("uniques", as: [String].self)),
-                published: try Self.published(&row),
-                isPartitioned: try row.read("is_partitioned"),
-                isPartition: try row.read("is_partition")
-            )
-        }
+        let found = try rows.read(TableFinding.init)
         return try lack(of: isRunning ? found.filter(\.exists) : found, publication)
-    }
-
-    /// The columns that the publication contains; nil if the server does not list them, as before PostgreSQL 15.
-    private static func published(_ row: inout RowReader) throws(PostgresError) -> [String]? {
-        let isListed: Bool = try row.read("lists_columns")
-        let columns: [String] = try row.read("published")
-        return isListed ? columns : nil
     }
 
     private func lack(of found: [TableFinding], _ publication: Publication) throws -> SourceFailure? {
@@ -317,7 +302,7 @@ struct SlotInspection {
             let plugin: String? = try row.read("plugin")
             let isHere: Bool = try row.read("is_here")
             // null once it is lost
-            let status = try row.read("wal_status", as: String?.self) ?? "lost"
+            let status: String = try row.read("wal_status") ?? "lost"
             let walStatus = SlotReport.walStatuses.contains(status) ? status : "reserved"
             let confirmed = try row.read("confirmed", as: String?.self).flatMap { LogPosition($0) }
             let lag: Int64? = try row.read("lag")
@@ -578,10 +563,26 @@ private struct TableFinding {
     let keys: [String]
     /// Unique indexes over all rows.
     let uniques: [Unique]
-    /// The columns that the publication contains; nil if the server does not list them.
+    /// The columns that the publication contains; nil if the server does not list them, as before PostgreSQL 15.
     let published: [String]?
     let isPartitioned: Bool
     let isPartition: Bool
+
+    init(_ row: inout RowReader) throws {
+        name = QualifiedName(schema: try row.read("schema"), name: try row.read("name"))
+        exists = try row.read("exists")
+        isPublished = try row.read("is_published")
+        identity = try row.read("identity")
+        columns = try row.read("columns")
+        generated = try row.read("generated")
+        keys = try row.read("keys")
+        uniques = Unique.list(try row.read("uniques"))
+        let isListed: Bool = try row.read("lists_columns")
+        let listed: [String] = try row.read("published")
+        published = isListed ? listed : nil
+        isPartitioned = try row.read("is_partitioned")
+        isPartition = try row.read("is_partition")
+    }
 
     struct Unique {
         var columns: [String]

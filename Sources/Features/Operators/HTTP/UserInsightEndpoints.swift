@@ -54,9 +54,9 @@ struct LaneAnswer: AnswerBody {
             writer.member("held_by", backlog.blocker)
             writer.member("in_flight", page.lane?.inFlight)
             writer.member("ready_at", page.lane?.readyAt?.rfc3339)
-            writer.member("queued_since", page.lane?.queuedSince?.rfc3339)
+            writer.member("queued_since", page.lane?.queue.since?.rfc3339)
             writer.name("lease")
-            if let owner = page.lane?.leaseOwner {
+            if let owner = page.lane?.lease.owner {
                 writer.object { writer in
                     writer.member("gateway_id", owner)
                     writer.member("until", page.lane?.readyAt?.rfc3339)

@@ -15,7 +15,7 @@ package struct Explanation: Sendable {
     package let findings: [Finding]
 
     package init(of snapshot: UserSnapshot) {
-        var findings = Self.standing(snapshot)
+        var findings = Self.organization(snapshot) + Self.standing(snapshot)
         if snapshot.standing == .itself {
             if let question = snapshot.mutation { findings += Self.mutation(question, snapshot) }
             findings += Self.lane(snapshot)
@@ -27,80 +27,80 @@ package struct Explanation: Sendable {
 
     // MARK: - The user's access
 
-    private static func standing(_ snapshot: UserSnapshot) -> [Finding] {
-        var findings: [Finding] = []
+    private static func organization(_ snapshot: UserSnapshot) -> [Finding] {
         switch snapshot.organization {
-        case .active: break
+        case .active: []
         case .suspended:
-            findings.append(
+            [
                 Finding(
                     .problem,
                     .organizationSuspended,
                     "The organization is suspended: its requests are rejected, and its lanes do not run.",
                     do: "Activate it again; its lanes then continue automatically."
                 )
-            )
+            ]
         case .purging:
-            findings.append(
+            [
                 Finding(
                     .problem,
                     .organizationPurging,
                     "The organization is being purged: its data is being deleted, and requests are rejected.",
                     do: "Repeat the purge until it is done. Deleted data cannot be restored."
                 )
-            )
+            ]
         }
+    }
+
+    private static func standing(_ snapshot: UserSnapshot) -> [Finding] {
         switch snapshot.standing {
-        case .itself:
-            if !snapshot.isLetIn {
-                findings.append(
-                    Finding(
-                        .problem,
-                        .userNotLetIn,
-                        "The user was not added, or was removed: the organization's provisioning is explicit, and "
-                            + "the user's requests are rejected.",
-                        do: "If the user should have access, add the user (sluice users add, or PUT of the user)."
-                    )
+        case .itself where !snapshot.isLetIn:
+            [
+                Finding(
+                    .problem,
+                    .userNotLetIn,
+                    "The user was not added, or was removed: the organization's provisioning is explicit, and the "
+                        + "user's requests are rejected.",
+                    do: "If the user should have access, add the user (sluice users add, or PUT of the user)."
                 )
-            } else if !snapshot.isKnown {
-                findings.append(
-                    Finding(
-                        .info,
-                        .userUnknown,
-                        "No push and no device of this user was ever received.",
-                        do: "Compare the user's id with the one in the app's token (sluice token explain)."
-                    )
+            ]
+        case .itself where !snapshot.isKnown:
+            [
+                Finding(
+                    .info,
+                    .userUnknown,
+                    "No push and no device of this user was ever received.",
+                    do: "Compare the user's id with the one in the app's token (sluice token explain)."
                 )
-            }
+            ]
+        case .itself: []
         case .part(let target):
-            findings.append(
+            [
                 Finding(
                     .info,
                     .userJoined,
                     "The user was merged into \(target.lowercased), which has all of the data.",
                     do: "Check that user."
                 )
-            )
+            ]
         case .joining:
-            findings.append(
+            [
                 Finding(
                     .warning,
                     .userJoining,
                     "The user is being merged with another user; until then, requests are rejected.",
                     do: "If the merge does not end within a minute, repeat it."
                 )
-            )
+            ]
         case .erased:
-            findings.append(
+            [
                 Finding(
                     .problem,
                     .userErased,
                     "The user was erased: requests with this id are rejected.",
                     do: "The person needs another account."
                 )
-            )
+            ]
         }
-        return findings
     }
 
     // MARK: - The lane
@@ -264,27 +264,27 @@ package struct Explanation: Sendable {
                     mutation: id
                 )
             ]
-        case .pending, .blocked, .inFlight, .rejected:
-            let ahead = question.ahead
-            let isNext = ahead.count == 0 && !ahead.isMore
-            let comes = ahead.count == 1 && !ahead.isMore ? "comes" : "come"
-            let place =
-                isNext
-                ? "; it is the first of the lane"
-                : "; \(Words.mutations(ahead.count, ahead.isMore)) of the lane \(comes) before it"
-            let needed = Words.someOrNone(Int64(record.dependsOn.count), "mutation")
-            let waits = needed.map { ", and it waits for " + $0 } ?? ""
-            return [
-                Finding(
-                    record.status == .blocked ? .problem : .warning,
-                    .mutationWaits,
-                    "The mutation is \(record.status.rawValue)\(place)\(waits).",
-                    do: record.status == .blocked ? "Settle the mutation for which it waits." : nil,
-                    mutation: record.dependsOn.first ?? id,
-                    until: record.nextRetryAt
-                )
-            ]
+        case .pending, .blocked, .inFlight, .rejected: return [waiting(record, id, behind: question.ahead)]
         }
+    }
+
+    private static func waiting(_ record: MutationRecord, _ id: UUID, behind ahead: BoundedCount) -> Finding {
+        let isNext = ahead.count == 0 && !ahead.isMore
+        let comes = ahead.count == 1 && !ahead.isMore ? "comes" : "come"
+        let place =
+            isNext
+            ? "; it is the first of the lane"
+            : "; \(Words.mutations(ahead.count, ahead.isMore)) of the lane \(comes) before it"
+        let needed = Words.someOrNone(Int64(record.dependsOn.count), "mutation")
+        let waits = needed.map { ", and it waits for " + $0 } ?? ""
+        return Finding(
+            record.status == .blocked ? .problem : .warning,
+            .mutationWaits,
+            "The mutation is \(record.status.rawValue)\(place)\(waits).",
+            do: record.status == .blocked ? "Settle the mutation for which it waits." : nil,
+            mutation: record.dependsOn.first ?? id,
+            until: record.nextRetryAt
+        )
     }
 
     // MARK: - The devices

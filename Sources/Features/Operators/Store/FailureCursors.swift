@@ -209,7 +209,27 @@ package struct FailureList: Sendable {
     }
 }
 
-extension FailedMutation {
+/// A mutation that waits for a person, as in lists over all users.
+///
+/// It lacks what its user wrote.
+package struct FailedMutation: Sendable {
+    package let lane: LaneKey
+    package let id: UUID
+    package let device: UUID
+    package let operation: SyncModel.Operation
+    package let entity: EntityName
+    package let status: MutationStatus
+    /// The code of its problem.
+    package let errorCode: String
+    /// The HTTP status of the response because of which it waits; 0: no response.
+    package let responseStatus: Int16
+    /// Its problem as a sentence; nil where that cannot be opened.
+    package let detail: String?
+    package let attemptCount: Int16
+    package let acceptedAt: Timestamp
+    /// Since when it waits for a person.
+    package let stuckAt: Timestamp
+
     var place: FailurePosition {
         FailurePosition(at: stuckAt, organization: lane.organization, user: lane.user, id: id)
     }
@@ -221,40 +241,25 @@ extension FailedMutation {
 
     /// - Parameter seals: by organization; without its seal, a mutation's problem stays sealed.
     init(_ row: inout RowReader, _ seals: [UUID: Seal]) throws {
-        let lane = try row.lane()
-        let id: UUID = try row.read("id")
-        var detail: String?
-        let device: UUID = try row.read("device_id")
-        let operation: SyncModel.Operation = try row.choice("operation")
-        let entity = try row.entity()
-        let status: MutationStatus = try row.choice("status")
-        let code: String = try row.read("error_code")
-        let response: Int16 = try row.read("error_status")
+        lane = try row.lane()
+        id = try row.read("id")
+        device = try row.read("device_id")
+        operation = try row.choice("operation")
+        entity = try row.entity()
+        status = try row.choice("status")
+        errorCode = try row.read("error_code")
+        responseStatus = try row.read("error_status")
         let error: [UInt8]? = try row.read("error")
         if let seal = seals[lane.organization] {
             var closed: [String] = []
-            let open = try LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user).read(
-                json: error,
-                .error,
-                of: id,
-                &closed
-            )
-            detail = open.flatMap { StoredProblem($0).detail }
+            let laneSeal = LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user)
+            detail = try laneSeal.read(json: error, .error, of: id, &closed).flatMap { StoredProblem($0).detail }
+        } else {
+            detail = nil
         }
-        self.init(
-            lane: lane,
-            id: id,
-            device: device,
-            operation: operation,
-            entity: entity,
-            status: status,
-            errorCode: code,
-            responseStatus: response,
-            detail: detail,
-            attemptCount: try row.read("attempt_count"),
-            acceptedAt: try row.read("accepted_at"),
-            stuckAt: try row.read("stuck_at")
-        )
+        attemptCount = try row.read("attempt_count")
+        acceptedAt = try row.read("accepted_at")
+        stuckAt = try row.read("stuck_at")
     }
 }
 

@@ -45,7 +45,7 @@ package struct LaneListing: Sendable {
                     organization: lane.organization,
                     user: lane.user,
                     after: start,
-                    limit: Int64(limit + 1)
+                    limit: limit + 1
                 ),
             ])
             let state = try results[0].read { try LaneRows.read(&$0).state }.first
@@ -115,27 +115,23 @@ extension LaneListing.Mutation {
         let accepted: Timestamp = try row.read("accepted_at")
         let dependsOn: [UUID] = try row.read("depends_on")
         let entity = try row.entity()
-        self.init(
-            base: Backlog.Mutation(
-                id: id,
-                deviceID: device,
-                sequenceNumber: number,
-                position: position,
-                status: status,
-                operation: operation,
-                entityType: entity.type,
-                attemptCount: attempts,
-                nextRetryAt: next,
-                createdAt: created,
-                acceptedAt: accepted,
-                dependsOn: dependsOn
-            ),
-            entity: entity,
-            errorCode: try row.read("error_code"),
-            responseStatus: try row.read("error_status"),
-            changedAt: try row.read("changed_at"),
-            hasMore: try row.read("has_more")
+        var base = Backlog.Mutation(
+            id: id,
+            deviceID: device,
+            sequenceNumber: number,
+            position: position,
+            status: status,
+            operation: operation,
+            entityType: entity.type,
+            acceptedAt: accepted
         )
+        (base.createdAt, base.attemptCount, base.nextRetryAt, base.dependsOn) = (created, attempts, next, dependsOn)
+        self.base = base
+        self.entity = entity
+        errorCode = try row.read("error_code")
+        responseStatus = try row.read("error_status")
+        changedAt = try row.read("changed_at")
+        hasMore = try row.read("has_more")
     }
 }
 
@@ -185,7 +181,7 @@ package struct StoppedLanes: Sendable {
         cursor: String?
     ) async throws(Problem) -> Page {
         let start = try StoppedLaneCursor(cursor, state, organization, now: now())
-        let parameters = Parameters(start.place.organization, start.place.user, start.place.at, Int64(limit + 1))
+        let parameters = Parameters(start.place.organization, start.place.user, start.place.at, limit + 1)
         let query = Query(Self.statement(state, isOfOne: organization != nil), parameters)
         do {
             let rows = try await pool.readByIndex(query)

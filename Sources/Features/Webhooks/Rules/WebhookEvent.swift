@@ -50,47 +50,41 @@ extension WebhookRecord {
     /// Empty unless the mutation waits for a person: then the outcome and, if the mutation halts its lane, the halt.
     ///
     /// - Parameters:
-    ///   - halts: whether the mutation is what halts its lane now.
+    ///   - state: the lane's, to see whether the mutation is what halts it now.
     ///   - makeID: makes an id of version 7, greater than those before it: events are numbered by id.
-    static func records(
-        of mutation: some EntityWrite,
-        id: UUID,
-        device: UUID,
-        status: MutationStatus,
-        attempts: Int16,
-        responseStatus: Int16?,
-        error: [UInt8]?,
+    fileprivate static func records(
+        of outcome: EventSubject<some EntityWrite>,
         in lane: LaneKey,
-        halts: Bool,
+        _ state: LaneState,
         makeID: () -> UUID
     ) -> [WebhookRecord] {
         let event: WebhookEvent
-        switch status {
+        switch outcome.status {
         case .failed: event = .mutationFailed
         case .conflict: event = .mutationConflict
         default: return []
         }
         let data = JSONWriter.object { writer in
             writer.member("user_id", lane.user)
-            writer.member("device_id", device)
-            writer.member("mutation_id", id)
-            writer.member("operation", mutation.operation.rawValue)
-            writer.member("entity_type", mutation.entity.type)
-            switch mutation.entity.client {
+            writer.member("device_id", outcome.device)
+            writer.member("mutation_id", outcome.id)
+            writer.member("operation", outcome.mutation.operation.rawValue)
+            writer.member("entity_type", outcome.mutation.entity.type)
+            switch outcome.mutation.entity.client {
             case .id(let id): writer.member("local_id", id)
             case .number(let number, _): writer.member("local_id", number)
             case nil: writer.member(null: "local_id")
             }
-            writer.member("server_id", mutation.entity.serverID)
-            writer.member("attempt_count", Int64(attempts))
-            writer.member("response_status", responseStatus.map(Int64.init))
-            writer.member("code", error.flatMap(Self.code))
+            writer.member("server_id", outcome.mutation.entity.serverID)
+            writer.member("attempt_count", Int64(outcome.attempts))
+            writer.member("response_status", outcome.responseStatus.map(Int64.init))
+            writer.member("code", outcome.error.flatMap(Self.code))
         }
         var records = [WebhookRecord(id: makeID(), organization: lane.organization, event: event, data: data)]
-        if halts {
+        if state.haltedBy == outcome.id {
             let halted = JSONWriter.object { writer in
                 writer.member("user_id", lane.user)
-                writer.member("mutation_id", id)
+                writer.member("mutation_id", outcome.id)
             }
             records.append(
                 WebhookRecord(id: makeID(), organization: lane.organization, event: .laneHalted, data: halted)
@@ -129,40 +123,47 @@ extension WebhookRecord {
     }
 }
 
+/// The members of a mutation's outcome that its events contain.
+private struct EventSubject<Write: EntityWrite> {
+    let mutation: Write
+    let id: UUID
+    let device: UUID
+    let status: MutationStatus
+    let attempts: Int16
+    let responseStatus: Int16?
+    let error: [UInt8]?
+}
+
 extension LaneOutcome {
     /// The events for endpoints; see ``WebhookRecord``.
     package func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
         guard let status, status.isForAPerson else { return [] }
-        return WebhookRecord.records(
-            of: mutation,
+        let subject = EventSubject(
+            mutation: mutation,
             id: mutation.id,
             device: mutation.deviceID,
             status: status,
             attempts: outcome.attemptCount,
             responseStatus: outcome.responseStatus ?? outcome.lastErrorCode,
-            error: outcome.error,
-            in: lane,
-            halts: state.haltedBy == mutation.id,
-            makeID: makeID
+            error: outcome.error
         )
+        return WebhookRecord.records(of: subject, in: lane, state, makeID: makeID)
     }
 }
 
 extension NewMutation {
     /// The events for endpoints; see ``WebhookRecord``.
     package func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
-        WebhookRecord.records(
-            of: record,
+        let subject = EventSubject(
+            mutation: record,
             id: record.id,
             device: record.deviceID,
             status: record.status,
             attempts: record.attemptCount,
             responseStatus: record.responseStatus,
-            error: record.error,
-            in: lane,
-            halts: state.haltedBy == record.id,
-            makeID: makeID
+            error: record.error
         )
+        return WebhookRecord.records(of: subject, in: lane, state, makeID: makeID)
     }
 }
 

@@ -259,35 +259,13 @@ package struct WebhookStore: Sendable {
             queries.append(WebhookStatements.outcomes.query(WebhookStatements.settle, rows, at: moment))
         }
         var deliveries: [WebhookDelivery] = []
-        var numbers: [WebhookNumberRow] = []
         if !rests {
-            let due = Parameters(of: endpoint.organization, endpoint.id, moment, Int64(limit))
+            let due = Parameters(of: endpoint.organization, endpoint.id, moment, limit)
             queries.append(Query(WebhookStatements.take, due))
             let taken = try await connection.run(queries)[queries.count - 1]
             queries = []
-            deliveries = try taken.read { row in
-                let (id, sequence) = (try row.read("id", as: UUID.self), try row.read("sequence", as: Int64?.self))
-                return WebhookDelivery(
-                    id: id,
-                    event: try row.choice("event"),
-                    data: try row.read("data"),
-                    occurredAt: try row.read("occurred_at"),
-                    sequence: sequence ?? 0,
-                    attemptCount: try row.read("attempt_count"),
-                    triedSince: try row.read("tried_since")
-                )
-            }
-            // ids are in the order in which events were recorded; a transaction's time is older than its locks
-            let unnumbered = deliveries.indices.filter { deliveries[$0].sequence == 0 }
-            for index in unnumbered.sorted(by: { deliveries[$0].id < deliveries[$1].id }) {
-                deliveries[index].sequence = state.takeNumber()
-                let row = WebhookNumberRow(
-                    endpoint: endpoint,
-                    id: deliveries[index].id,
-                    sequence: deliveries[index].sequence
-                )
-                numbers.append(row)
-            }
+            deliveries = try taken.read(WebhookDelivery.init)
+            let numbers = Self.number(&deliveries, of: endpoint, &state)
             // while much is due, the feed can wait: it keeps what changed
             if deliveries.count < limit, state.feed != nil {
                 let more = try await readFeed(endpoint, &state, moment, on: connection)
@@ -305,6 +283,25 @@ package struct WebhookStore: Sendable {
         return Step(deliveries: deliveries, health: state.health, leasedUntil: leasedUntil)
     }
 
+    /// Numbers the deliveries that have no number, in the order in which their events were recorded.
+    ///
+    /// That is the order of their ids; a transaction's time is older than its locks.
+    private static func number(
+        _ deliveries: inout [WebhookDelivery],
+        of endpoint: WebhookKey,
+        _ state: inout EndpointState
+    ) -> [WebhookNumberRow] {
+        let unnumbered = deliveries.indices.filter { deliveries[$0].sequence == 0 }
+        return unnumbered.sorted { deliveries[$0].id < deliveries[$1].id }.map { index in
+            deliveries[index].sequence = state.takeNumber()
+            return WebhookNumberRow(
+                endpoint: endpoint,
+                id: deliveries[index].id,
+                sequence: deliveries[index].sequence
+            )
+        }
+    }
+
     /// Creates deliveries for the entities that changed since the endpoint's last one.
     private func readFeed(
         _ endpoint: WebhookKey,
@@ -318,7 +315,7 @@ package struct WebhookStore: Sendable {
                 organization: endpoint.organization,
                 after: feed.position,
                 epoch: feed.epoch,
-                limit: Int64(Self.feedPage)
+                limit: Self.feedPage
             )
         )
         var (deliveries, rows): ([WebhookDelivery], [WebhookNumberRow]) = ([], [])
@@ -415,7 +412,9 @@ private struct EndpointState {
 
     init(_ row: inout RowReader) throws {
         nextSequence = try row.read("next_sequence")
-        let (epoch, position) = (try row.read("feed_epoch", as: Int64?.self), try row.read("feed_position", as: Int64?.self))
+        let (epoch, position) = (
+            try row.read("feed_epoch", as: Int64?.self), try row.read("feed_position", as: Int64?.self)
+        )
         if let epoch, let position { feed = (epoch, position) }
         health = WebhookHealth(
             failureCount: try row.read("failure_count"),
@@ -444,6 +443,21 @@ private struct EndpointState {
             health.lastError,
             health.isGone,
             leasedUntil
+        )
+    }
+}
+
+extension WebhookDelivery {
+    fileprivate init(_ row: inout RowReader) throws {
+        let (id, sequence) = (try row.read("id", as: UUID.self), try row.read("sequence", as: Int64?.self))
+        self.init(
+            id: id,
+            event: try row.choice("event"),
+            data: try row.read("data"),
+            occurredAt: try row.read("occurred_at"),
+            sequence: sequence ?? 0,
+            attemptCount: try row.read("attempt_count"),
+            triedSince: try row.read("tried_since")
         )
     }
 }

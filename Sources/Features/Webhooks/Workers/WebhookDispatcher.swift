@@ -278,17 +278,23 @@ package final class WebhookDispatcher: LeasedWorker {
                 if isSameRound { results.sameRound.insert(results.answers.count) }
                 results.answers.append(answer)
             }
-            // a delivery that has waited for three days for an endpoint that does not respond is given up
-            if health.isOpen {
-                let moment = configuration.now()
-                for delivery in deliveries[next...] {
-                    guard let outcome = WebhookSchedule.outcome(ofUnsent: delivery, now: moment) else { continue }
-                    record(delivery, outcome, nil, lease.endpoint)
-                    results.outcomes.append(outcome)
-                }
-            }
+            if health.isOpen { giveUpLongUnsent(deliveries[next...], lease, &results) }
         }
         return results
+    }
+
+    /// Gives up deliveries that have waited for three days for an endpoint that does not respond.
+    private func giveUpLongUnsent(
+        _ deliveries: ArraySlice<WebhookDelivery>,
+        _ lease: WebhookStore.Lease,
+        _ results: inout Results
+    ) {
+        let moment = configuration.now()
+        for delivery in deliveries {
+            guard let outcome = WebhookSchedule.outcome(ofUnsent: delivery, now: moment) else { continue }
+            record(delivery, outcome, nil, lease.endpoint)
+            results.outcomes.append(outcome)
+        }
     }
 
     /// Those that still are to be sent; none where that cannot be found out.

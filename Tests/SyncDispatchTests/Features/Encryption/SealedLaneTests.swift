@@ -92,7 +92,7 @@ import Testing
         let later = blind.clock.now.adding(seconds: 30)
         #expect(until == later)
         let state = try await harness.lane()
-        #expect(state.leaseOwner == nil && state.leaseToken == 0 && state.readyAt == later)
+        #expect(state.lease.owner == nil && state.lease.token == 0 && state.readyAt == later)
         #expect(try await blind.store.lanes.due(at: blind.clock.now, excluding: [], limit: 10).isEmpty)
         await #expect(throws: Problem.self) {
             try await blind.store.lanes.step(.proceed(token: 1, unblocking: []), of: lane, worker: UUID())
@@ -171,7 +171,7 @@ import Testing
         let turn = try await lanes.step(.claim, of: lane, worker: UUID())
         guard case .released(nil) = turn else { return #expect(Bool(false), "\(turn)") }
         let state = try await harness.lane()
-        #expect(state.inFlight == nil && state.queuedCount == 0 && state.leaseOwner == nil)
+        #expect(state.inFlight == nil && state.queue.count == 0 && state.lease.owner == nil)
         try await harness.mutation(entry.id, is: .failed)
         guard case .run = try await fine else { return #expect(Bool(false), "the other lane does not run") }
     }
@@ -299,7 +299,11 @@ import Testing
 extension DispatcherHarness {
     /// Replaces a mutation's sealed payload.
     fileprivate func change(payloadOf id: UUID, _ change: (String) -> String) async throws {
-        let sealed = try await read("SELECT payload #>> '{}' FROM mutations WHERE id = '\(id)'").read(0, 0, as: String.self)
+        let sealed = try await read("SELECT payload #>> '{}' FROM mutations WHERE id = '\(id)'").read(
+            0,
+            0,
+            as: String.self
+        )
         try await execute("UPDATE mutations SET payload = '\"\(change(sealed))\"' WHERE id = '\(id)'")
     }
 }

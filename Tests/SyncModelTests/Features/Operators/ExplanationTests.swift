@@ -26,7 +26,7 @@ import Testing
     }
 
     private static func mutation(_ status: MutationStatus, attempts: Int16 = 0) -> Backlog.Mutation {
-        Backlog.Mutation(
+        var mutation = Backlog.Mutation(
             id: Sample.id,
             deviceID: Sample.device,
             sequenceNumber: 8,
@@ -34,12 +34,10 @@ import Testing
             status: status,
             operation: .create,
             entityType: "contact",
-            attemptCount: attempts,
-            nextRetryAt: nil,
-            createdAt: now,
-            acceptedAt: now,
-            dependsOn: []
+            acceptedAt: now
         )
+        mutation.attemptCount = attempts
+        return mutation
     }
 
     private static func waits(_ blocker: LaneBlocker?, _ status: MutationStatus = .pending) -> (inout UserSnapshot) ->
@@ -148,21 +146,10 @@ import Testing
     // MARK: - A requested mutation
 
     private static func record(_ status: MutationStatus, error: String? = nil, needs: [UUID] = []) -> MutationRecord {
-        MutationRecord(
-            id: Sample.id,
-            idempotencyKey: UUID(),
-            deviceID: Sample.device,
-            sequenceNumber: 1,
-            position: 1,
-            operation: .update,
-            entity: EntityName(type: "task", client: nil, serverID: nil),
-            status: status,
-            revision: 1,
-            dependsOn: needs,
-            error: error.map { Array($0.utf8) },
-            fingerprint: Fingerprint(digest: [], identifiers: []),
-            acceptedAt: now
-        )
+        MutationRecord.sample(status, id: Sample.id, device: Sample.device, acceptedAt: now) {
+            $0.state.dependsOn = needs
+            $0.response.error = error.map { Array($0.utf8) }
+        }
     }
 
     private static func asked(_ record: MutationRecord?, ahead: Int64 = 0) -> (inout UserSnapshot) -> Void {

@@ -45,7 +45,7 @@ import Testing
         )
         for table in Self.tables { #expect(try await one.rowCount(table) == 0, "\(table)") }
         let lane = try #require(try await other.lane())
-        #expect(lane.nextPosition == 6 && lane.queuedCount == 4 && lane.openCount == 5)
+        #expect(lane.nextPosition == 6 && lane.queue.count == 4 && lane.openCount == 5)
         #expect(lane.isReady(at: one.gateway.clock.now))
 
         // a repeated call returns the same result
@@ -360,7 +360,7 @@ import Testing
         #expect(try await one.rowCount("mutations") == 1)
         try await held.execute("UPDATE lanes SET lease_owner = NULL, ready_at = NULL WHERE \(held.owner)")
         #expect(try await store.joining.join(one.user, into: other.user, in: organization)?.state == .done)
-        #expect(try #require(try await other.lane()).leaseToken == 7, "tokens only grow")
+        #expect(try #require(try await other.lane()).lease.token == 7, "tokens only grow")
     }
 
     @Test func `a push that waits for the lane is asked to retry`() async throws {
