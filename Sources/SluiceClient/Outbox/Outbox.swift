@@ -52,7 +52,20 @@ enum Outbox {
                 """,
             arguments: [watermark]
         )
+        try askForFormerIDs(db)
         try db.execute(sql: "UPDATE sluice_device SET accepted_sequence = ?", arguments: [watermark])
+    }
+
+    /// Creates that are sent again ask the built-in store for the id that it had given the entity. Other phones know the
+    /// entity by it: in their rows, and in writes that wait there.
+    private static func askForFormerIDs(_ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE sluice_mutations AS m SET server_id = i.server_id FROM sluice_id_mappings i
+                WHERE m.status = 'queued' AND m.operation = 'create' AND m.endpoint IS NULL AND m.local_id IS NOT NULL
+                    AND i.entity_type = m.entity_type AND i.key = m.key AND i.status = 'resolved'
+                """
+        )
     }
 
     /// Notes the gateway's watermark, which only rises but for ``reopen(above:_:)``.

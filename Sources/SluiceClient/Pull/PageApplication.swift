@@ -96,6 +96,23 @@ struct PageApplication {
         if let reason { return try rows.hold(name, reason) }
         // a tombstone keeps the last document received, for the edits that still build on it
         try rows.refresh(entity, name, base: hasEdits ? try ServerSnapshot.of(name, db) : base)
+        if hasEdits, !base.isDeleted { try retryEdits(of: name) }
+    }
+
+    /// Retries edits that the built-in store refused because it had no such entity: a restored gateway had lost it, and
+    /// the phone that created it has sent it again.
+    private func retryEdits(of name: EntityName) throws {
+        let ids = try String.fetchAll(
+            db,
+            sql: """
+                SELECT id FROM sluice_mutations
+                WHERE entity_type = ? AND key = ? AND status = 'failed' AND endpoint IS NULL
+                    AND json_extract(response, '$.status') = 404 AND \(WriteStatus.needsDecision)
+                ORDER BY sequence_number
+                """,
+            arguments: [name.entityType, name.key]
+        )
+        for id in ids { try Settling(map, db, now: now).retry(UUID(wire: id), payload: nil, RetryOptions()) }
     }
 
     private func key(of change: JSON, _ id: JSON, _ entity: EntitySync) throws -> String {

@@ -35,7 +35,12 @@ extension SyncWorker {
                 noteProgress()
                 if isApplied, page.isUpToDate {
                     try await refreshHeld()
-                    try await write { [map] db, _ in try OtherWrite.findKeys(map, db) }
+                    let isAnyDecided = try await write { [map] db, _ in
+                        try OtherWrite.findKeys(map, db)
+                        return try Intent.next(db) != nil
+                    }
+                    // the pull has brought an entity whose edits had failed without it
+                    if isAnyDecided { bell.ring() }
                     notePulled()
                     return
                 }

@@ -88,7 +88,7 @@ extension DispatchPlanner {
 
         /// The permanent id of a mutation's entity.
         func serverID(of mutation: QueuedMutation) -> ServerID? {
-            if mutation.operation == .create, type.idSpace.isServerGiven, mutation.override == nil {
+            if mutation.operation == .create, type.isForwarded, type.idSpace.isServerGiven, mutation.override == nil {
                 // not even when it met an existing entity
                 return nil
             }

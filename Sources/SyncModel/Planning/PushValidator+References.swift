@@ -199,9 +199,7 @@ extension PushValidator {
         guard let client = entity.client, let created = entity.reference else {
             throw at(index, "/local_id", Rule.clientID, "local_id is required: the client id of the new entity")
         }
-        guard entity.serverID == nil else {
-            throw at(index, "/server_id", Rule.serverID, "server_id must be null on a create: the server assigns it")
-        }
+        if let id = entity.serverID { try judgeFormerID(id, in: judged) }
         guard snapshot.usableMapping(created) == nil, createdBy[created] == nil else {
             let name =
                 switch client {
@@ -211,6 +209,15 @@ extension PushValidator {
             let detail = "\(name) was created before in '\(entity.type)'; use a new one"
             throw at(index, "/local_id", Rule.uniqueClientID, detail)
         }
+    }
+
+    /// A create that is sent again to a restored gateway may ask for the id that the built-in store had given the entity.
+    private func judgeFormerID(_ id: ServerID, in judged: ValidatedMutation) throws(Problem) {
+        let reason =
+            judged.type.isForwarded
+            ? "must be null on a create: the upstream assigns it"
+            : id.uuid == nil ? "of a create must be a UUID: the id that the entity had before a restore" : nil
+        if let reason { throw at(judged.index, "/server_id", Rule.serverID, "server_id \(reason)") }
     }
 
     private func checkForm(of entity: EntityName, in judged: ValidatedMutation) throws(Problem) {

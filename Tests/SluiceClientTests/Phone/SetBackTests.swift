@@ -24,4 +24,38 @@ import Testing
         let told = Set(try lab.strings("SELECT mutation_id FROM sluice_intents"))
         #expect(told == [create.wire, visit.wire])
     }
+
+    @Test func `a create that is sent again asks for the id that its entity had`() async throws {
+        let lab = try Lab()
+        try lab.create(Contact(name: "Kari"))
+        #expect(try lab.succeed(try #require(try lab.batch())))
+        let id = try #require(try lab.strings("SELECT server_id FROM sluice_id_mappings").first)
+        try lab.create(Contact(name: "Ola"))
+        try await lab.pool.write { try Outbox.reopen(above: 0, $0, now: Date()) }
+        let rows = try #require(try lab.batch()).rows
+        #expect(rows.map { $0.serverID?.text } == [id, nil])
+        #expect(rows.allSatisfy { $0.entry["local_id"] != nil })
+    }
+
+    @Test func `an edit of an entity that the gateway had lost is retried once the entity is back`() async throws {
+        let lab = try Lab()
+        let id = UUID.random()
+        try lab.change("contact", .string(id.wire), version: 1, ["name": "Kari"])
+        var kari = try #require(try await lab.pool.read { try Contact.fetchOne($0) })
+        kari.phone = "2"
+        let edit = try #require(try lab.update(kari))
+        let batch = try #require(try lab.batch())
+        let result: JSON = [
+            "id": .string(edit.wire), "status": "failed", "response": ["status": 404, "body": .null],
+            "error": ["code": "upstream_rejected"],
+        ]
+        #expect(try lab.answer(["results": .array([result]), "accepted_sequence": 1], to: batch))
+        // another entity's change retries nothing
+        try lab.change("contact", .string(UUID.random().wire), version: 1, ["name": "Ola"])
+        #expect(try lab.strings("SELECT mutation_id FROM sluice_intents") == [])
+        try lab.change("contact", .string(id.wire), version: 2, ["name": "Kari"])
+        #expect(try lab.strings("SELECT action FROM sluice_intents WHERE mutation_id = '\(edit.wire)'") == ["retry"])
+        #expect(try await lab.pool.read { try FailedWrite.fetchAll($0) } == [])
+        #expect(try await lab.pool.read { try Contact.fetchOne($0, key: kari.id)?.phone } == "2")
+    }
 }

@@ -56,6 +56,27 @@ import Testing
         #expect(try await phone.pull().count == 3)
     }
 
+    @Test func `a create that a restored gateway had lost gets the ID that it asks for`() async throws {
+        let phone = try await Phone.new()
+        let former = UUID()
+        var create = phone.create("contact", payload: #"{"name":"Ada"}"#)
+        create.server = #""\#(former.uuidString)""#
+        let visit = phone.create("visit", payload: #"{"contact_id":"\(try #require(create.local).lowercased)"}"#)
+        let answer = try await phone.push([create, visit])
+        #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
+        #expect(answer.results[0].serverID == former.lowercased)
+        #expect(try await phone.pull()[1]["document"]?.text == #"{"contact_id":"\(former.lowercased)"}"#)
+        // the id does not count in a repetition
+        create.server = nil
+        #expect(try await phone.push([create]).results[0].isReplayed == true)
+        // an id that is in use is a conflict, and one that no gateway gave is refused
+        var other = phone.create("contact", payload: #"{"name":"Eve"}"#)
+        other.server = #""\#(former.lowercased)""#
+        var wrong = phone.create("task", payload: #"{"name":"Eve"}"#)
+        wrong.server = "4711"
+        #expect(try await phone.push([other, wrong]).results.map(\.status) == ["conflict", "rejected"])
+    }
+
     @Test func `types that share a client ID have a mapping each, listed once`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
