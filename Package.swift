@@ -60,6 +60,7 @@ let package = Package(
         .executable(name: "sluice", targets: ["Sluice"]),
         .executable(name: "sluice-demo-upstream", targets: ["DemoUpstream"]),
         .library(name: "SluiceClient", targets: ["SluiceClient"]),
+        .library(name: "SluiceTesting", targets: ["SluiceTesting"]),
     ],
     traits: [
         .trait(name: "Gateway", description: "The gateway and its tests, with the packages that only they need.")
@@ -256,6 +257,8 @@ let package = Package(
             dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings
         ),
+        // For apps' tests
+        .target(name: "SluiceTesting", dependencies: ["SluiceClient"], swiftSettings: settings),
 
         // Tests
         // Nothing imports it: it is linked into the tests' process, and bounds how many run at a time.
@@ -348,7 +351,7 @@ let package = Package(
         .testTarget(
             name: "SluiceClientTests",
             dependencies: [
-                "SluiceClient", "GatewaySupport", "JSONText", "StoreSupport", "SyncModel", "TestSupport",
+                "SluiceClient", "SluiceTesting", "GatewaySupport", "JSONText", "StoreSupport", "SyncModel", "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings

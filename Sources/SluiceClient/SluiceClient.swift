@@ -53,6 +53,16 @@ public final class SluiceClient: Sendable {
         #else
             private static var systemMonitor: (any NetworkMonitor)? { nil }
         #endif
+        /// How the app's changes get into the outbox.
+        public var capture = Capture.calls
+        /// Receives rows whose mapped columns the app has changed without a call, after each transaction; nil for no
+        /// check. With ``Capture/triggers`` it is not called.
+        ///
+        /// Such a change is a fault of the app: no other phone gets it. Set it in debug builds, for instance to a
+        /// closure that ends the app. ``SluiceClient/missedChanges(in:)`` finds all of them.
+        public var onMissedChanges: (@Sendable ([MissedChange]) -> Void)?
+        /// In place of a network, in tests.
+        package var transport: (any Transport)?
         var limits = PushBatch.Limits()
         /// The time for `created_at`; it orders nothing.
         var now: @Sendable () -> Date = { Date() }
@@ -77,6 +87,8 @@ public final class SluiceClient: Sendable {
     private let running = Locked(Running())
     private let counter: StatusCounter
     private let counting: AnyDatabaseCancellable
+    let captured: CapturedRows
+    private let capturing: AnyDatabaseCancellable?
     /// Whether a transaction that is not over yet will wake the worker.
     private let isRinging = Locked(false)
 
@@ -110,6 +122,8 @@ public final class SluiceClient: Sendable {
             }
             try map.check(db)
         }
+        captured = CapturedRows(map, configuration)
+        try captured.begin(database, now: configuration.now())
         try MappedColumns(map).adopt(database, now: configuration.now())
         let device = try database.read { try Device.known($0) } ?? database.write { try Device.id($0) }
         self.database = database
@@ -117,7 +131,7 @@ public final class SluiceClient: Sendable {
         self.configuration = configuration
         self.gateway = GatewayClient(
             url: gateway,
-            session: URLSession(configuration: configuration.session),
+            transport: configuration.transport ?? URLSession(configuration: configuration.session),
             tokens: TokenCache(token),
             idleTimeout: configuration.idleTimeout,
             totalTimeout: configuration.totalTimeout,
@@ -130,11 +144,20 @@ public final class SluiceClient: Sendable {
             configuration: configuration,
             status: hub,
             bell: bell,
-            device: device
+            device: device,
+            captured: captured
         )
         hub.update(try database.read { try StatusCounts.fetch($0) })
         counter = StatusCounter(database, hub)
         counting = counter.start()
+        capturing = captured.observe(database) { [bell, captured, configuration] in
+            guard configuration.capture == .calls else { return bell.ring() }
+            database.asyncWrite { db in
+                try captured.takeMissed(db, now: configuration.now())
+            } completion: { _, result in
+                if case .success(let missed) = result, !missed.isEmpty { configuration.onMissedChanges?(missed) }
+            }
+        }
     }
 
     deinit {
@@ -154,6 +177,10 @@ public final class SluiceClient: Sendable {
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)
+        if configuration.capture == .triggers {
+            // the rows that it names, and what was changed before it
+            try captured.enqueueAll(db, now: configuration.now(), except: write.name(map))
+        }
         // one statement that also checks whose file it is, because an app's user waits for enqueuing
         let sequence = try Device.nextSequence(db, of: worker.device)
         let id = try Enqueuing(map, db, sequence: sequence, now: configuration.now()).enqueue(write)

@@ -1,7 +1,7 @@
 /// JSON merge patches (RFC 7396).
 extension JSON {
     /// The value with a merge patch applied to it.
-    func merged(with patch: JSON) -> JSON {
+    package func merged(with patch: JSON) -> JSON {
         guard case .object(let changes) = patch else { return patch }
         var members = object ?? [:]
         for (name, change) in changes {
@@ -31,7 +31,7 @@ extension JSON {
     }
 
     /// Without members of objects that are `null`; in arrays everything stays as it is, as a merge patch has it.
-    var withoutNulls: JSON {
+    package var withoutNulls: JSON {
         guard case .object(let members) = self else { return self }
         return .object(members.compactMapValues { $0.isNull ? nil : $0.withoutNulls })
     }

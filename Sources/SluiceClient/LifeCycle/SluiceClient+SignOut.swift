@@ -60,7 +60,7 @@ extension SluiceClient {
 enum LibraryTables {
     static let all = [
         "sluice_device", "sluice_flight", "sluice_mutations", "sluice_intents", "sluice_id_mappings", "sluice_base",
-        "sluice_held", "sluice_others",
+        "sluice_held", "sluice_others", "sluice_captured",
     ]
 
     /// Deletes the user's data: the synchronized tables' rows, and all data of the library.

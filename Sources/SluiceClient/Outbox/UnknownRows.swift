@@ -16,8 +16,12 @@ struct UnknownRows {
         let values: [String: DatabaseValue]
 
         init(_ entity: EntitySync, _ row: Row) throws {
+            try self.init(entity, Dictionary(row.map { ($0, $1) }) { first, _ in first })
+        }
+
+        init(_ entity: EntitySync, _ values: [String: DatabaseValue]) throws {
             self.entity = entity
-            values = Dictionary(row.map { ($0, $1) }) { first, _ in first }
+            self.values = values
             name = EntityName(entity.entityType, try entity.key(of: values))
         }
     }
@@ -54,6 +58,11 @@ struct UnknownRows {
             guard rows.count == Self.page else { return count }
             last = rows.last?[entity.key.column]
         }
+    }
+
+    /// - Returns: the number of rows enqueued; 0 if the library has a record of the row.
+    func enqueue(_ values: [String: DatabaseValue], of entity: EntitySync) throws -> Int {
+        try enqueue(try Found(entity, values))
     }
 
     /// Enqueues a row and, before it, the rows that it names, directly or through others.

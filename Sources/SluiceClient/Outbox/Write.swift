@@ -145,9 +145,29 @@ public struct Write: Sendable {
         return Write(content: .request(request), options: options)
     }
 
+    /// A change of a row by its columns' values.
+    init(_ operation: RowOperation, row values: [String: DatabaseValue], of entityType: String) {
+        self.init(content: .record(operation, entityType, values, original: nil), options: Options())
+    }
+
+    /// The deletion of a row by its key.
+    init(deletionOf key: DatabaseValue, of entityType: String) {
+        self.init(content: .deletion(entityType, key), options: Options())
+    }
+
     /// The creation of a row by its columns' values.
     init(row values: [String: DatabaseValue], of entityType: String, _ options: Options) {
         self.init(content: .record(.create, entityType, values, original: nil), options: options)
+    }
+
+    /// The row that it is of; nil for a request, and for a record without a key.
+    func name(_ map: EntityMap) -> EntityName? {
+        switch content {
+        case .record(_, let type, let values, _):
+            map[type].flatMap { entity in try? entity.key(of: values) }.map { EntityName(type, $0) }
+        case .deletion(let type, let key): map[type]?.key.text(of: key).map { EntityName(type, $0) }
+        case .request: nil
+        }
     }
 
     private init(content: Content, options: Options) {

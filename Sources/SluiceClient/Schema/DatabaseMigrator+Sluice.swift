@@ -14,6 +14,11 @@ extension DatabaseMigrator {
     public mutating func registerSluiceMigrations() {
         registerMigration("sluice 1: outbox, ids, base") { db in try db.execute(sql: Self.outboxIDsBase) }
         registerMigration("sluice 2: writes of other devices") { db in try Self.createOthers(db) }
+        // rows that the app has changed, by triggers, and that are still to be enqueued; why one cannot be
+        registerMigration("sluice 3: captured rows") { db in
+            try db.execute(sql: "CREATE TABLE sluice_captured (\(CaptureTriggers.columns))")
+            try db.execute(sql: "CREATE INDEX sluice_captured_by_row ON sluice_captured (entity_type, key)")
+        }
     }
 
     /// Copies of writes that other devices of the user left, and that need a decision.

@@ -147,6 +147,7 @@ extension SluiceClient {
     /// Carries out a decision, and lets the worker send it once it is committed. What throws has changed nothing.
     private func settle(in db: Database, _ body: (Settling) throws -> Void) throws {
         try db.inSavepoint {
+            if configuration.capture == .triggers { try captured.enqueueAll(db, now: configuration.now()) }
             try body(Settling(map, db, now: configuration.now()))
             return .commit
         }

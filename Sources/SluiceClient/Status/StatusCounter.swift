@@ -22,8 +22,9 @@ final class StatusCounter: Sendable {
 
     func start() -> AnyDatabaseCancellable {
         note()
-        let tables = ["sluice_mutations", "sluice_intents", "sluice_held", "sluice_device", "sluice_others"]
-            .map { Table($0) }
+        let tables = [
+            "sluice_mutations", "sluice_intents", "sluice_held", "sluice_device", "sluice_others", "sluice_captured",
+        ].map { Table($0) }
         return DatabaseRegionObservation(tracking: tables).start(
             in: database,
             onError: { [hub] error in hub.update { $0.lastError = "\(error)" } },

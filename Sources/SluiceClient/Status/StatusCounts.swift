@@ -21,12 +21,13 @@ struct StatusCounts: Sendable, Hashable {
                     count(*) FILTER (WHERE \(WriteStatus.isPending)) AS pending,
                     count(*) FILTER (WHERE \(WriteStatus.needsDecision) AND status <> 'conflict') AS failed,
                     count(*) FILTER (WHERE \(WriteStatus.needsDecision) AND status = 'conflict') AS conflicts,
-                    (SELECT count(*) FROM sluice_held) AS held
+                    (SELECT count(*) FROM sluice_held) AS held,
+                    (SELECT count(*) FROM sluice_captured) AS captured
                 FROM sluice_mutations WHERE \(WriteStatus.isUnfinished)
                 """
         )
         if let row {
-            counts.pending = row["pending"]
+            counts.pending = row["pending"] + row["captured"]
             counts.failed = row["failed"]
             counts.conflicts = row["conflicts"]
             counts.held = row["held"]

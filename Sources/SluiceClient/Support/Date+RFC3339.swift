@@ -1,10 +1,10 @@
-import Foundation
+package import Foundation
 import GRDB
 
 /// Moments as documents and the library's tables have them: RFC 3339 (5.6), written in UTC with milliseconds.
 extension Date {
     /// `2026-01-15T12:30:00.000Z`. A moment that cannot be written so is written as the nearest that can.
-    var rfc3339: String { text(between: "T", end: "Z") }
+    package var rfc3339: String { text(between: "T", end: "Z") }
 
     /// `2026-01-15 12:30:00.000`, as GRDB stores it.
     var sqlite: String { text(between: " ", end: "") }

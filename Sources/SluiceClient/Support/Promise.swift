@@ -52,13 +52,13 @@ final class Promise<Value: Sendable>: Sendable {
 /// A value behind a lock. (`Synchronization.Mutex` needs iOS 18.)
 ///
 /// Unchecked, since the compiler does not see that `value` is touched under the lock only; nothing else owns it.
-final class Locked<Value>: @unchecked Sendable {
+package final class Locked<Value>: @unchecked Sendable {
     private let lock = NSLock()
     private var value: Value
 
-    init(_ value: Value) { self.value = value }
+    package init(_ value: Value) { self.value = value }
 
-    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+    package func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
         lock.lock()
         defer { lock.unlock() }
         return try body(&value)

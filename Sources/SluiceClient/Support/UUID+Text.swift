@@ -29,7 +29,7 @@ extension UUID {
     }
 
     /// As the gateway writes it, and the library's tables do: lower case (RFC 9562, 4).
-    var wire: String {
+    package var wire: String {
         String(unsafeUninitializedCapacity: 36) { text in
             var place = 0
             withUnsafeBytes(of: uuid) { bytes in
@@ -53,7 +53,7 @@ extension UUID {
     }
 
     /// A random UUID (version 4).
-    static func random() -> UUID {
+    package static func random() -> UUID {
         var bytes = randomBits()
         return withUnsafeMutableBytes(of: &bytes) { bytes in
             bytes[6] = bytes[6] & 0x0F | 0x40

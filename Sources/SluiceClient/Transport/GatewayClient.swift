@@ -7,7 +7,7 @@ import Foundation
 /// Sends requests to the gateway.
 struct GatewayClient: Sendable {
     let url: URL
-    let session: URLSession
+    let transport: any Transport
     let tokens: TokenCache
     /// The number of seconds for which a request may receive nothing.
     let idleTimeout: TimeInterval
@@ -40,7 +40,7 @@ struct GatewayClient: Sendable {
     private func send(_ request: GatewayRequest, token: String) async throws -> Reply {
         let urlRequest = try request.urlRequest(to: url, token: token, timeout: idleTimeout)
         do {
-            let (data, response) = try await session.answer(to: urlRequest, within: totalTimeout)
+            let (data, response) = try await transport.answer(to: urlRequest, within: totalTimeout)
             guard let response = response as? HTTPURLResponse else { return .again(TransientError(text: "no HTTP")) }
             return Reply.of(
                 status: response.statusCode,

@@ -1,7 +1,7 @@
-import Foundation
+package import Foundation
 
 #if canImport(FoundationNetworking)
-    import FoundationNetworking
+    package import FoundationNetworking
 #endif
 
 extension URLSession {
@@ -12,7 +12,7 @@ extension URLSession {
     ///
     /// - Parameter seconds: the time until the response must be complete.
     /// - Throws: `CancellationError`, `URLError`.
-    func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (
+    package func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (
         body: Data, response: URLResponse
     ) {
         let reply = Promise<(body: Data, response: URLResponse)>()

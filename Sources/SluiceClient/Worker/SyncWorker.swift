@@ -38,6 +38,7 @@ actor SyncWorker {
     ///
     /// After a sign-out the database has no device, or another user's.
     let device: UUID
+    private let captured: CapturedRows
     /// What a push may carry: less after a 413.
     var limits: PushBatch.Limits
     var hasRegistered = false
@@ -79,9 +80,11 @@ actor SyncWorker {
         configuration: SluiceClient.Configuration,
         status: StatusHub,
         bell: WakeSignal,
-        device: UUID
+        device: UUID,
+        captured: CapturedRows
     ) {
         self.device = device
+        self.captured = captured
         self.database = database
         self.map = map
         self.gateway = gateway
@@ -129,8 +132,9 @@ actor SyncWorker {
             return try Bool.fetchOne(
                 db,
                 sql: """
-                    SELECT EXISTS (SELECT 1 FROM sluice_intents) OR EXISTS (
-                        SELECT 1 FROM sluice_mutations WHERE status IN (\(statuses)))
+                    SELECT EXISTS (SELECT 1 FROM sluice_intents)
+                        OR EXISTS (SELECT 1 FROM sluice_captured WHERE problem IS NULL)
+                        OR EXISTS (SELECT 1 FROM sluice_mutations WHERE status IN (\(statuses)))
                     """
             ) ?? false
         }
@@ -321,9 +325,9 @@ actor SyncWorker {
     /// - Throws: ``Stop/signedOut``, before anything is written, where the database is no longer the user's.
     func write<Value: Sendable>(_ body: @escaping @Sendable (Database, Date) throws -> Value) async throws -> Value {
         let now = configuration.now()
-        return try await database.write { [device] db in
+        return try await database.write { [device, captured] db in
             guard try Device.known(db) == device else { throw Stop.signedOut }
-            return try body(db, now)
+            return try captured.applying(db, now: now) { try body(db, now) }
         }
     }
 

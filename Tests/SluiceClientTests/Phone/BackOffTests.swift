@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SluiceTesting
 import Testing
 
 @testable import SluiceClient
@@ -7,36 +8,36 @@ import Testing
 /// The pauses of a phone whose gateway fails for a while.
 @Suite struct BackOffTests {
     @Test func `writes during an outage do not extend it`() async throws {
-        let gateway = try ScriptedGateway()
-        gateway.fails = { _ in true }
-        let phone = try ScriptedPhone(gateway)
+        let gateway = MockGateway()
+        gateway.fail(.status(502))
+        let phone = try MockPhone(gateway)
         phone.client.resume()
         for _ in 0..<12 {
             try await phone.insert()
             try await Task.sleep(for: .milliseconds(200))
         }
-        let attempts = gateway.requests.count { $0.method == "PUT" }
+        let attempts = gateway.requests.count { $0.kind == .registration }
         #expect(attempts <= 3, "\(attempts)")
         let next = try #require(phone.client.currentStatus.nextAttempt)
         #expect(next.timeIntervalSinceNow < 5)
-        gateway.fails = { _ in false }
+        gateway.recover()
         try await eventually("everything is pushed") { phone.client.currentStatus.pending == 0 }
         try await eventually("there is no error") { phone.client.currentStatus.lastError == nil }
         phone.client.suspend()
     }
 
     @Test func `a pull with occasional failures continues after a second each time`() async throws {
-        let gateway = try ScriptedGateway()
+        let gateway = MockGateway()
         let pages = Locked(0)
-        gateway.pages = 12
-        gateway.fails = { request in
-            guard request.path == "/v1/changes" else { return false }
+        for number in 1...12 { gateway.put("contact", ["name": .string("\(number)")]) }
+        gateway.onRequest { request in
+            guard request.kind == .pull else { return nil }
             return pages.withLock { count in
                 count += 1
-                return count.isMultiple(of: 3)
+                return count.isMultiple(of: 3) ? .status(502) : nil
             }
         }
-        let phone = try ScriptedPhone(gateway)
+        let phone = try MockPhone(gateway) { $0.pageLimit = 1 }
         phone.client.resume()
         let start = ContinuousClock.now
         try await eventually("everything is pulled") { phone.client.currentStatus.snapshotRows == nil }
@@ -46,32 +47,32 @@ import Testing
     }
 
     @Test func `a failing push does not slow down pulls, nor is it repeated with each of them`() async throws {
-        let gateway = try ScriptedGateway()
-        gateway.fails = { $0.path == "/v1/mutations" }
-        let phone = try ScriptedPhone(gateway) { $0.pullInterval = .milliseconds(200) }
+        let gateway = MockGateway()
+        gateway.fail(.status(502), on: .push)
+        let phone = try MockPhone(gateway) { $0.pullInterval = .milliseconds(200) }
         try await phone.insert()
         phone.client.resume()
-        try await eventually("twelve pulls") { gateway.requests.count { $0.path == "/v1/changes" } > 12 }
-        let pushes = gateway.requests.count { $0.path == "/v1/mutations" }
+        try await eventually("twelve pulls") { gateway.requests.count { $0.kind == .pull } > 12 }
+        let pushes = gateway.requests.count { $0.kind == .push }
         #expect(pushes <= 4, "\(pushes)")
         #expect(phone.client.currentStatus.lastError != nil)
         phone.client.suspend()
     }
 
     @Test func `retryNow and a network that returns end the pause`() async throws {
-        let gateway = try ScriptedGateway()
-        gateway.fails = { _ in true }
+        let gateway = MockGateway()
+        gateway.fail(.status(502))
         let (network, continuation) = AsyncStream.makeStream(of: Void.self)
-        let phone = try ScriptedPhone(gateway) { $0.networkMonitor = ScriptedNetwork(stream: network) }
+        let phone = try MockPhone(gateway) { $0.networkMonitor = ScriptedNetwork(stream: network) }
         try await phone.insert()
         phone.client.resume()
         func longPause() async throws {
-            gateway.fails = { _ in true }
+            gateway.fail(.status(502))
             phone.client.retryNow()
             try await eventually("a pause of some seconds") {
                 phone.client.currentStatus.nextAttempt.map { $0.timeIntervalSinceNow > 3 } ?? false
             }
-            gateway.fails = { _ in false }
+            gateway.recover()
         }
         for end in [{ phone.client.retryNow() }, { _ = continuation.yield() }] {
             try await phone.insert()

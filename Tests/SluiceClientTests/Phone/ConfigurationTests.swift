@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SluiceTesting
 import Testing
 
 @testable import SluiceClient
@@ -47,12 +48,12 @@ import Testing
     }
 
     @Test func `a response that exceeds the total time is not awaited`() async throws {
-        let gateway = try ScriptedGateway()
-        gateway.reacts = { _ in
+        let server = try VectorServer { _ in
             Thread.sleep(forTimeInterval: 5)
-            return nil
+            return .none
         }
-        let phone = try ScriptedPhone(gateway) { $0.totalTimeout = 1 }
+        defer { server.stop() }
+        let phone = try MockPhone(at: server.url) { $0.totalTimeout = 1 }
         let start = ContinuousClock.now
         _ = await phone.client.worker.turn()
         #expect(ContinuousClock.now - start < .seconds(4))
@@ -60,7 +61,7 @@ import Testing
     }
 
     @Test func `the current status includes a write that was just committed`() async throws {
-        let phone = try ScriptedPhone(try ScriptedGateway())
+        let phone = try MockPhone()
         for count in 1...20 {
             try await phone.insert()
             #expect(phone.client.currentStatus.pending == count)

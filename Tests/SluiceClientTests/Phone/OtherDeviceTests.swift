@@ -1,55 +1,31 @@
 import Foundation
 import GRDB
+import SluiceTesting
 import Testing
 
 @testable import SluiceClient
 
 /// Writes that another device of the user left, and the queue that they stop.
 @Suite struct OtherDeviceTests {
-    /// A gateway at which another device has left a conflict, in front of everything that this phone pushes.
-    private static func gateway(_ left: UUID, isSettled: Locked<Bool>) throws -> ScriptedGateway {
-        let gateway = try ScriptedGateway()
-        let hold: JSON = ["reason": "conflict", "until": .null, "mutation_ids": .array([.string(left.wire)])]
-        let conflict: JSON = [
-            "id": .string(left.wire), "status": "conflict", "device_id": .string(UUID().wire), "sequence_number": 7,
-            "operation": "update", "entity_type": "contact", "local_id": .null, "server_id": .string(UUID().wire),
-            "created_at": "2026-01-15T12:00:00.000Z", "payload": ["phone": "2"],
-            "error": ["code": "conflict", "title": "conflict", "status": 409],
-        ]
-        gateway.reacts = { request in
-            let isOver = isSettled.withLock { $0 }
-            switch (request.method, request.path) {
-            case ("POST", "/v1/mutations"):
-                let entries = (try? JSON(parsing: request.body))?["mutations"]?.array ?? []
-                let results = entries.map { entry -> JSON in
-                    [
-                        "id": entry["id"] ?? .null, "status": isOver ? "succeeded" : "blocked",
-                        "server_id": isOver ? .string(UUID().wire) : .null,
-                        "blocked_by": isOver ? [] : .array([.string(left.wire)]),
-                    ]
-                }
-                let last = entries.compactMap { $0["sequence_number"]?.int64 }.max() ?? 0
-                return ScriptedGateway.ok([
-                    "results": .array(results), "accepted_sequence": .integer(last), "held_by": isOver ? .null : hold,
-                ])
-            case ("GET", "/v1/mutations"):
-                return ScriptedGateway.ok(["mutations": isOver ? [] : .array([conflict]), "next": .null])
-            case ("GET", "/v1/backlog"):
-                return ScriptedGateway.ok(["devices": [], "lane": ["held_by": isOver ? .null : hold]])
-            case ("POST", "/v1/mutations/\(left.wire)/resolve"), ("POST", "/v1/mutations/\(left.wire)/discard"):
-                isSettled.withLock { $0 = true }
-                return ScriptedGateway.ok(["id": .string(left.wire), "status": "discarded"])
-            default: return nil
-            }
-        }
-        return gateway
+    /// A user's phone that has left a conflict, in front of everything that another phone of the user pushes.
+    private static func lostPhone() async throws -> (phone: MockPhone, left: UUID) {
+        let phone = try MockPhone()
+        var kari = Contact(name: "Kari", phone: "1")
+        try await phone.insert(kari)
+        await phone.sync()
+        let entity = try #require(phone.gateway.entities(of: "contact").first)
+        phone.gateway.put("contact", id: entity.id, ["name": "Kari", "phone": "3"])
+        kari.phone = "2"
+        let left = try #require(try await phone.client.update(kari))
+        #expect(await phone.sync().conflicts == 1)
+        return (phone, left)
     }
 
     @Test(arguments: [true, false])
     func `a conflict that a lost device left is listed and settled here`(_ resolves: Bool) async throws {
-        let (left, isSettled) = (UUID(), Locked(false))
-        let phone = try ScriptedPhone(try Self.gateway(left, isSettled: isSettled))
-        try await phone.insert()
+        let (lost, left) = try await Self.lostPhone()
+        let phone = try MockPhone(lost.gateway)
+        try await phone.insert(Contact(name: "Ola"))
         let blocked = await phone.client.syncOnce()
         #expect(blocked.blockedBy == .queue(reason: "conflict", mutations: [left]))
         #expect(blocked.lastError == nil, "\(blocked)")
@@ -64,17 +40,18 @@ import Testing
         #expect(try await phone.pool.read { try FailedWrite.fetchAll($0) } == [])
         let status = await phone.client.syncOnce()
         #expect(status.blockedBy == nil && status.conflicts == 0 && status.pending == 0, "\(status)")
+        #expect(try await phone.contacts().map(\.phone) == ["3", nil])
     }
 
     @Test func `the queue is no longer shown as stopped after another phone has settled the conflict`() async throws {
-        let (left, isSettled) = (UUID(), Locked(false))
-        let gateway = try Self.gateway(left, isSettled: isSettled)
-        let phone = try ScriptedPhone(gateway) { $0.pullInterval = .milliseconds(100) }
-        let write = try #require(try await phone.insert())
+        let (other, left) = try await Self.lostPhone()
+        let phone = try MockPhone(other.gateway) { $0.pullInterval = .milliseconds(100) }
+        let write = try #require(try await phone.insert(Contact(name: "Ola")))
         await phone.client.syncOnce()
         #expect(phone.client.currentStatus.blockedBy != nil)
+        try await other.client.resolve(left, .server)
+        await other.sync()
         // as an event reports it, so that nothing is left to push
-        isSettled.withLock { $0 = true }
         try await phone.pool.write { [map = phone.client.map] db in
             let json: JSON = ["id": .string(write.wire), "status": "succeeded", "server_id": .string(UUID().wire)]
             if let result = MutationResult(json) { try PushAnswer(map, db, now: Date()).apply(result) }
@@ -82,19 +59,15 @@ import Testing
         await phone.client.worker.wantPull()
         _ = await phone.client.worker.turn()
         #expect(phone.client.currentStatus.blockedBy == nil)
-        #expect(gateway.requests.contains { $0.path == "/v1/backlog" })
+        #expect(phone.gateway.requests.contains { $0.path == "/v1/backlog" })
     }
 
     @Test func `a refused decision about another device's write shows the reason`() async throws {
-        let (left, isSettled) = (UUID(), Locked(false))
-        let gateway = try Self.gateway(left, isSettled: isSettled)
-        let usual = gateway.reacts
-        gateway.reacts = { request in
-            request.path.hasSuffix("/discard") ? ScriptedGateway.problem(422, "validation_failed") : usual(request)
-        }
-        let phone = try ScriptedPhone(gateway)
-        try await phone.insert()
+        let (lost, left) = try await Self.lostPhone()
+        let phone = try MockPhone(lost.gateway)
+        try await phone.insert(Contact(name: "Ola"))
         await phone.client.syncOnce()
+        phone.gateway.fail(.problem(status: 422, code: "validation_failed"), on: .decision)
         try await phone.client.discard(left)
         await phone.client.syncOnce()
         let write = try #require(try await phone.pool.read { try FailedWrite.fetchAll($0) }.first)

@@ -1,0 +1,64 @@
+import GRDB
+
+/// Triggers that note the keys of rows whose mapped columns the app changes.
+///
+/// They are temporary and belong to the connection for writing: in the schema they would make GRDB's
+/// `eraseDatabaseOnSchemaChange` erase the file, and a rebuilt table would lose them.
+struct CaptureTriggers {
+    private let map: EntityMap
+    private let db: Database
+
+    init(_ map: EntityMap, _ db: Database) { (self.map, self.db) = (map, db) }
+
+    /// - Parameter isDurable: whether the keys outlive the process. Otherwise a temporary table of the same name hides
+    ///   the library's.
+    func install(isDurable: Bool) throws {
+        try remove()
+        try db.execute(sql: "CREATE TEMP TABLE sluice_applying (id INTEGER PRIMARY KEY)")
+        if !isDurable { try db.execute(sql: "CREATE TEMP TABLE sluice_captured (\(Self.columns))") }
+        for entity in map.entities { try install(entity) }
+    }
+
+    /// Removes those of an earlier client on the same connection.
+    func remove() throws {
+        for entity in map.entities {
+            for event in ["insert", "update", "delete"] {
+                try db.execute(sql: "DROP TRIGGER IF EXISTS temp.\(Self.name(event, entity))")
+            }
+        }
+        for table in ["sluice_applying", "sluice_captured"] { try db.execute(sql: "DROP TABLE IF EXISTS temp.\(table)") }
+    }
+
+    static let columns = """
+        sequence INTEGER PRIMARY KEY, entity_type TEXT NOT NULL, key BLOB, problem TEXT
+        """
+
+    private static func name(_ event: String, _ entity: EntitySync) -> String {
+        "sluice_capture_\(event)_\(entity.table)".quotedDatabaseIdentifier
+    }
+
+    private func install(_ entity: EntitySync) throws {
+        let (table, key) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
+        let columns = ([entity.key.column] + entity.columns.map(\.name)).map(\.quotedDatabaseIdentifier)
+        // without ON CONFLICT: that of the app's own statement would take its place
+        func note(_ row: String) -> String {
+            """
+            INSERT INTO sluice_captured (entity_type, key) SELECT '\(entity.entityType)', \(row).\(key)
+            WHERE NOT EXISTS (
+                SELECT 1 FROM sluice_captured c WHERE c.entity_type = '\(entity.entityType)' AND c.key IS \(row).\(key));
+            """
+        }
+        let events = [
+            ("insert", "INSERT", note("new")), ("delete", "DELETE", note("old")),
+            ("update", "UPDATE OF \(columns.joined(separator: ", "))", note("new") + note("old")),
+        ]
+        for (name, event, body) in events {
+            try db.execute(
+                sql: """
+                    CREATE TEMP TRIGGER \(Self.name(name, entity)) AFTER \(event) ON \(table)
+                    WHEN NOT EXISTS (SELECT 1 FROM sluice_applying) BEGIN \(body) END
+                    """
+            )
+        }
+    }
+}

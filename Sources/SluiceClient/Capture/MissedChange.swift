@@ -1,0 +1,71 @@
+public import GRDB
+
+extension SluiceClient {
+    /// How the app's changes get into the outbox.
+    public enum Capture: Sendable {
+        /// The app calls ``SluiceClient/insert(_:options:)`` and its like, or ``SluiceClient/enqueue(_:in:)``.
+        case calls
+        /// The library finds what the app has changed in the tables' mapped columns, by triggers.
+        ///
+        /// The app writes its tables as if there were no library, and may still call it for a write with
+        /// ``Write/Options``. Changes of a row that are made shortly after each other become one write.
+        ///
+        /// The triggers belong to the client's own connection for writing. They do not see what other processes write.
+        case triggers
+    }
+
+    /// Returns the rows whose mapped columns differ from what the library has enqueued and pulled.
+    ///
+    /// With ``Capture/calls`` each of them is a fault of the app: a change without a call, which no other phone gets, and
+    /// which the next pull of the row overwrites. It compares all rows of all synchronized tables: call it in tests and
+    /// debug builds. ``Configuration/onMissedChanges`` reports such rows as they occur.
+    ///
+    /// With ``Capture/triggers`` they are still to be enqueued, or cannot be: ``MissedChange/Kind/invalid(_:)``.
+    ///
+    /// - Throws: the database's errors.
+    public func missedChanges(in db: Database) throws -> [MissedChange] {
+        let comparison = RowComparison(map, Projection(map, db, now: configuration.now()), db)
+        return try map.entities.flatMap { try comparison.missed(of: $0) }
+    }
+}
+
+/// A row that was changed without a call of the library.
+public struct MissedChange: Sendable, Hashable, CustomStringConvertible {
+    /// What was done to the row.
+    public enum Kind: Sendable, Hashable {
+        case created
+        /// The columns that differ.
+        case changed(columns: [String])
+        case deleted
+        /// It cannot be written as a document: the reason.
+        case invalid(String)
+    }
+
+    /// The entity type's name at the gateway.
+    public let entityType: String
+    /// The text of the row's key.
+    public let key: String
+    /// What was done to the row.
+    public let kind: Kind
+
+    init(_ entityType: String, _ key: String, _ kind: Kind) {
+        (self.entityType, self.key, self.kind) = (entityType, key, kind)
+    }
+
+    init(_ entityType: String, _ key: String, _ difference: RowDifference) {
+        switch difference {
+        case .created: self.init(entityType, key, Kind.created)
+        case .changed(_, let columns): self.init(entityType, key, Kind.changed(columns: columns))
+        case .deleted: self.init(entityType, key, Kind.deleted)
+        }
+    }
+
+    public var description: String {
+        switch kind {
+        case .created: "'\(entityType)' \(key) was created without a call"
+        case .changed(let columns): "'\(entityType)' \(key): \(columns.joined(separator: ", ")) changed without a call"
+        case .deleted: "'\(entityType)' \(key) was deleted without a call"
+        case .invalid(let reason): "'\(entityType)' \(key): \(reason)"
+        }
+    }
+}

@@ -1,0 +1,218 @@
+public import Foundation
+public import SluiceClient
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// A gateway in the memory of an app's test: it takes writes, returns changes, and fails as the test demands.
+///
+///     let gateway = MockGateway()
+///     let sluice = try SluiceClient(
+///         database: database,
+///         gateway: gateway.url,
+///         entities: [Contact.sync],
+///         configuration: gateway.configuration
+///     ) { MockGateway.token(of: "kari") }
+///     gateway.fail(.lostAnswer, on: .push, times: 1)
+///     await sluice.syncOnce()
+///
+/// All clients that use it are of one organization, and its users see all entities. It follows the rules of the
+/// gateway's built-in store for ids, versions, conflicts, dependencies, decisions and backups. It has no types with
+/// device ids, no upstreams and no events.
+public final class MockGateway: Sendable {
+    /// Decides about a write in place of the gateway's rules.
+    public enum Verdict: Sendable {
+        /// The gateway does not accept it.
+        case reject(code: String, detail: String = "")
+        /// It fails, as if an API had refused it with this status.
+        case fail(status: Int, body: JSON = .null)
+    }
+
+    /// An entity as the gateway has it.
+    public struct Entity: Sendable, Identifiable {
+        /// The permanent id, in its own JSON kind.
+        public let id: JSON
+        /// The number of writes so far.
+        public let version: Int64
+        /// Whether it was deleted.
+        public let isDeleted: Bool
+        /// Its members, an object; the last ones of a deleted entity.
+        public let document: JSON
+    }
+
+    /// A copy of all data of a gateway at one moment.
+    public struct Backup: Sendable {
+        fileprivate let state: MockState
+    }
+
+    private let state = Locked(MockState())
+    private let script = Locked(MockScript())
+
+    /// Creates a gateway without data.
+    public init() {}
+
+    // MARK: - Its clients
+
+    /// The address for ``SluiceClient/SluiceClient``. Nothing listens there.
+    public var url: URL { URL(string: "http://mock.invalid") ?? URL(filePath: "/") }
+
+    /// A configuration whose client sends its requests to this gateway.
+    public var configuration: SluiceClient.Configuration {
+        var configuration = SluiceClient.Configuration()
+        configuration.usesEvents = false
+        configuration.transport = MockTransport(gateway: self)
+        return configuration
+    }
+
+    /// A token that this gateway accepts.
+    public static func token(of user: String) -> String {
+        let claims: JSON = ["sub": .string(user), "iss": "mock", "org": "mock"]
+        let text = Data(claims.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
+        return "e30.\(text.replacing("=", with: "")).mock"
+    }
+
+    // MARK: - Its data
+
+    /// The entities of a type, in the order of their last writes; deleted ones are among them.
+    public func entities(of type: String) -> [Entity] {
+        state.withLock { state in
+            state.entities.filter { $0.key.type == type }.sorted { $0.value.position < $1.value.position }.map {
+                Entity(id: $0.key.id, version: $0.value.version, isDeleted: $0.value.isDeleted, document: $0.value.document)
+            }
+        }
+    }
+
+    /// Creates or replaces an entity, as a colleague does.
+    ///
+    /// - Parameter id: nil for a new entity.
+    /// - Returns: its permanent id.
+    @discardableResult
+    public func put(_ type: String, id: JSON? = nil, _ document: JSON) -> JSON {
+        state.withLock { state in
+            let name = MockState.Name(type: type, id: id ?? .string(UUID.random().wire))
+            state.write(name, document, isDeleted: false, by: .colleague)
+            return name.id
+        }
+    }
+
+    /// Deletes an entity, as a colleague does.
+    public func delete(_ type: String, id: JSON) {
+        state.withLock { state in
+            let name = MockState.Name(type: type, id: id)
+            if let entity = state.entities[name], !entity.isDeleted {
+                state.write(name, entity.document, isDeleted: true, by: .colleague)
+            }
+        }
+    }
+
+    /// Copies all data.
+    public func backup() -> Backup { Backup(state: state.withLock { $0 }) }
+
+    /// Restores a backup, as an operator does: what was written since then is lost, and clients start over.
+    public func restore(_ backup: Backup) {
+        state.withLock { state in
+            let epoch = state.epoch
+            state = backup.state
+            state.epoch = epoch + 1
+        }
+    }
+
+    /// Lets all clients pull everything again.
+    public func expireCursors() { state.withLock { $0.epoch += 1 } }
+
+    /// Whether writes are accepted and wait.
+    public var holdsWrites: Bool {
+        get { state.withLock { $0.holdsWrites } }
+        set {
+            state.withLock { state in
+                state.holdsWrites = newValue
+                for user in Set(state.mutations.map(\.writer.user)) { state.run(user) }
+            }
+        }
+    }
+
+    // MARK: - Failures
+
+    /// All requests so far, also those that failed.
+    public var requests: [Request] { script.withLock { $0.requests } }
+
+    /// Fails requests from now on.
+    ///
+    /// - Parameters:
+    ///   - kind: which requests; nil for all.
+    ///   - times: how many of them.
+    public func fail(_ reaction: Reaction, on kind: Request.Kind? = nil, times: Int = .max) {
+        script.withLock { $0.rules.append(MockScript.Rule(reaction: reaction, kind: kind, times: times)) }
+    }
+
+    /// Calls a closure for each request. If it returns a reaction, that takes the place of the gateway's own.
+    public func onRequest(_ reaction: (@Sendable (Request) -> Reaction?)?) {
+        script.withLock { $0.onRequest = reaction }
+    }
+
+    /// Calls a closure for each write that arrives, a mutation as its client has sent it.
+    public func onWrite(_ verdict: (@Sendable (JSON) -> Verdict?)?) {
+        script.withLock { $0.onWrite = verdict }
+    }
+
+    /// Ends all failures that were scripted.
+    public func recover() {
+        script.withLock { script in script = MockScript(requests: script.requests) }
+    }
+
+    // MARK: - Requests
+
+    /// - Returns: the status, the headers and the text of the response.
+    /// - Throws: `URLError`, `CancellationError`.
+    func respond(to request: Request, within seconds: TimeInterval) async throws -> Response {
+        let (rule, onRequest) = script.withLock { script in
+            script.requests.append(request)
+            return (script.take(request), script.onRequest)
+        }
+        switch rule ?? onRequest?(request) {
+        case nil: return answer(request)
+        case .status(let status, let retryAfter):
+            return Response(status: status, headers: retryAfter.map { ["Retry-After": String($0)] } ?? [:])
+        case .problem(let status, let code): return Response(status: status, .problem(status, code))
+        case .text(let text): return Response(status: 200, text: text)
+        case .json(let json): return Response(status: 200, json)
+        case .cutConnection: throw URLError(.networkConnectionLost)
+        case .lostAnswer:
+            _ = answer(request)
+            throw URLError(.networkConnectionLost)
+        case .delay(let delay):
+            let response = answer(request)
+            guard delay < .seconds(seconds) else {
+                try await Task.sleep(for: .seconds(seconds))
+                throw URLError(.timedOut)
+            }
+            try await Task.sleep(for: delay)
+            return response
+        }
+    }
+
+    private func answer(_ request: Request) -> Response {
+        guard let user = request.user else { return Response(status: 401, .problem(401, "unauthorized")) }
+        let onWrite = script.withLock { $0.onWrite }
+        return state.withLock { $0.answer(request, of: user, onWrite: onWrite ?? { _ in nil }) }
+    }
+}
+
+/// What connects a client to a gateway of a test.
+private struct MockTransport: Transport {
+    let gateway: MockGateway
+
+    func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (body: Data, response: URLResponse) {
+        guard let url = request.url, let mock = MockGateway.Request(request) else { throw URLError(.badURL) }
+        let answer = try await gateway.respond(to: mock, within: seconds)
+        let response = HTTPURLResponse(
+            url: url,
+            statusCode: answer.status,
+            httpVersion: "HTTP/1.1",
+            headerFields: answer.headers
+        )
+        guard let response else { throw URLError(.badServerResponse) }
+        return (Data(answer.text.utf8), response)
+    }
+}

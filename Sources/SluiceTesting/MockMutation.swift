@@ -1,0 +1,96 @@
+import SluiceClient
+
+/// A mutation that a gateway of a test has accepted.
+struct MockMutation: Sendable {
+    /// As its client sent it.
+    let entry: JSON
+    let writer: MockState.Writer
+    var payload: JSON?
+    var status = "pending"
+    /// A failure that the test demands, once.
+    var failure: (status: Int, body: JSON)?
+    /// Whether it runs on any version: a person has seen the present one.
+    var isForced = false
+    var serverID: JSON?
+    var version: Int64?
+    var error: JSON?
+    var response: JSON?
+    var resolution: String?
+    var blockedBy: [JSON] = []
+    var revision: Int64 = 1
+
+    init(_ entry: JSON, by writer: MockState.Writer) {
+        self.entry = entry
+        self.writer = writer
+        payload = entry["payload"]
+        serverID = entry["server_id"]
+    }
+
+    var type: String { entry["entity_type"]?.string ?? "" }
+
+    var isOpen: Bool { status == "pending" || status == "blocked" }
+
+    /// `create`, `update`, `replace` or `delete`.
+    var operation: String {
+        let operation = entry["operation"]?.string ?? ""
+        return ["POST": "create", "PATCH": "update", "PUT": "replace", "DELETE": "delete"][operation] ?? operation
+    }
+
+    /// The client id that it creates or names.
+    var clientName: MockState.ClientName? {
+        entry["local_id"].flatMap { $0.isNull ? nil : $0 }.map {
+            MockState.ClientName(user: writer.user, type: type, id: $0.lowercased)
+        }
+    }
+
+    /// Whether it needs the entity of a client id.
+    func needs(_ name: MockState.ClientName) -> Bool {
+        (operation != "create" && clientName == name) || payload?.contains(name.id) ?? false
+    }
+
+    /// The result of a push.
+    var result: JSON {
+        [
+            "id": entry["id"] ?? .null, "idempotency_key": entry["idempotency_key"] ?? .null,
+            "sequence_number": entry["sequence_number"] ?? .null, "status": .string(status),
+            "server_id": status == "conflict" && operation == "create" ? .null : serverID ?? .null,
+            "version": version.map(JSON.integer) ?? .null, "etag": .null, "blocked_by": .array(blockedBy),
+            "resolution": resolution.map(JSON.string) ?? .null, "response": response ?? .null, "error": error ?? .null,
+            "revision": .integer(revision), "attempt_count": 0, "next_retry_at": .null,
+        ]
+    }
+
+    /// The result, and the mutation itself.
+    var json: JSON {
+        var json = entry
+        for (name, value) in result.object ?? [:] { json[name] = value }
+        json["payload"] = payload ?? .null
+        json["device_id"] = .string(writer.device)
+        return json
+    }
+}
+
+extension JSON {
+    /// An id as a key: UUIDs in lower case.
+    var lowercased: String { string?.lowercased() ?? text }
+
+    /// Whether a value in it is an id.
+    func contains(_ id: String) -> Bool {
+        switch self {
+        case .array(let elements): elements.contains { $0.contains(id) }
+        case .object(let members): members.values.contains { $0.contains(id) }
+        case .string(let text): text.lowercased() == id
+        default: false
+        }
+    }
+
+    /// The value with ids in it replaced.
+    func replacing(_ ids: (String) -> JSON?) -> JSON {
+        switch self {
+        case .array(let elements): .array(elements.map { $0.replacing(ids) })
+        case .object(let members): .object(members.mapValues { $0.replacing(ids) })
+        case .string(let text): ids(text.lowercased()) ?? self
+        default: self
+        }
+    }
+}

@@ -1,0 +1,250 @@
+import Foundation
+import SluiceClient
+
+/// Pushes, their effects, and decisions about them.
+extension MockState {
+    mutating func push(
+        _ body: JSON,
+        of user: String,
+        _ onWrite: (JSON) -> MockGateway.Verdict?
+    ) -> MockGateway.Response {
+        guard let device = body["device_id"]?.string, let entries = body["mutations"]?.array else {
+            return .init(status: 400, .problem(400, "invalid_request"))
+        }
+        let writer = Writer(user: user, device: device)
+        let watermark = accepted[writer] ?? 0
+        if let after = body["after_sequence"]?.int64, after > watermark {
+            return .init(status: 409, .problem(409, "sequence_gap", "", ["expected": .integer(watermark)]))
+        }
+        var rejected: [Int: JSON] = [:]
+        var refused: Set<ClientName> = []
+        for (index, entry) in entries.enumerated() {
+            guard let problem = take(entry, writer, watermark, refused, onWrite) else { continue }
+            rejected[index] = [
+                "id": entry["id"] ?? .null, "sequence_number": entry["sequence_number"] ?? .null,
+                "idempotency_key": entry["idempotency_key"] ?? .null, "status": "rejected", "error": problem,
+            ]
+            let mutation = MockMutation(entry, by: writer)
+            if mutation.operation == "create", let name = mutation.clientName { refused.insert(name) }
+        }
+        accepted[writer] = entries.compactMap { $0["sequence_number"]?.int64 }.reduce(watermark, max)
+        run(user)
+        let results = entries.enumerated().map { index, entry in
+            rejected[index] ?? self.index(of: entry["id"]?.string ?? "", user).map { mutations[$0].result } ?? .null
+        }
+        return .init([
+            "results": .array(results), "accepted_sequence": .integer(accepted[writer] ?? 0), "held_by": hold(of: user),
+            "id_mappings": .array(mappings(of: entries, user)),
+        ])
+    }
+
+    private func mappings(of entries: [JSON], _ user: String) -> [JSON] {
+        entries.compactMap { entry in
+            guard let clientID = entry["local_id"], let type = entry["entity_type"],
+                let serverID = serverIDs[
+                    ClientName(user: user, type: type.string ?? "", id: clientID.lowercased)
+                ]
+            else { return nil }
+            return ["entity_type": type, "client_id": clientID, "server_id": serverID, "status": "resolved"]
+        }
+    }
+
+    /// - Parameter refused: client ids of creates that this push did not get accepted.
+    /// - Returns: why it is not accepted; nil also for a repetition.
+    private mutating func take(
+        _ entry: JSON,
+        _ writer: Writer,
+        _ watermark: Int64,
+        _ refused: Set<ClientName>,
+        _ onWrite: (JSON) -> MockGateway.Verdict?
+    ) -> JSON? {
+        let isKnown = mutations.contains {
+            $0.writer.user == writer.user && $0.entry["idempotency_key"] == entry["idempotency_key"]
+        }
+        if isKnown { return nil }
+        guard entry["sequence_number"]?.int64 ?? 0 > watermark else { return .problem(422, "sequence_already_used") }
+        var mutation = MockMutation(entry, by: writer)
+        if refused.contains(where: mutation.needs) { return .problem(422, "dependency_rejected") }
+        switch onWrite(entry) {
+        case .reject(let code, let detail): return .problem(422, code, detail)
+        case .fail(let status, let body): mutation.failure = (status, body)
+        case nil: break
+        }
+        mutations.append(mutation)
+        return nil
+    }
+
+    // MARK: - Running
+
+    /// Runs the user's open mutations in order, up to a conflict.
+    mutating func run(_ user: String) {
+        for index in mutations.indices where mutations[index].writer.user == user && mutations[index].isOpen {
+            if holdsWrites || !hold(of: user).isNull { return }
+            run(index)
+        }
+    }
+
+    private mutating func run(_ index: Int) {
+        let mutation = mutations[index]
+        let creates = mutations.filter { other in
+            other.writer.user == mutation.writer.user && other.operation == "create"
+                && other.clientName.map { serverIDs[$0] == nil && mutation.needs($0) } ?? false
+        }
+        let needed = creates.filter { $0.status != "discarded" }
+        if !needed.isEmpty {
+            mutations[index].status = "blocked"
+            mutations[index].blockedBy = needed.compactMap { $0.entry["id"] }
+            return
+        }
+        mutations[index].blockedBy = []
+        if let failure = mutation.failure {
+            mutations[index].failure = nil
+            return fail(index, failure.status, failure.body)
+        }
+        guard creates.isEmpty else {
+            mutations[index].error = .problem(422, "dependency_rejected")
+            return mutations[index].status = "failed"
+        }
+        let id = mutation.serverID ?? mutation.clientName.flatMap { serverIDs[$0] }
+        switch mutation.operation {
+        case "create": create(index, Name(type: mutation.type, id: id ?? .string(UUID.random().wire)))
+        case "delete":
+            guard let id, let entity = entities[Name(type: mutation.type, id: id)], !entity.isDeleted else {
+                return succeed(index, id, nil, 204)
+            }
+            change(index, Name(type: mutation.type, id: id), entity)
+        default:
+            guard let id, let entity = entities[Name(type: mutation.type, id: id)] else {
+                return fail(index, 404, .null)
+            }
+            change(index, Name(type: mutation.type, id: id), entity)
+        }
+    }
+
+    private mutating func create(_ index: Int, _ name: Name) {
+        let mutation = mutations[index]
+        if let entity = entities[name], !(entity.isDeleted && entity.writer == mutation.writer), !mutation.isForced {
+            return conflict(index, name, entity)
+        }
+        if let client = mutation.clientName { serverIDs[client] = name.id }
+        apply(index, name, document(mutation))
+    }
+
+    private mutating func change(_ index: Int, _ name: Name, _ entity: Entity) {
+        let mutation = mutations[index]
+        let isCurrent = !entity.isDeleted && entity.accepts(mutation.entry["base_version"]?.int64, from: mutation.writer)
+        guard isCurrent || mutation.isForced else { return conflict(index, name, entity) }
+        let document = document(mutation)
+        let isPatch = mutation.operation == "update" && !entity.isDeleted
+        apply(index, name, isPatch ? entity.document.merged(with: document) : document)
+    }
+
+    private func document(_ mutation: MockMutation) -> JSON {
+        (mutation.payload ?? [:]).replacing { id in
+            serverIDs.first { $0.key.user == mutation.writer.user && $0.key.id == id }?.value
+        }
+    }
+
+    private mutating func apply(_ index: Int, _ name: Name, _ document: JSON) {
+        let mutation = mutations[index]
+        let isDeletion = mutation.operation == "delete"
+        let last = isDeletion ? entities[name]?.document ?? [:] : document
+        write(name, last, isDeleted: isDeletion, by: mutation.writer, clientID: mutation.entry["local_id"])
+        succeed(index, name.id, entities[name]?.version, mutation.operation == "create" ? 201 : isDeletion ? 204 : 200)
+    }
+
+    private mutating func succeed(_ index: Int, _ id: JSON?, _ version: Int64?, _ status: Int64) {
+        mutations[index].status = "succeeded"
+        mutations[index].serverID = id
+        mutations[index].version = version
+        mutations[index].response = ["status": .integer(status), "body": .null]
+        if mutations[index].resolution == nil { mutations[index].error = nil }
+    }
+
+    private mutating func fail(_ index: Int, _ status: Int, _ body: JSON) {
+        mutations[index].status = "failed"
+        mutations[index].response = ["status": .integer(Int64(status)), "body": body]
+        mutations[index].error = .problem(status, "upstream_rejected")
+    }
+
+    private mutating func conflict(_ index: Int, _ name: Name, _ entity: Entity) {
+        mutations[index].error = .problem(409, "conflict", "", ["current": current(name, entity)])
+        mutations[index].response = ["status": 409, "body": .null]
+        switch mutations[index].entry["conflict_resolution"]?.string {
+        case "server_wins": giveUp(index, name, "server_wins")
+        case "client_wins" where mutations[index].operation != "create":
+            mutations[index].isForced = true
+            mutations[index].resolution = "client_wins"
+            run(index)
+        default: mutations[index].status = "conflict"
+        }
+    }
+
+    private mutating func giveUp(_ index: Int, _ name: Name?, _ resolution: String?) {
+        mutations[index].status = "discarded"
+        mutations[index].resolution = resolution
+        mutations[index].blockedBy = []
+        let entity = name.flatMap { name in entities[name].map { current(name, $0) } }
+        if mutations[index].error == nil, entity != nil { mutations[index].error = .problem(409, "discarded") }
+        if let entity { mutations[index].error?["current"] = entity }
+        if resolution != nil { mutations[index].serverID = name?.id }
+    }
+
+    // MARK: - Decisions
+
+    mutating func decide(_ id: String, _ action: String, _ body: JSON, of user: String) -> MockGateway.Response {
+        guard let index = index(of: id, user) else { return .init(status: 404, .problem(404, "not_found")) }
+        let status = mutations[index].status
+        let isPossible =
+            switch action {
+            case "retry": ["failed", "conflict"].contains(status)
+            case "discard": ["failed", "conflict", "pending", "blocked"].contains(status)
+            case "resolve": status == "conflict"
+            default: false
+            }
+        guard isPossible else { return .init(status: 409, .problem(409, "status_transition_must_be_valid")) }
+        let name = name(of: index)
+        switch (action, body["strategy"]?.string) {
+        case ("discard", _):
+            let dependents = dependents(of: index)
+            guard dependents.isEmpty || body["dependents"] != nil else {
+                return .init(status: 422, .problem(422, "validation_failed"))
+            }
+            giveUp(index, name, nil)
+            if body["dependents"]?.string == "discard" {
+                for dependent in dependents { giveUp(dependent, self.name(of: dependent), nil) }
+            }
+        case ("resolve", "server_wins"): giveUp(index, name, "server_wins")
+        default:
+            mutations[index].status = "pending"
+            mutations[index].isForced = status == "conflict"
+            mutations[index].revision += 1
+            if action == "resolve" { mutations[index].resolution = "client_wins" }
+            if let payload = body["payload"], !payload.isNull { mutations[index].payload = payload }
+            // with an id that is taken, it creates another entity
+            if mutations[index].operation == "create" { mutations[index].serverID = nil }
+        }
+        run(user)
+        return .init(mutations[index].result)
+    }
+
+    private func name(of index: Int) -> Name? {
+        let mutation = mutations[index]
+        return (mutation.serverID ?? mutation.clientName.flatMap { serverIDs[$0] }).map {
+            Name(type: mutation.type, id: $0)
+        }
+    }
+
+    /// Open mutations that need the entity that this one creates, directly or through others.
+    private func dependents(of index: Int) -> [Int] {
+        var found = [index]
+        for other in mutations.indices where other > index && mutations[other].isOpen {
+            let isDependent = found.contains { earlier in
+                mutations[earlier].operation == "create"
+                    && mutations[earlier].clientName.map { mutations[other].needs($0) } ?? false
+            }
+            if isDependent, mutations[other].writer.user == mutations[index].writer.user { found.append(other) }
+        }
+        return Array(found.dropFirst())
+    }
+}

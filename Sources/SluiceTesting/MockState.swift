@@ -1,0 +1,163 @@
+import Foundation
+import SluiceClient
+
+/// All data of a gateway of a test. A copy is a backup.
+struct MockState: Sendable {
+    struct Name: Sendable, Hashable {
+        let type: String
+        let id: JSON
+    }
+
+    struct Writer: Sendable, Hashable {
+        let user: String
+        let device: String
+
+        static let colleague = Writer(user: "a colleague", device: "")
+    }
+
+    struct Entity: Sendable {
+        var version: Int64
+        /// The version before the last writer's uninterrupted run of writes.
+        var base: Int64
+        var isDeleted: Bool
+        var document: JSON
+        /// Who created it, and the client id.
+        let owner: String
+        let clientID: JSON?
+        var writer: Writer
+        /// In the feed.
+        var position: Int64
+        var updatedAt: String
+    }
+
+    /// A client id of a user.
+    struct ClientName: Sendable, Hashable {
+        let user: String
+        let type: String
+        let id: String
+    }
+
+    var entities: [Name: Entity] = [:]
+    /// In the order in which they were accepted.
+    var mutations: [MockMutation] = []
+    var serverIDs: [ClientName: JSON] = [:]
+    var accepted: [Writer: Int64] = [:]
+    var position: Int64 = 0
+    /// Cursors of another epoch are expired.
+    var epoch = 1
+    var holdsWrites = false
+
+    // MARK: - Routes
+
+    mutating func answer(
+        _ request: MockGateway.Request,
+        of user: String,
+        onWrite: (JSON) -> MockGateway.Verdict?
+    ) -> MockGateway.Response {
+        let steps = request.path.split(separator: "/").map(String.init)
+        switch (request.kind, steps.count) {
+        case (.registration, 3):
+            let number = accepted[Writer(user: user, device: steps[2])] ?? 0
+            return .init(["device_id": .string(steps[2]), "accepted_sequence": .integer(number), "next_local_ids": [:]])
+        case (.push, _): return push(request.body ?? [:], of: user, onWrite)
+        case (.pull, _): return pull(request.query, of: user)
+        case (.decision, 4) where steps[1] == "mutations":
+            return decide(steps[2], steps[3], request.body ?? [:], of: user)
+        case (.reading, 2) where steps[1] == "backlog":
+            return .init(["devices": [], "lane": ["held_by": hold(of: user)]])
+        case (.reading, 2) where steps[1] == "mutations":
+            let statuses = request.query["status"]?.split(separator: ",").map(String.init)
+            let found = mutations.filter { $0.writer.user == user && statuses?.contains($0.status) ?? true }
+            return .init(["mutations": .array(found.map(\.json)), "next": .null])
+        case (.reading, 3) where steps[1] == "mutations":
+            guard let index = index(of: steps[2], user) else { return .init(status: 404, .problem(404, "not_found")) }
+            return .init(mutations[index].json)
+        default: return .init(status: 404, .problem(404, "not_found", "a mock gateway has no \(request.path)"))
+        }
+    }
+
+    func index(of mutation: String, _ user: String) -> Int? {
+        mutations.firstIndex { $0.writer.user == user && $0.entry["id"]?.string == mutation }
+    }
+
+    /// What stops the user's queue: a conflict.
+    func hold(of user: String) -> JSON {
+        let ids = mutations.filter { $0.writer.user == user && $0.status == "conflict" }.compactMap { $0.entry["id"] }
+        return ids.isEmpty ? .null : ["reason": "conflict", "until": .null, "mutation_ids": .array(ids)]
+    }
+
+    // MARK: - The feed
+
+    private func pull(_ query: [String: String], of user: String) -> MockGateway.Response {
+        let parts = query["since"].map { $0.split(separator: "-").compactMap { Int64($0) } } ?? [Int64(epoch), 0]
+        guard parts.count == 2, parts[0] == epoch else {
+            return .init(status: 410, .problem(410, "cursor_expired", "", ["snapshot": "/v1/changes"]))
+        }
+        let types = query["entity_type"]?.split(separator: ",").map(String.init)
+        let isSnapshot = query["since"] == nil
+        let limit = query["limit"].flatMap { Int($0) } ?? 100
+        let changes = entities.filter { name, entity in
+            entity.position > parts[1] && types?.contains(name.type) ?? true && !(isSnapshot && entity.isDeleted)
+        }.sorted { $0.value.position < $1.value.position }
+        let page = changes.prefix(limit)
+        let isUpToDate = page.count == changes.count
+        let end = isUpToDate ? position : page.last?.value.position ?? position
+        return .init([
+            "changes": .array(page.map { change($0.key, $0.value, for: user) }),
+            "next": .string("\(epoch)-\(end)"), "up_to_date": .bool(isUpToDate),
+        ])
+    }
+
+    private func change(_ name: Name, _ entity: Entity, for user: String) -> JSON {
+        var change = current(name, entity)
+        change["client_id"] = (entity.owner == user ? entity.clientID : nil) ?? .null
+        change["updated_at"] = .string(entity.updatedAt)
+        return change
+    }
+
+    /// An entity as changes and conflicts show it.
+    func current(_ name: Name, _ entity: Entity) -> JSON {
+        [
+            "entity_type": .string(name.type), "id": name.id, "version": .integer(entity.version), "etag": .null,
+            "deleted": .bool(entity.isDeleted), "document": entity.isDeleted ? .null : entity.document,
+        ]
+    }
+
+    // MARK: - Entities
+
+    /// - Parameter clientID: of an entity that is created.
+    mutating func write(_ name: Name, _ document: JSON, isDeleted: Bool, by writer: Writer, clientID: JSON? = nil) {
+        position += 1
+        let now = Date().rfc3339
+        guard var entity = entities[name] else {
+            entities[name] = Entity(
+                version: 1,
+                base: 0,
+                isDeleted: isDeleted,
+                document: document.withoutNulls,
+                owner: writer.user,
+                clientID: clientID,
+                writer: writer,
+                position: position,
+                updatedAt: now
+            )
+            return
+        }
+        if entity.writer != writer { entity.base = entity.version }
+        entity.version += 1
+        entity.isDeleted = isDeleted
+        entity.document = document.withoutNulls
+        entity.writer = writer
+        entity.position = position
+        entity.updatedAt = now
+        entities[name] = entity
+    }
+}
+
+extension MockState.Entity {
+    /// Whether a writer that has seen a version may write.
+    func accepts(_ version: Int64?, from writer: MockState.Writer) -> Bool {
+        guard let version, version != self.version else { return true }
+        return version < self.version && writer == self.writer && version >= base
+    }
+}

@@ -1,0 +1,137 @@
+import Foundation
+import GRDB
+import SluiceTesting
+import Testing
+
+@testable import SluiceClient
+
+/// The gateway for apps' tests: it behaves as the real one, and fails as it is told.
+@Suite struct MockGatewayTests {
+    @Test func `phones of two users show the same`() async throws {
+        let mine = try MockPhone()
+        let theirs = try MockPhone(mine.gateway, user: "ola")
+        let kari = Contact(name: "Kari")
+        try await mine.insert(kari)
+        try await mine.client.insert(Visit(contactID: kari.id, title: "First"))
+        #expect(await mine.sync().isComplete)
+        #expect(await theirs.sync().isComplete)
+        let copy = try #require(try await theirs.contacts().first)
+        #expect(copy.name == "Kari" && copy.id != kari.id)
+        #expect(try await theirs.visits().map(\.contactID) == [copy.id])
+        try await theirs.client.delete(try #require(try await theirs.visits().first))
+        await theirs.sync()
+        await mine.sync()
+        #expect(try await mine.visits() == [])
+        #expect(mine.gateway.entities(of: "visit").map(\.isDeleted) == [true])
+    }
+
+    @Test(arguments: [
+        MockGateway.Reaction.status(503, retryAfter: 1), .status(502), .cutConnection, .lostAnswer,
+        .text("<html>"), .json(["hello": "world"]), .problem(status: 429, code: "rate_limited"),
+    ])
+    func `a write takes effect once after a failure`(_ failure: MockGateway.Reaction) async throws {
+        let phone = try MockPhone()
+        let write = try #require(try await phone.insert())
+        phone.gateway.fail(failure, on: .push, times: 1)
+        let first = await phone.client.syncOnce(deadline: .milliseconds(300))
+        #expect(first.pending == 1 && first.failed == 0 && first.lastError != nil, "\(first)")
+        #expect(await phone.sync().isComplete)
+        #expect(phone.gateway.requests.count { $0.kind == .push } >= 2)
+        #expect(phone.gateway.entities(of: "contact").map(\.version) == [1])
+        guard case .applied(_, 1?, true) = try await phone.client.state(of: write) else {
+            Issue.record("\(String(describing: try await phone.client.state(of: write)))")
+            return
+        }
+    }
+
+    @Test func `an answer that comes too late has taken effect`() async throws {
+        let phone = try MockPhone { $0.totalTimeout = 1 }
+        try await phone.insert()
+        phone.gateway.fail(.delay(.seconds(3_600)), on: .push, times: 1)
+        await phone.client.syncOnce(deadline: .seconds(2))
+        #expect(phone.gateway.entities(of: "contact").count == 1)
+        #expect(await phone.sync().isComplete)
+        #expect(phone.gateway.entities(of: "contact").count == 1)
+    }
+
+    @Test func `rejected and failed writes are shown, corrected and accepted`() async throws {
+        let phone = try MockPhone()
+        phone.gateway.onWrite { _ in .reject(code: "validation_failed", detail: "no name") }
+        var kari = Contact(name: "Kari")
+        let create = try #require(try await phone.insert(kari))
+        #expect(await phone.sync().failed == 1)
+        let rejected = try #require(try await phone.pool.read { try FailedWrite.fetchAll($0) }.first)
+        #expect(rejected.reason == .rejected && rejected.problem?.detail == "no name")
+        phone.gateway.onWrite(nil)
+        try await phone.client.retry(create)
+        #expect(await phone.sync().isComplete)
+        phone.gateway.onWrite { _ in .fail(status: 422, body: ["message": "too long"]) }
+        kari.name = "Kari N."
+        let update = try #require(try await phone.client.update(kari))
+        #expect(await phone.sync().failed == 1)
+        let failed = try #require(try await phone.pool.read { try FailedWrite.fetchAll($0) }.first)
+        #expect(failed.response == ["status": 422, "body": ["message": "too long"]])
+        try await phone.client.retry(update)
+        #expect(await phone.sync().isComplete)
+        #expect(phone.gateway.entities(of: "contact").map { $0.document["name"] } == ["Kari N."])
+    }
+
+    @Test(arguments: [Winner.server, .client])
+    func `a conflict ends as a person decides`(_ winner: Winner) async throws {
+        let phone = try MockPhone()
+        var kari = Contact(name: "Kari", phone: "1")
+        try await phone.insert(kari)
+        await phone.sync()
+        let id = try #require(phone.gateway.entities(of: "contact").first).id
+        phone.gateway.put("contact", id: id, ["name": "Kari", "phone": "2"])
+        kari.phone = "3"
+        let edit = try #require(try await phone.client.update(kari))
+        #expect(await phone.sync().conflicts == 1)
+        try await phone.client.resolve(edit, winner)
+        #expect(await phone.sync().isComplete)
+        let shown = winner == .server ? "2" : "3"
+        #expect(try await phone.contacts().map(\.phone) == [shown])
+        #expect(phone.gateway.entities(of: "contact").map { $0.document["phone"] } == [.string(shown)])
+    }
+
+    @Test func `writes that a gateway holds are pending until it runs them`() async throws {
+        let phone = try MockPhone()
+        phone.gateway.holdsWrites = true
+        let write = try #require(try await phone.insert())
+        #expect(await phone.client.syncOnce(deadline: .milliseconds(300)).pending == 1)
+        #expect(try await phone.client.state(of: write) == .accepted)
+        phone.gateway.holdsWrites = false
+        #expect(await phone.sync().isComplete)
+    }
+
+    /// The creator's phone sends what the gateway lost, and a colleague's rows and edits still name it.
+    @Test func `after a restored gateway all phones show the same, with a colleague's edit`() async throws {
+        let mine = try MockPhone()
+        let theirs = try MockPhone(mine.gateway, user: "ola")
+        let backup = mine.gateway.backup()
+        let kari = Contact(name: "Kari", phone: "1")
+        try await mine.insert(kari)
+        await mine.sync()
+        await theirs.sync()
+        mine.gateway.restore(backup)
+        var copy = try #require(try await theirs.contacts().first)
+        copy.phone = "2"
+        let edit = try #require(try await theirs.client.update(copy))
+        let visit = Visit(contactID: copy.id, title: "First")
+        try await theirs.client.insert(visit)
+        // the colleague's phone comes first, and its edit finds no entity
+        #expect(await theirs.sync().failed == 1)
+        #expect(await mine.sync().lastError == nil)
+        let status = await theirs.sync()
+        #expect(status.isComplete && status.lastError == nil, "\(status)")
+        guard case .applied = try await theirs.client.state(of: edit) else {
+            Issue.record("\(String(describing: try await theirs.client.state(of: edit)))")
+            return
+        }
+        await mine.sync()
+        #expect(try await mine.contacts() == [Contact(id: kari.id, name: "Kari", phone: "2")])
+        #expect(try await theirs.contacts() == [copy])
+        #expect(try await mine.visits().map(\.contactID) == [kari.id])
+        #expect(try await theirs.visits() == [visit])
+    }
+}
