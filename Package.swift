@@ -351,7 +351,8 @@ let package = Package(
         .testTarget(
             name: "SluiceClientTests",
             dependencies: [
-                "SluiceClient", "SluiceTesting", "GatewaySupport", "JSONText", "StoreSupport", "SyncModel", "TestSupport",
+                "SluiceClient", "SluiceTesting", "GatewaySupport", "JSONText", "StoreSupport", "SyncModel",
+                "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings

@@ -78,7 +78,12 @@ public final class MockGateway: Sendable {
     public func entities(of type: String) -> [Entity] {
         state.withLock { state in
             state.entities.filter { $0.key.type == type }.sorted { $0.value.position < $1.value.position }.map {
-                Entity(id: $0.key.id, version: $0.value.version, isDeleted: $0.value.isDeleted, document: $0.value.document)
+                Entity(
+                    id: $0.key.id,
+                    version: $0.value.version,
+                    isDeleted: $0.value.isDeleted,
+                    document: $0.value.document
+                )
             }
         }
     }
@@ -203,7 +208,9 @@ public final class MockGateway: Sendable {
 private struct MockTransport: Transport {
     let gateway: MockGateway
 
-    func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (body: Data, response: URLResponse) {
+    func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (
+        body: Data, response: URLResponse
+    ) {
         guard let url = request.url, let mock = MockGateway.Request(request) else { throw URLError(.badURL) }
         let answer = try await gateway.respond(to: mock, within: seconds)
         let response = HTTPURLResponse(

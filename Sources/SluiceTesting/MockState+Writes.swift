@@ -132,7 +132,8 @@ extension MockState {
 
     private mutating func change(_ index: Int, _ name: Name, _ entity: Entity) {
         let mutation = mutations[index]
-        let isCurrent = !entity.isDeleted && entity.accepts(mutation.entry["base_version"]?.int64, from: mutation.writer)
+        let isCurrent =
+            !entity.isDeleted && entity.accepts(mutation.entry["base_version"]?.int64, from: mutation.writer)
         guard isCurrent || mutation.isForced else { return conflict(index, name, entity) }
         let document = document(mutation)
         let isPatch = mutation.operation == "update" && !entity.isDeleted

@@ -46,7 +46,7 @@ struct ConsumerApp {
             repository() { git --git-dir=sluice.git --work-tree="$root" "$@"; }
             repository add --all
             repository commit --quiet --message "the files as they are"
-            repository tag 1.0.0
+            repository tag 0.1.0
             swift "$@" --package-path app --cache-path swiftpm/cache --config-path swiftpm/configuration \\
                 --security-path swiftpm/security
             """

@@ -18,7 +18,7 @@ import Testing
         let package = Package(
             name: "App",
             platforms: [.iOS(.v16), .macOS(.v13)],
-            dependencies: [.package(url: "\(ConsumerApp.address)", from: "1.0.0")],
+            dependencies: [.package(url: "\(ConsumerApp.address)", from: "0.1.0")],
             targets: [
                 .target(
                     name: "App",

@@ -3,9 +3,12 @@ import Testing
 
 /// The first article for new users.
 @Suite struct TutorialTests {
-    @Test func `the listings of the tutorial form a package that builds`() async throws {
+    @Test func `the listings of the tutorial form a package that builds without warnings`() async throws {
         let listings = try Self.listings()
+        let end = #".product(name: "GRDB", package: "GRDB.swift"),\#n            ]"#
         let manifest = try #require(listings.first)
+            .replacing(end, with: end + ", swiftSettings: [.treatAllWarnings(as: .error)]")
+        #expect(manifest.contains("treatAllWarnings"))
         #expect(manifest.hasPrefix("// swift-tools-version:") && listings.count > 5)
         let app = try ConsumerApp(manifest: manifest, target: "Visits", sources: Array(listings.dropFirst()))
         defer { app.remove() }

@@ -26,7 +26,9 @@ struct CaptureTriggers {
                 try db.execute(sql: "DROP TRIGGER IF EXISTS temp.\(Self.name(event, entity))")
             }
         }
-        for table in ["sluice_applying", "sluice_captured"] { try db.execute(sql: "DROP TABLE IF EXISTS temp.\(table)") }
+        for table in ["sluice_applying", "sluice_captured"] {
+            try db.execute(sql: "DROP TABLE IF EXISTS temp.\(table)")
+        }
     }
 
     static let columns = """

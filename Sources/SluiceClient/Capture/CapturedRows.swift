@@ -34,7 +34,8 @@ struct CapturedRows: Sendable {
     }
 
     /// Calls a closure after each transaction in which the app has changed a mapped column.
-    func observe(_ database: any DatabaseWriter, _ onChange: @escaping @Sendable () -> Void) -> AnyDatabaseCancellable? {
+    func observe(_ database: any DatabaseWriter, _ onChange: @escaping @Sendable () -> Void) -> AnyDatabaseCancellable?
+    {
         guard isOn else { return nil }
         return DatabaseRegionObservation(tracking: map.entities.map { Table($0.table) }).start(
             in: database,

@@ -38,8 +38,8 @@ public struct SyncStatus: Sendable, Hashable {
         case refused(Problem)
         /// The user's queue at the gateway is stopped.
         ///
-        /// `reason` is as in `docs/api.md` (`conflict`, `failure`, `circuit_open`, `back_off`, `no_upstream`,
-        /// `blocked`); `mutations` are those that stop it.
+        /// `reason` is `conflict` or `failure` if a person has to settle one of `mutations`. The gateway waits for an API
+        /// with `circuit_open`, `back_off` and `no_upstream`, and for another write with `blocked`.
         case queue(reason: String, mutations: [UUID])
 
         /// What is blocked.

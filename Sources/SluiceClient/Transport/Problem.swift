@@ -4,7 +4,7 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
     public struct Place: Sendable, Hashable {
         /// A JSON pointer (RFC 6901) into what was sent.
         public let pointer: String
-        /// The rule that is broken, as `docs/api.md` names it.
+        /// The rule that is broken: `required`, `range`…
         public let rule: String
         /// A description of the problem.
         public let detail: String
@@ -12,7 +12,7 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
 
     /// The HTTP status.
     public let status: Int
-    /// As `docs/api.md` has them: `validation_failed`, `conflict`, `upstream_rejected`…
+    /// What went wrong: `validation_failed`, `conflict`, `upstream_rejected`…
     public let code: String
     /// A description of the problem.
     public let detail: String

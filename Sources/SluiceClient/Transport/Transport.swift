@@ -8,7 +8,9 @@ package import Foundation
 package protocol Transport: Sendable {
     /// - Parameter seconds: the time until the response must be complete.
     /// - Throws: `CancellationError`, `URLError`.
-    func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (body: Data, response: URLResponse)
+    func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (
+        body: Data, response: URLResponse
+    )
 }
 
 extension URLSession: Transport {}

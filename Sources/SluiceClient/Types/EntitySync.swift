@@ -11,7 +11,7 @@ public struct EntitySync: Sendable {
         case rewritten
     }
 
-    /// The type's id space, as it is registered at the gateway (`docs/id-spaces.md`).
+    /// Who makes the type's ids, as it is registered at the gateway.
     public enum IDSpace: Sendable {
         /// The phone makes a UUID, the server another id.
         case mapped
@@ -73,8 +73,7 @@ extension EntitySync {
     }
 }
 
-/// The strategy for a mutation that conflicts with another writer's change (seed 001,
-/// conflict_requires_resolution_strategy).
+/// The strategy for a write that conflicts with another writer's change.
 public enum ConflictResolution: String, Sendable {
     /// A person decides: ``SluiceClient/conflicts``.
     case manual

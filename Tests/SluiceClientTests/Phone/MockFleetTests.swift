@@ -1,0 +1,254 @@
+import Foundation
+import GRDB
+import SluiceTesting
+import Testing
+
+@testable import SluiceClient
+
+/// Five phones of two users and a gateway in memory: random edits, lost answers, restarts, restored phones and gateways,
+/// a lost phone and two phones from one backup. In the end all of them show the same, and every write is accounted for.
+@Suite struct MockFleetTests {
+    private static let environment = ProcessInfo.processInfo.environment
+
+    @Test(arguments: [environment["SLUICE_PHONES_SEED"].flatMap { UInt64($0) } ?? .random(in: 1...1_000_000)])
+    func `phones of a gateway in memory converge`(_ seed: UInt64) async throws {
+        let steps = Self.environment["SLUICE_PHONES_STEPS"].flatMap { Int($0) } ?? 300
+        note("phones in memory: seed \(seed), \(steps) steps")
+        let fleet = try MockFleet(seed: seed)
+        for step in 1...steps {
+            if step % 500 == 0 { note("phones in memory: step \(step)") }
+            try await fleet.step()
+        }
+        try await fleet.settle()
+        let complaints = try await fleet.complaints()
+        #expect(complaints.isEmpty, "seed \(seed), \(steps) steps: \(complaints.joined(separator: "\n"))")
+    }
+}
+
+/// The phones, and all writes that were committed on them.
+private final class MockFleet {
+    private struct Write {
+        let phone: Int
+        let mark: String
+    }
+
+    private let gateway = MockGateway()
+    private var random: SplitMix
+    private var phones: [MockPhone] = []
+    /// The phones that are in use: a lost one is not.
+    private var isLost: [Bool] = []
+    private let users = ["kari", "ola", "kari", "ola", "kari"]
+    private var backups: [Int: String] = [:]
+    private var gatewayBackup: MockGateway.Backup?
+    private var writes: [UUID: Write] = [:]
+    /// Writes that their phone may not have any more: it was restored or lost.
+    private var forgotten: Set<UUID> = []
+    private var counter = 0
+
+    init(seed: UInt64) throws {
+        random = SplitMix(state: seed)
+        for user in users {
+            phones.append(try Self.open(gateway, user))
+            isLost.append(false)
+        }
+    }
+
+    private static func open(_ gateway: MockGateway, _ user: String, file: String? = nil) throws -> MockPhone {
+        try MockPhone(gateway, user: user, file: file) { $0.pageLimit = 7 }
+    }
+
+    // MARK: - Steps
+
+    func step() async throws {
+        let index = Int.random(in: 0..<phones.count, using: &random)
+        guard !isLost[index] else { return }
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<50: try await edit(index)
+        case 50..<78: await synchronize(index)
+        case 78..<86: try await decide(index)
+        case 86..<90: try restart(index)
+        case 90..<93: try takeBackup(index)
+        case 93..<95: try await restore(index)
+        case 95..<97: gatewayBackup = gateway.backup()
+        case 97: restoreGateway()
+        case 98 where phones.count < 7: try twin(index)
+        case 99 where isLost.count(where: { $0 }) < 1: lose(index)
+        default: break
+        }
+    }
+
+    private func edit(_ index: Int) async throws {
+        counter += 1
+        let mark = "\(index)-\(counter)"
+        let phone = phones[index]
+        let (kind, pick) = (Int.random(in: 0..<6, using: &random), random.next())
+        let id: UUID?
+        do {
+            id = try await phone.pool.write { [client = phone.client] db -> UUID? in
+                func any<Record: FetchableRecord & TableRecord>(_ type: Record.Type) throws -> Record? {
+                    let count = try type.fetchCount(db)
+                    guard count > 0 else { return nil }
+                    return try type.order(Column("id")).limit(1, offset: Int(pick % UInt64(count))).fetchOne(db)
+                }
+                switch kind {
+                case 0: return try client.insert(Contact(name: mark), in: db)
+                case 1, 2:
+                    guard var contact = try any(Contact.self) else { return nil }
+                    contact.phone = mark
+                    return try client.update(contact, in: db)
+                case 3:
+                    guard let contact = try any(Contact.self) else { return nil }
+                    return try client.insert(Visit(contactID: contact.id, title: mark), in: db)
+                case 4:
+                    guard var visit = try any(Visit.self) else { return nil }
+                    visit.title = mark
+                    return try client.update(visit, in: db)
+                default:
+                    guard let visit = try any(Visit.self) else { return nil }
+                    return try client.delete(visit, in: db)
+                }
+            }
+        } catch is SluiceError {
+            // a row that a discarded create has left behind
+            return
+        }
+        if let id { writes[id] = Write(phone: index, mark: mark) }
+    }
+
+    private func synchronize(_ index: Int) async {
+        let failures: [MockGateway.Reaction?] = [
+            nil, nil, nil, .lostAnswer, .cutConnection, .status(502), .text("<html>"), .json([:]), .status(403),
+        ]
+        if let failure = failures.randomElement(using: &random).flatMap({ $0 }) {
+            let kinds: [MockGateway.Request.Kind?] = [nil, .push, .pull, .decision, .registration]
+            let kind = kinds.randomElement(using: &random).flatMap { $0 }
+            gateway.fail(failure, on: kind, times: Int.random(in: 1...2, using: &random))
+        }
+        await phones[index].client.syncOnce(deadline: .milliseconds(Int.random(in: 1...200, using: &random)))
+        gateway.recover()
+    }
+
+    /// A person settles a write that a phone shows.
+    private func decide(_ index: Int) async throws {
+        let client = phones[index].client
+        let failed = try await phones[index].pool.read { try FailedWrite.fetchAll($0) }
+        guard let write = failed.randomElement(using: &random) else { return }
+        do {
+            switch (write.reason, Int.random(in: 0..<3, using: &random)) {
+            case (.conflict, 0): try await client.resolve(write.id, .server)
+            case (.conflict, 1): try await client.resolve(write.id, .client)
+            case (_, 0): try await client.retry(write.id)
+            default: try await client.discard(write.id, dependents: Bool.random(using: &random) ? .discard : .keep)
+            }
+        } catch is SluiceError {
+            // its state has changed
+        }
+    }
+
+    private func restart(_ index: Int) throws {
+        try phones[index].pool.close()
+        phones[index] = try Self.open(gateway, users[user(index)], file: phones[index].file)
+    }
+
+    /// A twin belongs to the user of the phone that it was set up from.
+    private func user(_ index: Int) -> Int { index < users.count ? index : twins[index - users.count] }
+    private var twins: [Int] = []
+
+    private func copy(_ index: Int) throws -> String {
+        let file = FileManager.default.temporaryDirectory.appending(path: "backup-\(UUID().uuidString).sqlite").path
+        let copy = try DatabaseQueue(path: file)
+        try phones[index].pool.backup(to: copy)
+        try copy.close()
+        return file
+    }
+
+    private func takeBackup(_ index: Int) throws { backups[index] = try copy(index) }
+
+    private func restore(_ index: Int) async throws {
+        guard let backup = backups.removeValue(forKey: index) else { return }
+        try phones[index].pool.close()
+        phones[index] = try Self.open(gateway, users[user(index)], file: backup)
+        try await noteForgotten(index)
+    }
+
+    private func noteForgotten(_ index: Int) async throws {
+        let known = Set(
+            try await phones[index].pool.read { try String.fetchAll($0, sql: "SELECT id FROM sluice_mutations") }
+        )
+        for (id, write) in writes where write.phone == index && !known.contains(id.wire) { forgotten.insert(id) }
+    }
+
+    private func restoreGateway() {
+        guard let backup = gatewayBackup else { return }
+        gateway.restore(backup)
+        gatewayBackup = nil
+    }
+
+    /// A second phone is set up from a copy of the first, which stays in use.
+    private func twin(_ index: Int) throws {
+        let file = try copy(index)
+        twins.append(user(index))
+        phones.append(try Self.open(gateway, users[user(index)], file: file))
+        isLost.append(false)
+    }
+
+    private func lose(_ index: Int) {
+        isLost[index] = true
+        for (id, write) in writes where write.phone == index { forgotten.insert(id) }
+    }
+
+    // MARK: - The end
+
+    func settle() async throws {
+        gateway.recover()
+        var quiet = 0
+        for _ in 0..<400 where quiet < 3 {
+            var left = 0
+            for index in phones.indices where !isLost[index] {
+                let status = await phones[index].client.syncOnce(deadline: .seconds(5))
+                left += status.pending + status.failed + status.conflicts
+                for _ in 0..<10 { try await decide(index) }
+            }
+            quiet = left == 0 ? quiet + 1 : 0
+        }
+    }
+
+    func complaints() async throws -> [String] {
+        var found: [String] = []
+        var first: [String]?
+        for index in phones.indices where !isLost[index] {
+            let status = phones[index].client.currentStatus
+            if !status.isComplete || status.lastError != nil { found.append("phone \(index): \(status)") }
+            let shown = try await shown(index)
+            if let first, first != shown {
+                let (less, more) = (Set(first).subtracting(shown), Set(shown).subtracting(first))
+                found.append("phone \(index) lacks \(less.sorted()) and has \(more.sorted())")
+            }
+            first = first ?? shown
+        }
+        let entities = (gateway.entities(of: "contact") + gateway.entities(of: "visit")).filter { !$0.isDeleted }
+        if entities.count != first?.count ?? 0 { found.append("the gateway has \(entities.count) entities") }
+        for (id, write) in writes where !forgotten.contains(id) && !isLost[write.phone] {
+            switch try await phones[write.phone].client.state(of: id) {
+            case .applied(_, _, isVisible: true), .discarded: break
+            case let state: found.append("\(write.mark) of phone \(write.phone) is \(String(describing: state))")
+            }
+        }
+        return found
+    }
+
+    /// The rows, without the phone's own keys.
+    private func shown(_ index: Int) async throws -> [String] {
+        try await phones[index].pool.read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT 'contact ' || name || ' ' || coalesce(phone, '') FROM contact
+                    UNION ALL
+                    SELECT 'visit ' || v.title || ' of ' || c.name FROM visit v JOIN contact c ON c.id = v.contactID
+                    ORDER BY 1
+                    """
+            )
+        }
+    }
+}
