@@ -11,6 +11,8 @@ struct MockMutation: Sendable {
     var failure: (status: Int, body: JSON)?
     /// Whether it runs on any version: a person has seen the present one.
     var isForced = false
+    /// Whether a person who knew of a deletion has specified the whole document.
+    var isWhole = false
     var serverID: JSON?
     var version: Int64?
     var error: JSON?

@@ -134,7 +134,9 @@ extension MockState {
         let mutation = mutations[index]
         let isCurrent =
             !entity.isDeleted && entity.accepts(mutation.entry["base_version"]?.int64, from: mutation.writer)
-        guard isCurrent || mutation.isForced else { return conflict(index, name, entity) }
+        // a patch would restore only the members that it changes
+        let isPartial = entity.isDeleted && mutation.operation == "update" && !mutation.isWhole
+        guard isCurrent || mutation.isForced && !isPartial else { return conflict(index, name, entity) }
         let document = document(mutation)
         let isPatch = mutation.operation == "update" && !entity.isDeleted
         apply(index, name, isPatch ? entity.document.merged(with: document) : document)
@@ -173,7 +175,7 @@ extension MockState {
         mutations[index].response = ["status": 409, "body": .null]
         switch mutations[index].entry["conflict_resolution"]?.string {
         case "server_wins": giveUp(index, name, "server_wins")
-        case "client_wins" where mutations[index].operation != "create":
+        case "client_wins" where mutations[index].operation != "create" && !entity.isDeleted:
             mutations[index].isForced = true
             mutations[index].resolution = "client_wins"
             run(index)
@@ -221,7 +223,10 @@ extension MockState {
             mutations[index].isForced = status == "conflict"
             mutations[index].revision += 1
             if action == "resolve" { mutations[index].resolution = "client_wins" }
-            if let payload = body["payload"], !payload.isNull { mutations[index].payload = payload }
+            if let payload = body["payload"], !payload.isNull {
+                mutations[index].payload = payload
+                mutations[index].isWhole = action == "resolve"
+            }
             // with an id that is taken, it creates another entity
             if mutations[index].operation == "create" { mutations[index].serverID = nil }
         }

@@ -13,8 +13,28 @@ struct IDMapping: Sendable {
     let serverID: JSON?
     let status: Status
 
-    /// The id of the entity in a push: the server id if the phone has no id for it.
-    var wireID: JSON? { clientID ?? serverID }
+    /// The id of the entity in a push: the client id, or the server id of an entity that another device has created.
+    ///
+    /// A restored gateway may have lost the client id together with the entity, and would take it for data until that
+    /// device has sent the create again. The server id names the entity before and after.
+    func wireID(_ db: Database) throws -> JSON? {
+        try isNamedByServer(db) ? serverID : clientID ?? serverID
+    }
+
+    func isNamedByServer(_ db: Database) throws -> Bool {
+        guard status == .resolved, serverID != nil else { return false }
+        // a number of the device, or the UUID of a mapped type
+        guard let clientID else { return true }
+        if case .number = clientID { return false }
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT EXISTS (
+                    SELECT 1 FROM sluice_mutations
+                    WHERE entity_type = ? AND key = ? AND operation IN ('create', 'POST'))
+                """
+        )
+        return try Bool.fetchOne(statement, arguments: [entityType, key]) == false
+    }
 
     init(entityType: String, key: String, clientID: JSON?, serverID: JSON?, status: Status) {
         self.entityType = entityType

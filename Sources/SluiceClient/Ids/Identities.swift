@@ -39,7 +39,7 @@ final class Identities {
     ///
     /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library has no record of.
     func wireID(_ name: EntityName) throws -> JSON {
-        guard let mapping = try mapping(name), mapping.status != .failed, let id = mapping.wireID else {
+        guard let mapping = try mapping(name), mapping.status != .failed, let id = try mapping.wireID(db) else {
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
         }
         return id

@@ -160,7 +160,7 @@ struct Enqueuing {
         guard let mapping = try identities.mapping(name) else {
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
         }
-        return mapping.clientID.map { ($0, nil) } ?? (nil, mapping.serverID)
+        return try mapping.isNamedByServer(db) ? (nil, mapping.serverID) : (mapping.clientID, nil)
     }
 
     /// The version that the user saw (`docs/clients.md`, which base_version): of the last pull, or of a success that

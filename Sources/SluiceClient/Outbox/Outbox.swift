@@ -58,7 +58,7 @@ enum Outbox {
 
     /// Creates that are sent again ask the built-in store for the id that it had given the entity. Other phones know the
     /// entity by it: in their rows, and in writes that wait there.
-    private static func askForFormerIDs(_ db: Database) throws {
+    static func askForFormerIDs(_ db: Database) throws {
         try db.execute(
             sql: """
                 UPDATE sluice_mutations AS m SET server_id = i.server_id FROM sluice_id_mappings i
@@ -73,9 +73,11 @@ enum Outbox {
         try db.execute(
             sql: """
                 UPDATE sluice_device
-                SET accepted_sequence = max(accepted_sequence, ?1), next_sequence = max(next_sequence, ?1 + 1)
+                SET accepted_sequence = max(accepted_sequence, ?1), next_sequence = max(next_sequence, ?1 + 1),
+                    is_shared = is_shared OR ?1 >= ?2
                 """,
-            arguments: [accepted]
+            // the gateway has a number that this phone has not given
+            arguments: [accepted, try Device.nextSequence(db)]
         )
     }
 

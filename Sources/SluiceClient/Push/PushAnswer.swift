@@ -44,6 +44,29 @@ struct PushAnswer {
         return isAny
     }
 
+    /// Reopens writes that took effect and that a restored gateway does not know, though it has used their numbers.
+    ///
+    /// - Returns: whether there were any.
+    func reopenLost(_ answer: JSON, writtenAfter moment: Date) throws -> Bool {
+        var first: Int64?
+        for result in answer.results.compactMap(MutationResult.init) where result.isNumberUsed {
+            let sequence = try Int64.fetchOne(
+                db,
+                sql: """
+                    UPDATE sluice_mutations
+                    SET status = 'queued', is_shown = \(RowOperation.isOfRow), version = NULL, settled_at = NULL
+                    WHERE id = ? AND status = 'succeeded' AND created_at > ? RETURNING sequence_number
+                    """,
+                arguments: [result.id.wire, moment.rfc3339]
+            )
+            if let sequence { first = min(first ?? sequence, sequence) }
+        }
+        guard let first else { return false }
+        try Outbox.askForFormerIDs(db)
+        try Projection(map, db, now: now).refresh(Outbox.renumberQueued(from: first, db))
+        return true
+    }
+
     /// Applies one mutation's state from an event or from the response to a settling call.
     func apply(_ result: MutationResult) throws { try results.apply(result) }
 

@@ -58,6 +58,15 @@ extension PushBatch {
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
     }
 
+    /// Returns mutations that took effect, if another phone uses this device's numbers, too.
+    ///
+    /// - Parameter after: those behind a number.
+    static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
+        guard try Bool.fetchOne(db, sql: "SELECT is_shared FROM sluice_device") ?? false else { return nil }
+        let rows = try rows(of: .ended(after: after), limits, db)
+        return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
+    }
+
     private static func batch(_ rows: [OutboxRow], _ db: Database) throws -> PushBatch {
         let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
         return PushBatch(deviceID: try Device.id(db), afterSequence: accepted, rows: rows)
@@ -67,13 +76,14 @@ extension PushBatch {
 
     private enum Selection {
         case sent, queued
-        case taken(after: Int64)
+        case taken(after: Int64), ended(after: Int64)
 
         var condition: String {
             switch self {
             case .sent: "status = 'sent'"
             case .queued: "status = 'queued'"
             case .taken(let after): "\(WriteStatus.isTaken) AND sequence_number > \(after)"
+            case .ended(let after): "status = 'succeeded' AND sequence_number > \(after)"
             }
         }
     }

@@ -22,6 +22,8 @@ extension Intent {
             guard problem.code == "not_found" else { return try OtherWrite.refuse(mutationID, problem, db) }
             return try OtherWrite.delete(mutationID, db)
         }
+        // another device's, which was settled elsewhere in the meantime
+        guard try isInOutbox(db) else { return }
         switch (problem.code, isGivingUp) {
         case ("not_found", true):
             // it was never taken, or its record has gone: nothing is left to give up there

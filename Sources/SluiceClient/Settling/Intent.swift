@@ -75,6 +75,14 @@ struct Intent: Sendable {
         )
     }
 
+    func isInOutbox(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE id = ?)",
+            arguments: [mutationID.wire]
+        ) ?? false
+    }
+
     func delete(_ db: Database) throws {
         try db.execute(sql: "DELETE FROM sluice_intents WHERE id = ?", arguments: [id])
     }

@@ -49,6 +49,30 @@ struct OtherWrite: Sendable {
         try findKeys(map, db)
     }
 
+    /// Repeats decisions about writes of this phone that a restored gateway has lost: what ended here waits there again.
+    static func repeatLostDecisions(_ mutations: [JSON], _ map: EntityMap, _ db: Database, now: Date) throws {
+        for mutation in mutations {
+            guard let result = MutationResult(mutation), [.failed, .conflict].contains(result.status) else { continue }
+            try db.execute(
+                sql: """
+                    INSERT OR IGNORE INTO sluice_intents (mutation_id, action, body, created_at)
+                    SELECT id, 'discard', '{"dependents":"keep"}', ?1 FROM sluice_mutations
+                    WHERE id = ?2 AND status = 'discarded'
+                    """,
+                arguments: [now.rfc3339, result.id.wire]
+            )
+            try db.execute(
+                sql: """
+                    UPDATE sluice_mutations SET status = 'pending', version = NULL, settled_at = NULL
+                    WHERE id = ? AND status = 'succeeded'
+                    """,
+                arguments: [result.id.wire]
+            )
+            // a person decides again
+            if db.changesCount > 0 { try PushAnswer(map, db, now: now).apply(result) }
+        }
+    }
+
     private static func isInOutbox(_ id: UUID, _ db: Database) throws -> Bool {
         try Bool.fetchOne(
             db,

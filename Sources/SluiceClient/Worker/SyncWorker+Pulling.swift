@@ -52,9 +52,11 @@ extension SyncWorker {
                 // of the new pull would remove their rows
                 hasRegistered = false
                 let hasLost = try await register()
-                // what is on the phone stays until the new pull has ended
+                let hasLostMore = try await recheckEnded()
+                if hasLost || hasLostMore { try await push() }
+                // what is on the phone stays until the new pull has ended; behind the push, because the pull has no
+                // tombstone of what that has created and deleted
                 try await write { db, now in try Feed.startOver(types, db, now: now) }
-                if hasLost { try await push() }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }

@@ -186,6 +186,30 @@ extension SyncWorker {
         try await readQueue()
     }
 
+    /// Sends writes that took effect again, so that the gateway returns their states. A restored gateway may lack some
+    /// below its watermark: another phone that was set up from the same backup has used their numbers since.
+    ///
+    /// - Returns: whether it lacks any.
+    func recheckEnded() async throws -> Bool {
+        let keep = configuration.keep.seconds
+        var (after, hasLost): (Int64, Bool) = (0, false)
+        while let batch = try await write({ [after, limits] db, _ in try PushBatch.ended(after: after, limits, db) }) {
+            after = batch.rows.last?.sequence ?? .max
+            switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
+            case .ok(let answer):
+                let isAny = try await write { [map] db, now in
+                    try PushAnswer(map, db, now: now).reopenLost(answer, writtenAfter: now.addingTimeInterval(-keep))
+                }
+                hasLost = hasLost || isAny
+            case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
+                limits.entries = max(1, batch.rows.count / 2)
+                after = (batch.rows.first?.sequence ?? 1) - 1
+            case .refused(let problem): throw Stop.blocked(.refused(problem))
+            }
+        }
+        return hasLost
+    }
+
     private func recheckOpen() async throws {
         var (after, isOpen, hasChanged): (Int64, Bool, Bool) = (0, false, false)
         while let batch = try await write({ [after, limits] db, _ in try PushBatch.open(after: after, limits, db) }) {
@@ -237,7 +261,10 @@ extension SyncWorker {
             cursor = answer["next"]?.string
             if cursor == nil { break }
         }
-        try await write { [mutations, map] db, _ in try OtherWrite.replaceAll(mutations, map, db) }
+        try await write { [mutations, map] db, now in
+            try OtherWrite.replaceAll(mutations, map, db)
+            try OtherWrite.repeatLostDecisions(mutations, map, db, now: now)
+        }
     }
 
     /// Reads whether the user's queue is still stopped, unless a push of this turn has returned that.

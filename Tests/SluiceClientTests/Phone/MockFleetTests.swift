@@ -202,10 +202,10 @@ private final class MockFleet {
     func settle() async throws {
         gateway.recover()
         var quiet = 0
-        for _ in 0..<400 where quiet < 3 {
+        for _ in 0..<80 where quiet < 3 {
             var left = 0
             for index in phones.indices where !isLost[index] {
-                let status = await phones[index].client.syncOnce(deadline: .seconds(5))
+                let status = await phones[index].client.syncOnce(deadline: .seconds(1))
                 left += status.pending + status.failed + status.conflicts
                 for _ in 0..<10 { try await decide(index) }
             }
@@ -218,23 +218,76 @@ private final class MockFleet {
         var first: [String]?
         for index in phones.indices where !isLost[index] {
             let status = phones[index].client.currentStatus
-            if !status.isComplete || status.lastError != nil { found.append("phone \(index): \(status)") }
+            // a visit whose contact was lost with its phone is held everywhere
+            let held = try await phones[index].pool.read { try HeldRow.fetchAll($0) }
+            let isHeldForGood = held.allSatisfy { $0.entityType == "visit" && $0.waitsFor != nil }
+            let left = status.pending + status.failed + status.conflicts
+            if left > 0 || !isHeldForGood || status.snapshotRows != nil || status.lastError != nil {
+                found.append("phone \(index): \(status), held \(held)")
+            }
             let shown = try await shown(index)
             if let first, first != shown {
                 let (less, more) = (Set(first).subtracting(shown), Set(shown).subtracting(first))
                 found.append("phone \(index) lacks \(less.sorted()) and has \(more.sorted())")
+                for mark in less.union(more).map({ $0.split(separator: " ")[1] }) {
+                    found.append(try await trace(String(mark), on: index))
+                }
             }
             first = first ?? shown
         }
         let entities = (gateway.entities(of: "contact") + gateway.entities(of: "visit")).filter { !$0.isDeleted }
-        if entities.count != first?.count ?? 0 { found.append("the gateway has \(entities.count) entities") }
+        let alive = entities.filter { isAlive($0) }
+        if alive.count != first?.count ?? 0 { found.append("the gateway has \(alive.count) entities") }
         for (id, write) in writes where !forgotten.contains(id) && !isLost[write.phone] {
             switch try await phones[write.phone].client.state(of: id) {
             case .applied(_, _, isVisible: true), .discarded: break
-            case let state: found.append("\(write.mark) of phone \(write.phone) is \(String(describing: state))")
+            case let state:
+                let trace = try await trace(id, write.phone)
+                found.append("\(write.mark) of phone \(write.phone) is \(String(describing: state)): \(trace)")
             }
         }
         return found
+    }
+
+    /// Whether the entity that a visit is of still exists.
+    private func isAlive(_ entity: MockGateway.Entity) -> Bool {
+        guard let contact = entity.document["contact_id"] else { return true }
+        return gateway.entities(of: "contact").contains { $0.id == contact && !$0.isDeleted }
+    }
+
+    /// What a phone has of a write and its entity.
+    private func trace(_ id: UUID, _ index: Int) async throws -> String {
+        let rows = try await phones[index].pool.read { db in
+            try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT m.sequence_number, m.operation, m.entity_type, m.key, m.status, m.is_shown, m.version,
+                        m.settled_at, b.version AS base, b.is_deleted, b.generation, i.server_id
+                    FROM sluice_mutations m
+                    LEFT JOIN sluice_base b ON b.entity_type = m.entity_type AND b.key = m.key
+                    LEFT JOIN sluice_id_mappings i ON i.entity_type = m.entity_type AND i.key = m.key
+                    WHERE m.key = (SELECT key FROM sluice_mutations WHERE id = ?)
+                    """,
+                arguments: [id.wire]
+            )
+        }
+        return rows.map(\.description).joined(separator: "\n    ")
+    }
+
+    /// What a phone and the gateway have of an entity with a mark.
+    private func trace(_ mark: String, on index: Int) async throws -> String {
+        let rows = try await phones[index].pool.read { db in
+            let pattern = "%\(mark)%"
+            let sql = "SELECT key FROM sluice_mutations WHERE payload LIKE ?1 UNION SELECT key FROM sluice_base WHERE document LIKE ?1"
+            return try String.fetchAll(db, sql: sql, arguments: [pattern]).flatMap { key in
+                try Row.fetchAll(db, sql: "SELECT * FROM sluice_base WHERE key = ?", arguments: [key])
+                    + Row.fetchAll(db, sql: "SELECT * FROM sluice_id_mappings WHERE key = ?", arguments: [key])
+                    + Row.fetchAll(db, sql: "SELECT sequence_number, id, operation, status, is_shown, payload, version, error, names FROM sluice_mutations WHERE key = ?", arguments: [key])
+                    + Row.fetchAll(db, sql: "SELECT hex(id) FROM visit")
+            }
+        }
+        let entity = gateway.entities(of: "visit").first { $0.document["title"] == .string(mark) }
+        return rows.map(\.description).joined(separator: "\n    ") + "\n    \(String(describing: entity))"
     }
 
     /// The rows, without the phone's own keys.
