@@ -19,10 +19,7 @@ run: ## start a gateway with a private database; UPSTREAM=demo adds a REST API; 
 
 phones: ## show two phones that write offline, conflict and converge; LIVE=1 lets you control them
 	@scripts/bootstrap --phones
-	$(RELEASE) --product sluice
-	$(RELEASE) --product sluice-demo-upstream
-	swift build --package-path Examples/FieldNotes --scratch-path .build-examples
-	@exec scripts/phones $(if $(LIVE),--live)
+	@exec scripts/phones --build $(if $(LIVE),--live)
 
 build: ## build the release binary, .build/release/sluice
 	@scripts/bootstrap

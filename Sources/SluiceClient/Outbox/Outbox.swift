@@ -46,7 +46,7 @@ enum Outbox {
             sql: """
                 UPDATE sluice_mutations
                 SET status = 'queued', payload = coalesce(edited_payload, payload), edited_payload = NULL,
-                    is_shown = \(RowOperation.isOfRow), version = NULL, settled_at = NULL
+                    is_shown = \(RowOperation.isOfRow), is_outdated = 0, version = NULL, settled_at = NULL
                 WHERE sequence_number > ? AND status NOT IN ('discarded', 'rejected')
                     AND id NOT IN (SELECT mutation_id FROM sluice_intents WHERE \(Intent.givesUp))
                 """,

@@ -41,5 +41,7 @@ extension Feed {
                 """,
             arguments: [types, now.rfc3339]
         )
+        // without times: clocks are set back
+        try db.execute(sql: "UPDATE sluice_mutations SET is_outdated = 1 WHERE is_shown AND status = 'succeeded'")
     }
 }

@@ -198,7 +198,7 @@ struct PageApplication {
     }
 
     private static let isOutdated = """
-        m.status = 'succeeded' AND m.settled_at <= (SELECT d.snapshot_began_at FROM sluice_device d)
+        m.status = 'succeeded' AND m.is_outdated
             AND NOT EXISTS (
                 SELECT 1 FROM sluice_base b
                 WHERE b.entity_type = m.entity_type AND b.key = m.key AND b.generation >= ?)

@@ -54,7 +54,8 @@ struct PushAnswer {
                 db,
                 sql: """
                     UPDATE sluice_mutations
-                    SET status = 'queued', is_shown = \(RowOperation.isOfRow), version = NULL, settled_at = NULL
+                    SET status = 'queued', is_shown = \(RowOperation.isOfRow), is_outdated = 0, version = NULL,
+                        settled_at = NULL
                     WHERE id = ? AND status = 'succeeded' AND created_at > ? RETURNING sequence_number
                     """,
                 arguments: [result.id.wire, moment.rfc3339]

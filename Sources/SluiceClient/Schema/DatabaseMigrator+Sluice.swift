@@ -17,6 +17,8 @@ extension DatabaseMigrator {
         registerMigration("sluice 3: captured rows, shared devices") { db in
             // whether another phone has this device id, too: both were set up from one backup
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN is_shared INTEGER NOT NULL DEFAULT 0")
+            // whether it took effect before the present pull from the beginning
+            try db.execute(sql: "ALTER TABLE sluice_mutations ADD COLUMN is_outdated INTEGER NOT NULL DEFAULT 0")
             // rows that the app has changed, by triggers, and that are still to be enqueued; why one cannot be
             try db.execute(sql: "CREATE TABLE sluice_captured (\(CaptureTriggers.columns))")
             try db.execute(sql: "CREATE INDEX sluice_captured_by_row ON sluice_captured (entity_type, key)")

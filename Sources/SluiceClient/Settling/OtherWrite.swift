@@ -63,7 +63,7 @@ struct OtherWrite: Sendable {
             )
             try db.execute(
                 sql: """
-                    UPDATE sluice_mutations SET status = 'pending', version = NULL, settled_at = NULL
+                    UPDATE sluice_mutations SET status = 'pending', is_outdated = 0, version = NULL, settled_at = NULL
                     WHERE id = ? AND status = 'succeeded'
                     """,
                 arguments: [result.id.wire]

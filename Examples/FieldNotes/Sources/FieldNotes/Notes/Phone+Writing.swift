@@ -7,9 +7,7 @@ import SluiceClient
 /// Whether there is a network makes no difference.
 extension Phone {
     func add<Record: Entry>(_ record: Record, _ options: Write.Options = Write.Options()) async throws {
-        try await database.write { [sluice] db in
-            try sluice.insert(record, options: options, in: db)
-        }
+        try await sluice.insert(record, options: options)
     }
 
     /// Sends the columns that differ, and nothing if no column does.
