@@ -1,18 +1,23 @@
 import Foundation
 import GatewaySupport
+import TestSupport
+
+@testable import SluiceClient
 
 /// A gateway in this process, as a phone accesses it.
 final class TestGateway: Sendable {
-    private let gateway: LiveGateway
+    private let running: Locked<LiveGateway>
     private let upstream: DemoServer?
     /// A proxy between the gateway and the upstream. Requests arrive late, and responses are reordered, so that the
     /// outcome of a later request reaches a lane first.
     private let line: FaultyProxy?
 
+    private var gateway: LiveGateway { running.withLock { $0 } }
+
     var url: URL { URL(string: gateway.address) ?? URL(filePath: "/") }
 
     private init(_ gateway: LiveGateway, _ upstream: DemoServer?) throws {
-        self.gateway = gateway
+        running = Locked(gateway)
         self.upstream = upstream
         line = try upstream.map {
             try FaultyProxy(to: $0.port, faults: [.delay, .delayAnswer], rate: 0.7, SystemRandomNumberGenerator())
@@ -51,7 +56,43 @@ final class TestGateway: Sendable {
     /// Starts to erase a user, and waits until the erasure has finished.
     func erase(_ user: UUID, in organization: UUID) async throws { try await gateway.erase(user, in: organization) }
 
+    /// Restores the database as it was at a backup, as an operator does. The address is another one afterwards.
+    func restore(_ backup: GatewayBackup) async throws {
+        let database = try await backup.restore()
+        let command = try await Program.run(["after-restore"], environment: ["SLUICE_DATABASE_URL": database.uri])
+        guard command.status == 0 else { throw Program.Failure(command.complaint) }
+        let restored = try await LiveGateway.start(on: database, forwards: true)
+        running.withLock { $0 = restored }
+    }
+
+    func backup() async throws -> GatewayBackup { try await GatewayBackup(of: gateway.database) }
+
     func token(organization: UUID, user: UUID) async throws -> String {
         try await gateway.token(organization: organization, user: user)
+    }
+}
+
+/// A dump of a gateway's database. It is deleted with the last reference.
+final class GatewayBackup: Sendable {
+    private let file = FileManager.default.temporaryDirectory.appending(path: "gateway-\(UUID().uuidString).dump").path
+
+    init(of database: TestDatabase) async throws {
+        try await Self.run("pg_dump -Fc --file '\(file)' '\(database.uri)'")
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: file) }
+
+    func restore() async throws -> TestDatabase {
+        let database = try await TestDatabase.make()
+        try await Self.run("pg_restore --exit-on-error --dbname '\(database.uri)' '\(file)'")
+        return database
+    }
+
+    private static func run(_ command: String) async throws {
+        let root = "/usr/lib/postgresql"
+        let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
+        let program = try Program(shell: "exec \(root)/\(versions.compactMap { Int($0) }.max() ?? 15)/bin/\(command)")
+        let status = try await program.end()
+        guard status == 0 else { throw Program.Failure(program.complaint) }
     }
 }

@@ -20,7 +20,9 @@ extension SyncWorker {
             let (feed, device, numbers) = try await write { [map] db, now in
                 // an app that synchronizes other types than before pulls everything again, and keeps its data
                 if try Feed.read(db).types != types { try Feed.startOver(types, db, now: now) }
-                return (try Feed.read(db), try Device.id(db), try DeviceNumbers(map, db).next())
+                let feed = try Feed.read(db)
+                if feed.cursor == nil { try Feed.markOutdated(db) }
+                return (feed, try Device.id(db), try DeviceNumbers(map, db).next())
             }
             status.update { $0.phase = .pulling }
             // before the request: events received from here on may be missing in the response

@@ -2,9 +2,10 @@ import Foundation
 import Testing
 
 /// Six phones of two users edit the same entities, in all three id spaces. They are offline, or the network loses, cuts
-/// and repeats messages. Their processes are killed, their clocks jump, and their files are restored from backups. In
-/// the
-/// end all of them show the same state, and every write took effect once and in order, or is shown as open.
+/// and repeats messages. Their processes are killed, their clocks jump, and their files are restored from backups. With
+/// `SLUICE_PHONES_DISASTERS` they also delete rows that others refer to, the gateway is restored, a phone is lost, and
+/// phones are set up from one backup. In the end all of them show the same state, and every write took effect once and
+/// in order, or is shown as open.
 ///
 /// `make chaos PHONES=1` runs for longer (`scripts/chaos-phones --help`).
 @Suite(.serialized) struct ConvergenceTests {
@@ -26,7 +27,11 @@ import Testing
         let steps = Self.environment["SLUICE_PHONES_STEPS"].flatMap { Int($0) } ?? 60
         let seed = Self.environment["SLUICE_PHONES_SEED"].flatMap { UInt64($0) } ?? .random(in: 1...1_000_000)
         note("phones: \(place.rawValue), seed \(seed), \(steps) steps")
-        let fleet = try await Fleet(seed: seed, forwards: place == .demoUpstream)
+        let fleet = try await Fleet(
+            seed: seed,
+            forwards: place == .demoUpstream,
+            hasDisasters: Self.environment["SLUICE_PHONES_DISASTERS"] != nil
+        )
         try await fleet.run(steps: steps)
         // before any settlement, failed mutations are shown
         let disagreements = try await fleet.disagreements()

@@ -24,7 +24,7 @@ final class FaultyProxy: @unchecked Sendable {
     }
 
     let port: Int
-    private let upstream: Int
+    private var upstream: Int
     private let listener: Int32
     private let faults: [Fault]
     // guarded by the lock, because several threads serve requests
@@ -67,6 +67,9 @@ final class FaultyProxy: @unchecked Sendable {
     var isBusy: Bool { lock.withLock { open > 0 } }
 
     func set(rate: Double) { lock.withLock { self.rate = rate } }
+
+    /// Sends all further requests to another server.
+    func retarget(to upstream: Int) { lock.withLock { self.upstream = upstream } }
 
     private static func address(_ port: Int) -> sockaddr_in {
         var address = sockaddr_in()
@@ -133,7 +136,7 @@ final class FaultyProxy: @unchecked Sendable {
     private func exchange(_ request: [UInt8]) -> [UInt8] {
         let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(server) }
-        var address = Self.address(upstream)
+        var address = Self.address(lock.withLock { upstream })
         let isConnected = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 connect(server, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0

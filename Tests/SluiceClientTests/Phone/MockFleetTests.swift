@@ -205,7 +205,7 @@ private final class MockFleet {
     func settle() async throws {
         gateway.recover()
         var quiet = 0
-        for _ in 0..<80 where quiet < 3 {
+        for _ in 0..<300 where quiet < 3 {
             var left = 0
             for index in phones.indices where !isLost[index] {
                 let status = await phones[index].client.syncOnce(deadline: .seconds(1))
@@ -232,6 +232,11 @@ private final class MockFleet {
             if let first, first != shown {
                 let (less, more) = (Set(first).subtracting(shown), Set(shown).subtracting(first))
                 found.append("phone \(index) lacks \(less.sorted()) and has \(more.sorted())")
+                for row in less.union(more) {
+                    let mark = row.split(separator: " ")[1]
+                    found.append(try await trace("key IN (SELECT key FROM sluice_mutations WHERE payload LIKE '%\(mark)\"%'"
+                        + " UNION SELECT key FROM sluice_base WHERE document LIKE '%\(mark)\"%')", index))
+                }
             }
             first = first ?? shown
         }
@@ -242,7 +247,10 @@ private final class MockFleet {
             switch try await phones[write.phone].client.state(of: id) {
             case .applied(_, _, isVisible: true), .discarded: break
             case let state:
-                let trace = try await trace(id, write.phone)
+                let trace = try await trace(
+                    "key = (SELECT key FROM sluice_mutations WHERE id = '\(id.wire)')",
+                    write.phone
+                )
                 found.append("\(write.mark) of phone \(write.phone) is \(String(describing: state)): \(trace)")
             }
         }
@@ -255,21 +263,17 @@ private final class MockFleet {
         return gateway.entities(of: "contact").contains { $0.id == contact && !$0.isDeleted }
     }
 
-    /// What a phone has of a write and its entity.
-    private func trace(_ id: UUID, _ index: Int) async throws -> String {
-        let rows = try await phones[index].pool.read { db in
-            try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT m.sequence_number, m.operation, m.entity_type, m.key, m.status, m.is_shown, m.version,
-                        m.settled_at, b.version AS base, b.is_deleted, b.generation, i.server_id
-                    FROM sluice_mutations m
-                    LEFT JOIN sluice_base b ON b.entity_type = m.entity_type AND b.key = m.key
-                    LEFT JOIN sluice_id_mappings i ON i.entity_type = m.entity_type AND i.key = m.key
-                    WHERE m.key = (SELECT key FROM sluice_mutations WHERE id = ?)
-                    """,
-                arguments: [id.wire]
-            )
+    /// What a phone has of an entity and its writes.
+    private func trace(_ condition: String, _ index: Int) async throws -> String {
+        let columns = [
+            "sluice_mutations": "sequence_number, operation, status, is_shown, is_outdated, version, payload, error",
+            "sluice_base": "version, is_deleted, generation, document", "sluice_id_mappings": "client_id, server_id, status",
+            "sluice_held": "reason, waits_for_key",
+        ]
+        let rows = try await phones[index].pool.read { db -> [Row] in
+            try columns.flatMap { table, columns in
+                try Row.fetchAll(db, sql: "SELECT key, \(columns) FROM \(table) WHERE \(condition)")
+            }
         }
         return rows.map(\.description).joined(separator: "\n    ")
     }

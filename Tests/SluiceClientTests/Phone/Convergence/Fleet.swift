@@ -8,18 +8,19 @@ final class Fleet {
     /// The action of a step.
     private enum Step: CaseIterable {
         case edit, synchronize, decide, restart, kill, jump, takeBackup, restoreBackup
+        case backUpGateway, restoreGateway, lose, twin
 
         /// The frequency in a hundred steps.
         var frequency: Int {
             switch self {
-            case .edit: 54
-            case .synchronize: 27
+            case .edit: 51
+            case .synchronize: 26
             case .decide: 8
             case .restart: 3
             case .kill: 3
             case .jump: 2
             case .takeBackup: 2
-            case .restoreBackup: 1
+            case .restoreBackup, .backUpGateway, .restoreGateway, .lose, .twin: 1
             }
         }
 
@@ -42,10 +43,19 @@ final class Fleet {
     private(set) var random: SplitMix
     private var counter = 0
     private let gateway: TestGateway
+    private let direct: FaultyProxy
+    private var gatewayBackup: GatewayBackup?
+    /// Whether disasters happen: deletions of rows that others refer to, a restored gateway, a lost phone, two phones
+    /// from one backup. A REST API behind the gateway has its own rules for them.
+    private let hasDisasters: Bool
+
+    /// Restores of a gateway reach back to the beginning, whatever the phones' clocks show.
+    static func keep(forwards: Bool) -> Duration { .seconds((forwards ? 7 : 36_500) * 86_400) }
 
     /// - Parameter forwards: whether forwardable types go to the demo upstream, or all types to the built-in store.
-    init(seed: UInt64, forwards: Bool) async throws {
+    init(seed: UInt64, forwards: Bool, hasDisasters: Bool) async throws {
         self.forwards = forwards
+        self.hasDisasters = hasDisasters && !forwards
         random = SplitMix(state: seed)
         let upstream = UpstreamLog()
         self.upstream = upstream
@@ -57,11 +67,13 @@ final class Fleet {
         }
         let proxy = try FaultyProxy(to: gateway.url.port ?? 0, rate: 0.25, SplitMix(state: seed &+ 1))
         self.proxy = proxy
+        let direct = try FaultyProxy(to: gateway.url.port ?? 0, rate: 0, SplitMix(state: 0))
+        self.direct = direct
         let users = [UUID(), UUID()]
         var views: [GatewayView] = []
         for user in users {
             let token = try await gateway.token(organization: organization, user: user)
-            views.append(GatewayView(url: gateway.url, token: token))
+            views.append(GatewayView(url: direct.url, token: token))
         }
         self.views = views
         let entities = Self.entities(forwards: forwards)
@@ -78,6 +90,7 @@ final class Fleet {
                     migrator: .fleet
                 ) { configuration in
                     configuration.pageLimit = 20
+                    configuration.keep = Self.keep(forwards: forwards)
                     configuration.now = { clock.now }
                 }
             }
@@ -101,27 +114,65 @@ final class Fleet {
         for step in 1...steps {
             if step % 500 == 0 { note("phones: step \(step)") }
             if coming.isEmpty { coming = Step.hundred.shuffled(using: &random) }
-            let phone = phones[Int.random(in: 0..<phones.count, using: &random)]
+            let used = phones.filter { !$0.isLost }
+            let phone = used[Int.random(in: 0..<used.count, using: &random)]
             switch coming.removeLast() {
             case .edit: try await edit(phone)
             case .synchronize:
                 let timeout = Int.random(in: 1...300, using: &random)
                 _ = await phone.app.client.syncOnce(deadline: .milliseconds(timeout))
             // on any phone, because a conflict blocks all of its user's mutations
-            case .decide: for phone in phones { try await decide(phone) }
+            case .decide: for phone in used { try await decide(phone) }
             case .restart: try await phone.restart()
             case .kill: try await kill(phone)
             case .jump: phone.clock.jump(jump())
             case .takeBackup: try phone.takeBackup()
             case .restoreBackup: try await restore(phone)
+            case .backUpGateway: if hasDisasters { gatewayBackup = try await gateway.backup() }
+            case .restoreGateway: try await restoreGateway()
+            case .lose: try await lose(phone)
+            case .twin: try await twin(phone)
             }
         }
         for phone in phones { try await ledger.note(phone) }
+        for phone in phones where phone.isLost { ledger.noteLost(phone) }
+    }
+
+    // MARK: - Disasters
+
+    private func restoreGateway() async throws {
+        guard let backup = gatewayBackup else { return }
+        gatewayBackup = nil
+        while proxy.isBusy { try await Task.sleep(for: .milliseconds(2)) }
+        try await gateway.restore(backup)
+        for proxy in [proxy, direct] { proxy.retarget(to: gateway.url.port ?? 0) }
+        // a phone that is restored beyond its gateway's backup has neither the new ids nor the old ones
+        for phone in phones { phone.dropBackup() }
+        note("phones: the gateway is restored")
+    }
+
+    /// One of the first phones, so that its user has others.
+    private func lose(_ phone: FleetPhone) async throws {
+        guard hasDisasters, !phones.contains(where: \.isLost) else { return }
+        try await ledger.note(phone)
+        phone.lose()
+        note("phones: phone \(phone.index) is lost")
+    }
+
+    private func twin(_ phone: FleetPhone) async throws {
+        guard hasDisasters, phones.count < 8 else { return }
+        phones.append(try await phone.twin(phones.count))
+        note("phones: phone \(phones.count - 1) is set up from phone \(phone.index)")
     }
 
     private func edit(_ phone: FleetPhone) async throws {
         counter += 1
-        let edit = FleetEdit(mark: "\(phone.index)-\(counter)", forwards: forwards, using: &random)
+        let edit = FleetEdit(
+            mark: "\(phone.index)-\(counter)",
+            forwards: forwards,
+            deletesParents: hasDisasters,
+            using: &random
+        )
         try await edit.make(on: phone.app.pool, phone.app.client)
     }
 
@@ -136,8 +187,9 @@ final class Fleet {
         let orders = KilledFleetPhone.Orders(
             file: phone.file.path,
             gateway: proxy.url.absoluteString,
-            token: views[phone.index % 2].token,
+            token: views[phone.user == phones[0].user ? 0 : 1].token,
             forwards: forwards,
+            deletesParents: hasDisasters,
             secondsAhead: phone.clock.secondsAhead,
             mark: "\(phone.index)-",
             counter: counter,
@@ -154,6 +206,7 @@ final class Fleet {
         try await ledger.note(phone)
         while proxy.isBusy { try await Task.sleep(for: .milliseconds(2)) }
         guard try await phone.restoreBackup() else { return }
+        gatewayBackup = nil
         try await ledger.noteRestored(phone)
     }
 

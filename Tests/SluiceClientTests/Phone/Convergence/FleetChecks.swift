@@ -16,12 +16,13 @@ extension Fleet {
 
     private func graphs() async throws -> [String] {
         var found: [String] = []
+        let phones = phones.filter { !$0.isLost }
         let graphs = try await phones.asyncMap { try await Self.graph($0) }
-        for (index, graph) in graphs.enumerated() where graph != graphs[0] {
+        for (phone, graph) in zip(phones, graphs) where graph != graphs[0] {
             let missing = graphs[0].subtracting(graph).sorted().prefix(5)
             let more = graph.subtracting(graphs[0]).sorted().prefix(5)
-            found.append("phone \(index) lacks \(missing) and has \(more)")
-            note("phone 0: \(phones[0].file.path)\nphone \(index): \(phones[index].file.path)")
+            found.append("phone \(phone.index) lacks \(missing) and has \(more)")
+            note("phone \(phones[0].index): \(phones[0].file.path)\nphone \(phone.index): \(phone.file.path)")
         }
         for phone in phones {
             let status = phone.app.client.currentStatus

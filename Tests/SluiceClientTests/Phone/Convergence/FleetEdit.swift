@@ -10,6 +10,8 @@ struct FleetEdit: Sendable {
         case makeShelf, changeShelf, makeItem, changeItem, moveItem, deleteItem
         case makeMemo, changeMemo, moveMemo, deleteMemo, remakeMemo
         case refused
+        /// Of rows that others refer to.
+        case deleteCustomer, deleteShelf
     }
 
     let kind: Kind
@@ -19,12 +21,14 @@ struct FleetEdit: Sendable {
     private let forwards: Bool
 
     /// - Parameters:
+    ///   - deletesParents: whether rows are deleted to which others refer.
     ///   - mark: a mark that is unique to this edit.
     ///   - forwards: whether types are replayed against an upstream.
-    init(mark: String, forwards: Bool, using random: inout some RandomNumberGenerator) {
+    init(mark: String, forwards: Bool, deletesParents: Bool, using random: inout some RandomNumberGenerator) {
         // all kinds except the destructive ones are equally frequent
         let kinds = Kind.allCases.flatMap { kind in
             switch kind {
+            case .deleteCustomer, .deleteShelf: deletesParents ? [kind] : []
             case .deleteMeeting, .deleteItem, .deleteMemo, .refused, .makeShelf: [kind]
             default: [kind, kind, kind]
             }
@@ -54,6 +58,8 @@ struct FleetEdit: Sendable {
             }
         } catch is IsHeld {
             // nothing is written
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY {
+            // a memo refers to the deleted row, and the app's own tables refuse that
         }
     }
 
@@ -88,6 +94,8 @@ struct FleetEdit: Sendable {
         case .deleteMemo: try deleteMemo(db, client)
         case .remakeMemo: try remakeMemo(db, client)
         case .refused: try makeRefused(db, client)
+        case .deleteCustomer: try delete(Customer.self, db, client)
+        case .deleteShelf: try delete(Shelf.self, db, client)
         }
     }
 

@@ -26,7 +26,7 @@ extension Fleet {
     /// settlement.
     private func synchronize() async {
         await withTaskGroup(of: Void.self) { group in
-            for client in phones.map(\.app.client) {
+            for client in phones.filter({ !$0.isLost }).map(\.app.client) {
                 group.addTask { await client.syncOnce(deadline: .seconds(1)) }
             }
         }
@@ -36,7 +36,7 @@ extension Fleet {
     private func compare() async throws -> [String] {
         let known = try await mutations()
         var found: [String] = []
-        for phone in phones {
+        for phone in phones where !phone.isLost {
             let failed = Set(try await phone.failedWrites().map(\.id))
             for entry in ledger.entries where entry.phone == phone.index && !entry.isForgotten {
                 let status = known[entry.id]?.status
@@ -64,10 +64,10 @@ extension Fleet {
         var quietRounds = 0
         for round in 0..<ledger.entries.count + 20 where quietRounds < 2 {
             await synchronize()
-            let statuses = phones.map(\.app.client.currentStatus)
+            let statuses = phones.filter { !$0.isLost }.map(\.app.client.currentStatus)
             let left = statuses.reduce(0) { $0 + $1.pending + $1.failed + $1.conflicts }
             if round % 20 == 19 { note("phones: \(left) writes are not settled") }
-            for phone in phones { for _ in 0..<20 { try await decide(phone) } }
+            for phone in phones where !phone.isLost { for _ in 0..<20 { try await decide(phone) } }
             try await settleForgotten()
             // other phones show a round's pushes in the next round
             quietRounds = left == 0 ? quietRounds + 1 : 0

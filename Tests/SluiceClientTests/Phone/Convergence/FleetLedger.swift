@@ -33,6 +33,11 @@ struct FleetLedger {
         }
     }
 
+    /// Records that a phone is lost: its unsent writes are, too.
+    mutating func noteLost(_ phone: FleetPhone) {
+        for index in entries.indices where entries[index].phone == phone.index { entries[index].isForgotten = true }
+    }
+
     private static func writes(of phone: FleetPhone) async throws -> [(id: UUID, what: String)] {
         try await phone.app.pool.read { db in
             try Row.fetchAll(

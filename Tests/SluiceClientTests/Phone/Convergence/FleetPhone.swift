@@ -13,6 +13,8 @@ final class FleetPhone {
     let clock = FleetClock()
     private(set) var app: TestPhone
     private var hasBackup = false
+    /// Whether it is gone for good: nobody opens its app any more.
+    private(set) var isLost = false
 
     /// - Parameter open: opens the app on a file.
     init(_ index: Int, user: UUID, _ open: @escaping (URL, FleetClock) async throws -> TestPhone) async throws {
@@ -24,6 +26,30 @@ final class FleetPhone {
         file = folder.appending(path: "app.sqlite")
         app = try await open(file, clock)
     }
+
+    /// A second phone that is set up from a copy of the first.
+    ///
+    /// - Parameter file: the copy.
+    private init(_ index: Int, _ first: FleetPhone, file: URL) async throws {
+        self.index = index
+        user = first.user
+        open = first.open
+        self.file = file
+        app = try await open(file, clock)
+    }
+
+    func twin(_ index: Int) async throws -> FleetPhone {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "phone-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let file = folder.appending(path: "app.sqlite")
+        try copy(to: file)
+        return try await FleetPhone(index, self, file: file)
+    }
+
+    func lose() { isLost = true }
+
+    /// Forgets the last backup.
+    func dropBackup() { hasBackup = false }
 
     private var backup: URL { file.deletingLastPathComponent().appending(path: "backup.sqlite") }
 
@@ -38,10 +64,14 @@ final class FleetPhone {
 
     func takeBackup() throws {
         try? FileManager.default.removeItem(at: backup)
-        let copy = try DatabaseQueue(path: backup.path)
+        try copy(to: backup)
+        hasBackup = true
+    }
+
+    private func copy(to file: URL) throws {
+        let copy = try DatabaseQueue(path: file.path)
         try app.pool.backup(to: copy)
         try copy.close()
-        hasBackup = true
     }
 
     /// Restores the last backup.

@@ -33,6 +33,7 @@ enum KilledFleetPhone {
         let gateway: String
         let token: String
         let forwards: Bool
+        let deletesParents: Bool
         let secondsAhead: TimeInterval
         /// The prefix of marks, and the last number used.
         let mark: String
@@ -72,6 +73,7 @@ enum KilledFleetPhone {
         var configuration = SluiceClient.Configuration()
         configuration.usesEvents = false
         configuration.pageLimit = 20
+        configuration.keep = Fleet.keep(forwards: orders.forwards)
         configuration.now = { clock.now }
         let client = try SluiceClient(
             database: pool,
@@ -83,7 +85,12 @@ enum KilledFleetPhone {
         var random = SplitMix(state: orders.seed)
         for number in 1...edits {
             let mark = "\(orders.mark)\(orders.counter + number)"
-            let edit = FleetEdit(mark: mark, forwards: orders.forwards, using: &random)
+            let edit = FleetEdit(
+                mark: mark,
+                forwards: orders.forwards,
+                deletesParents: orders.deletesParents,
+                using: &random
+            )
             try await edit.make(on: pool, client)
             try await Task.sleep(for: .milliseconds(Int.random(in: 0...20, using: &random)))
         }
