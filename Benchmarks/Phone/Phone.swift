@@ -23,6 +23,15 @@ final class Phone: Sendable {
                 )
             }
         }
+        migrator.registerMigration("floor") { db in
+            // copies of the tables that an enqueue writes
+            for table in Floor.tables {
+                let sql = "SELECT sql FROM sqlite_schema WHERE tbl_name = ? AND sql IS NOT NULL ORDER BY type DESC"
+                for statement in try String.fetchAll(db, sql: sql, arguments: [table]) {
+                    try db.execute(sql: statement.replacing("sluice_", with: "floor_"))
+                }
+            }
+        }
         try migrator.migrate(database)
         var configuration = SluiceClient.Configuration()
         configuration.pageLimit = 1_000

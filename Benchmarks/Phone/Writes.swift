@@ -2,8 +2,8 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// The cost of enqueueing a write, compared with the same insert into a table that is not synchronized, in turns; and
-/// the time to drain all of them.
+/// The cost of enqueueing a write, compared with the same insert into a table that is not synchronized, and with an insert
+/// of the rows that an enqueue writes, in turns; and the time to drain all of them.
 struct Writes {
     /// Drained at the end.
     private static let writes = 10_000
@@ -21,7 +21,7 @@ struct Writes {
         var figures = Figures()
         // excludes one-time compiling and opening
         _ = try await round(size: 1)
-        var rounds: [Int: [(plain: Double, both: Double)]] = [:]
+        var rounds: [Int: [(plain: Double, both: Double, floor: Double)]] = [:]
         for _ in 0..<options.rounds {
             for size in Self.sizes { rounds[size, default: []].append(try await round(size: size)) }
         }
@@ -30,6 +30,7 @@ struct Writes {
             figures.add("insert_by_\(size)_microseconds", rounds.map(\.plain).median)
             figures.add("insert_and_enqueue_by_\(size)_microseconds", rounds.map(\.both).median)
             figures.add("enqueue_by_\(size)_microseconds", rounds.map { $0.both - $0.plain }.median)
+            figures.add("enqueue_floor_by_\(size)_microseconds", rounds.map { $0.floor - $0.plain }.median)
             let ratios = rounds.map { $0.both / $0.plain }
             figures.add("enqueue_by_\(size)_ratio", ratios.median)
             figures.add("enqueue_by_\(size)_lowest_ratio", ratios.min() ?? 0)
@@ -39,14 +40,19 @@ struct Writes {
         return figures
     }
 
-    /// Microseconds per record: inserted only, and inserted and enqueued.
-    private func round(size: Int) async throws -> (plain: Double, both: Double) {
+    /// Microseconds per record: inserted only, inserted and enqueued, and inserted with the rows of an enqueue.
+    private func round(size: Int) async throws -> (plain: Double, both: Double, floor: Double) {
         let plain = try await insert(size) { db, note in try PlainNote(note).insert(db) }
         let both = try await insert(size) { [sluice = phone.sluice] db, note in
             try note.insert(db)
             try sluice.enqueue(.create(note), in: db)
         }
-        return (plain, both)
+        let rows = try await phone.database.read { try Floor($0) }
+        let floor = try await insert(size) { db, note in
+            try PlainNote(note).insert(db)
+            try rows.insert(db)
+        }
+        return (plain, both, floor)
     }
 
     private func insert(

@@ -93,7 +93,7 @@ public final class SluiceClient: Sendable {
     private let isRinging = Locked(false)
 
     /// - Parameters:
-    ///   - database: the app's own, migrated with ``GRDB/DatabaseMigrator/registerSluiceMigrations()``.
+    ///   - database: the app's own, migrated with `registerSluiceMigrations()`.
     ///   - gateway: the address of the gateway, without `/v1`.
     ///   - entities: what is synchronized. Everything that columns refer to must be among them.
     ///   - token: returns a JWT for the gateway. It is called if there is no token, and once if one is not accepted; an

@@ -146,7 +146,7 @@ extension SluiceClient {
 
     // MARK: - In a separate transaction
 
-    /// Inserts a row and enqueues its creation, in a separate transaction: ``insert(_:options:in:)``.
+    /// Inserts a row and enqueues its creation, in a separate transaction: `insert(_:options:in:)`.
     @discardableResult
     public func insert<Record: Syncable & PersistableRecord & Sendable>(
         _ record: Record,

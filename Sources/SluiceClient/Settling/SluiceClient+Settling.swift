@@ -124,7 +124,7 @@ extension SluiceClient {
         try await settle { client, db in try client.resolve(mutation, winner, in: db) }
     }
 
-    /// Ends a conflict with what a person made of both versions: ``theirs(of:key:in:)`` is the other one.
+    /// Ends a conflict with what a person made of both versions: ``theirs(of:as:in:)`` is the other one.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.
