@@ -1,6 +1,6 @@
 import GRDB
 
-/// The difference between a row of the app and the document that the library knows the row to show.
+/// The difference between a row of the app and the document that the library has for it.
 enum RowDifference: Sendable {
     /// The library has no record of the row.
     case created([String: DatabaseValue])

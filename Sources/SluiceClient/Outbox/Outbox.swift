@@ -56,7 +56,7 @@ enum Outbox {
         try db.execute(sql: "UPDATE sluice_device SET accepted_sequence = ?", arguments: [watermark])
     }
 
-    /// Creates that are sent again ask the built-in store for the id that it had given the entity. Other phones know the
+    /// Creates that are sent again ask the built-in store for the id that it had given the entity. Other phones name the
     /// entity by it: in their rows, and in writes that wait there.
     static func askForFormerIDs(_ db: Database) throws {
         try db.execute(

@@ -1,52 +1,34 @@
 import Foundation
 import GRDB
+import SluiceTesting
 import Testing
 
 @testable import SluiceClient
 
 /// `syncOnce` returns at its deadline, regardless of what it waits for. Without that, each of these tests would hang.
 @Suite struct DeadlineTests {
-    /// A token request that never completes and ignores cancellation.
-    private static func client(_ phone: TestPhone, _ gateway: TestGateway, _ token: Promise<String>) throws
-        -> SluiceClient
-    {
-        var configuration = SluiceClient.Configuration()
-        configuration.usesEvents = false
-        return try SluiceClient(
-            database: phone.pool,
-            gateway: gateway.url,
-            entities: [Contact.sync, Visit.sync],
-            configuration: configuration
-        ) {
-            try await Task { try await token.value }.value
-        }
-    }
-
     @Test func `a missing token and a sync waiting for it do not exceed the deadline`() async throws {
-        let gateway = try await TestGateway.start()
-        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let token = Promise<String>()
-        let client = try Self.client(phone, gateway, token)
-        try await phone.create(Contact(name: "Kari"))
-        client.resume()
+        // never completes, and ignores cancellation
+        let phone = try MockPhone(token: { try await Task { try await token.value }.value })
+        try await phone.insert()
+        phone.client.resume()
         // after the sync that `resume` has started
-        let status = await client.syncOnce(deadline: .milliseconds(100))
+        let status = await phone.client.syncOnce(deadline: .milliseconds(100))
         #expect(status.pending == 1)
-        client.suspend()
-        #expect((await client.syncOnce(deadline: .milliseconds(100))).pending == 1)
-        token.give(.success(try await gateway.token(organization: phone.organization, user: phone.user)))
-        #expect((await client.syncOnce(deadline: .seconds(600))).pending == 0)
+        phone.client.suspend()
+        #expect((await phone.client.syncOnce(deadline: .milliseconds(100))).pending == 1)
+        token.give(.success(MockGateway.token(of: "kari")))
+        #expect(await phone.sync().pending == 0)
     }
 
     @Test func `syncOnce does not wait for mutations after a rejected one`() async throws {
-        let gateway = try await TestGateway.start()
-        let organization = try await gateway.makeOrganization(#"{"entity_types":"registered"}"#)
-        try await gateway.register("visit", "{}", in: organization)
-        let phone = try await TestPhone(gateway, organization: organization)
+        let phone = try MockPhone()
+        phone.gateway.onWrite { $0["entity_type"] == "contact" ? .reject(code: "validation_failed") : nil }
         let kari = Contact(name: "Kari")
-        try await phone.create(kari)
+        try await phone.insert(kari)
         await phone.sync()
-        try await phone.create(Visit(contactID: kari.id, title: "First"))
+        try await phone.client.insert(Visit(contactID: kari.id, title: "First"))
         // otherwise it would take the whole deadline
         let status = await phone.client.syncOnce(deadline: .seconds(3_600))
         #expect(status.failed == 1 && status.pending == 1)

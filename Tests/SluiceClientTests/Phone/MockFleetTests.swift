@@ -234,8 +234,13 @@ private final class MockFleet {
                 found.append("phone \(index) lacks \(less.sorted()) and has \(more.sorted())")
                 for row in less.union(more) {
                     let mark = row.split(separator: " ")[1]
-                    found.append(try await trace("key IN (SELECT key FROM sluice_mutations WHERE payload LIKE '%\(mark)\"%'"
-                        + " UNION SELECT key FROM sluice_base WHERE document LIKE '%\(mark)\"%')", index))
+                    found.append(
+                        try await trace(
+                            "key IN (SELECT key FROM sluice_mutations WHERE payload LIKE '%\(mark)\"%'"
+                                + " UNION SELECT key FROM sluice_base WHERE document LIKE '%\(mark)\"%')",
+                            index
+                        )
+                    )
                 }
             }
             first = first ?? shown
@@ -267,15 +272,16 @@ private final class MockFleet {
     private func trace(_ condition: String, _ index: Int) async throws -> String {
         let columns = [
             "sluice_mutations": "sequence_number, operation, status, is_shown, is_outdated, version, payload, error",
-            "sluice_base": "version, is_deleted, generation, document", "sluice_id_mappings": "client_id, server_id, status",
+            "sluice_base": "version, is_deleted, generation, document",
+            "sluice_id_mappings": "client_id, server_id, status",
             "sluice_held": "reason, waits_for_key",
         ]
-        let rows = try await phones[index].pool.read { db -> [Row] in
+        let rows = try await phones[index].pool.read { db -> [String] in
             try columns.flatMap { table, columns in
-                try Row.fetchAll(db, sql: "SELECT key, \(columns) FROM \(table) WHERE \(condition)")
+                try Row.fetchAll(db, sql: "SELECT key, \(columns) FROM \(table) WHERE \(condition)").map(\.description)
             }
         }
-        return rows.map(\.description).joined(separator: "\n    ")
+        return rows.joined(separator: "\n    ")
     }
 
     /// The rows, without the phone's own keys.

@@ -313,8 +313,7 @@ import Testing
     }
 
     @Test func `two clients on one file do not synchronize at the same time`() async throws {
-        let gateway = try await TestGateway.start()
-        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let phone = try MockPhone()
         try await phone.pool.write { db in
             // this process is alive, and is not this client
             try db.execute(
@@ -322,7 +321,7 @@ import Testing
                 arguments: ["\(ProcessIdentity.own.text)/other", Date().timeIntervalSince1970 + 60]
             )
         }
-        try await phone.create(Contact(name: "Kari"))
+        try await phone.insert()
         #expect((await phone.client.syncOnce(deadline: .seconds(1))).pending == 1)
         // its process has ended
         try await phone.pool.write { try $0.execute(sql: "UPDATE sluice_flight SET holder = '999999999/other'") }
@@ -341,15 +340,14 @@ import Testing
             #expect(ProcessIdentity(text: living)?.isGone == false, "\(living)")
         }
         #expect(ProcessIdentity(text: "other") == nil)
-        let gateway = try await TestGateway.start()
-        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let phone = try MockPhone()
         try await phone.pool.write { db in
             try db.execute(
                 sql: "INSERT INTO sluice_flight VALUES (1, ?, ?)",
                 arguments: ["\(own).1.before/other", Date().timeIntervalSince1970 + 60]
             )
         }
-        try await phone.create(Contact(name: "Kari"))
+        try await phone.insert()
         #expect((await phone.sync()).pending == 0)
     }
 }
