@@ -58,10 +58,7 @@ extension MockState {
         _ refused: Set<ClientName>,
         _ onWrite: (JSON) -> MockGateway.Verdict?
     ) -> JSON? {
-        let isKnown = mutations.contains {
-            $0.writer.user == writer.user && $0.entry["idempotency_key"] == entry["idempotency_key"]
-        }
-        if isKnown { return nil }
+        if isKnown(entry, of: writer.user) { return nil }
         guard entry["sequence_number"]?.int64 ?? 0 > watermark else { return .problem(422, "sequence_already_used") }
         var mutation = MockMutation(entry, by: writer)
         if refused.contains(where: mutation.needs) { return .problem(422, "dependency_rejected") }
@@ -70,7 +67,7 @@ extension MockState {
         case .fail(let status, let body): mutation.failure = (status, body)
         case nil: break
         }
-        mutations.append(mutation)
+        _ = add(mutation)
         return nil
     }
 
@@ -78,16 +75,17 @@ extension MockState {
 
     /// Runs the user's open mutations in order, up to a conflict.
     mutating func run(_ user: String) {
-        for index in mutations.indices where mutations[index].writer.user == user && mutations[index].isOpen {
-            if holdsWrites || !hold(of: user).isNull { return }
+        if holdsWrites || !hold(of: user).isNull { return }
+        for index in mutations.indices where mutations[index].isOpen && mutations[index].writer.user == user {
             run(index)
+            if mutations[index].status == "conflict" { return }
         }
     }
 
     private mutating func run(_ index: Int) {
         let mutation = mutations[index]
         let creates = mutations.filter { other in
-            other.writer.user == mutation.writer.user && other.operation == "create"
+            other.status != "succeeded" && other.writer.user == mutation.writer.user && other.operation == "create"
                 && other.clientName.map { serverIDs[$0] == nil && mutation.needs($0) } ?? false
         }
         let needed = creates.filter { $0.status != "discarded" }
@@ -126,7 +124,7 @@ extension MockState {
         if let entity = entities[name], !(entity.isDeleted && entity.writer == mutation.writer), !mutation.isForced {
             return conflict(index, name, entity)
         }
-        if let client = mutation.clientName { serverIDs[client] = name.id }
+        if let client = mutation.clientName { resolve(client, to: name.id) }
         apply(index, name, document(mutation))
     }
 
@@ -143,9 +141,7 @@ extension MockState {
     }
 
     private func document(_ mutation: MockMutation) -> JSON {
-        (mutation.payload ?? [:]).replacing { id in
-            serverIDs.first { $0.key.user == mutation.writer.user && $0.key.id == id }?.value
-        }
+        resolved(mutation.payload ?? [:], of: mutation.writer.user)
     }
 
     private mutating func apply(_ index: Int, _ name: Name, _ document: JSON) {

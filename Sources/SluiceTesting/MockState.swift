@@ -40,7 +40,12 @@ struct MockState: Sendable {
     var entities: [Name: Entity] = [:]
     /// In the order in which they were accepted.
     var mutations: [MockMutation] = []
-    var serverIDs: [ClientName: JSON] = [:]
+    /// Their places, by user and id, and by user and idempotency key.
+    private var places: [String: Int] = [:]
+    private var keys: Set<String> = []
+    private(set) var serverIDs: [ClientName: JSON] = [:]
+    /// The same, by user and client id.
+    private var serverIDsOfUsers: [String: JSON] = [:]
     var accepted: [Writer: Int64] = [:]
     var position: Int64 = 0
     /// Cursors of another epoch are expired.
@@ -76,8 +81,29 @@ struct MockState: Sendable {
         }
     }
 
-    func index(of mutation: String, _ user: String) -> Int? {
-        mutations.firstIndex { $0.writer.user == user && $0.entry["id"]?.string == mutation }
+    func index(of mutation: String, _ user: String) -> Int? { places["\(user) \(mutation)"] }
+
+    /// - Returns: false for a repetition.
+    mutating func add(_ mutation: MockMutation) -> Bool {
+        let (user, entry) = (mutation.writer.user, mutation.entry)
+        guard keys.insert("\(user) \(entry["idempotency_key"]?.string ?? "")").inserted else { return false }
+        places["\(user) \(entry["id"]?.string ?? "")"] = mutations.count
+        mutations.append(mutation)
+        return true
+    }
+
+    func isKnown(_ entry: JSON, of user: String) -> Bool {
+        keys.contains("\(user) \(entry["idempotency_key"]?.string ?? "")")
+    }
+
+    mutating func resolve(_ name: ClientName, to id: JSON) {
+        serverIDs[name] = id
+        serverIDsOfUsers["\(name.user) \(name.id)"] = id
+    }
+
+    /// A document with server ids in place of a user's client ids.
+    func resolved(_ document: JSON, of user: String) -> JSON {
+        document.replacing { serverIDsOfUsers["\(user) \($0)"] }
     }
 
     /// What stops the user's queue: a conflict.

@@ -205,7 +205,7 @@ private final class MockFleet {
     func settle() async throws {
         gateway.recover()
         var quiet = 0
-        for _ in 0..<300 where quiet < 3 {
+        for round in 0..<1_000 where quiet < 3 {
             var left = 0
             for index in phones.indices where !isLost[index] {
                 let status = await phones[index].client.syncOnce(deadline: .seconds(1))
@@ -213,6 +213,7 @@ private final class MockFleet {
                 for _ in 0..<10 { try await decide(index) }
             }
             quiet = left == 0 ? quiet + 1 : 0
+            if round % 50 == 49 { note("phones in memory: \(left) writes are not settled") }
         }
     }
 
