@@ -44,11 +44,23 @@ struct PushAnswer {
         return isAny
     }
 
-    /// Reopens writes that took effect and that a restored gateway does not know, though it has used their numbers.
+    /// Adopts the states of writes that took effect before the gateway was restored. A write that it does not have,
+    /// though it has used the number, is sent again under a new one.
     ///
-    /// - Returns: whether there were any.
+    /// - Returns: whether there are any to be sent.
     func reopenLost(_ answer: JSON, writtenAfter moment: Date) throws -> Bool {
         var first: Int64?
+        for result in answer.results.compactMap(MutationResult.init)
+        where ![.succeeded, .rejected].contains(result.status) {
+            try db.execute(
+                sql: """
+                    UPDATE sluice_mutations SET status = 'pending', is_outdated = 0, version = NULL, settled_at = NULL
+                    WHERE id = ? AND status = 'succeeded'
+                    """,
+                arguments: [result.id.wire]
+            )
+            if db.changesCount > 0 { try results.apply(result) }
+        }
         for result in answer.results.compactMap(MutationResult.init) where result.isNumberUsed {
             let sequence = try Int64.fetchOne(
                 db,

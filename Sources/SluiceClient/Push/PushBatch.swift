@@ -58,11 +58,11 @@ extension PushBatch {
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
     }
 
-    /// Returns mutations that took effect, if another phone uses this device's numbers, too.
+    /// Returns mutations that took effect and whose state a restored gateway may have lost, though they are below its
+    /// watermark: those that a person decided about, and all if another phone uses this device's numbers, too.
     ///
     /// - Parameter after: those behind a number.
     static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
-        guard try Bool.fetchOne(db, sql: "SELECT is_shared FROM sluice_device") ?? false else { return nil }
         let rows = try rows(of: .ended(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
     }
@@ -83,7 +83,11 @@ extension PushBatch {
             case .sent: "status = 'sent'"
             case .queued: "status = 'queued'"
             case .taken(let after): "\(WriteStatus.isTaken) AND sequence_number > \(after)"
-            case .ended(let after): "status = 'succeeded' AND sequence_number > \(after)"
+            case .ended(let after):
+                """
+                status = 'succeeded' AND sequence_number > \(after)
+                    AND (resolution IS NOT NULL OR revision > 1 OR (SELECT is_shared FROM sluice_device))
+                """
             }
         }
     }
