@@ -126,6 +126,14 @@ public final class MockGateway: Sendable {
     /// Lets all clients pull everything again.
     public func expireCursors() { state.withLock { $0.epoch += 1 } }
 
+    /// By entity type, the members that name an entity, and its type: `["visit": ["contact_id": "contact"]]`.
+    ///
+    /// A write that names a deleted entity, or deletes one that others name, is then a conflict.
+    public var relations: [String: [String: String]] {
+        get { state.withLock { $0.relations } }
+        set { state.withLock { $0.relations = newValue } }
+    }
+
     /// Whether writes are accepted and wait.
     public var holdsWrites: Bool {
         get { state.withLock { $0.holdsWrites } }

@@ -124,8 +124,9 @@ extension MockState {
         if let entity = entities[name], !(entity.isDeleted && entity.writer == mutation.writer), !mutation.isForced {
             return conflict(index, name, entity)
         }
-        if let client = mutation.clientName { resolve(client, to: name.id) }
-        apply(index, name, document(mutation))
+        apply(index, name, document(mutation, creating: name.id))
+        guard mutations[index].status == "succeeded", let client = mutation.clientName else { return }
+        resolve(client, to: name.id)
     }
 
     private mutating func change(_ index: Int, _ name: Name, _ entity: Entity) {
@@ -140,13 +141,25 @@ extension MockState {
         apply(index, name, isPatch ? entity.document.merged(with: document) : document)
     }
 
-    private func document(_ mutation: MockMutation) -> JSON {
-        resolved(mutation.payload ?? [:], of: mutation.writer.user)
+    /// - Parameter id: of the entity that the mutation creates, by which its own client id is replaced.
+    private func document(_ mutation: MockMutation, creating id: JSON? = nil) -> JSON {
+        let own = id == nil ? nil : mutation.clientName?.id
+        return resolved(mutation.payload ?? [:], of: mutation.writer.user).replacing { $0 == own ? id : nil }
     }
 
     private mutating func apply(_ index: Int, _ name: Name, _ document: JSON) {
         let mutation = mutations[index]
         let isDeletion = mutation.operation == "delete"
+        guard !(isDeletion ? isNamed(name) : namesDeleted(document, of: name.type)) else {
+            // no strategy overrides a relation
+            mutations[index].error = .problem(
+                409,
+                "conflict",
+                "",
+                entities[name].map { ["current": current(name, $0)] } ?? [:]
+            )
+            return mutations[index].status = "conflict"
+        }
         let last = isDeletion ? entities[name]?.document ?? [:] : document
         write(name, last, isDeleted: isDeletion, by: mutation.writer, clientID: mutation.entry["local_id"])
         succeed(index, name.id, entities[name]?.version, mutation.operation == "create" ? 201 : isDeletion ? 204 : 200)

@@ -51,6 +51,8 @@ struct MockState: Sendable {
     /// Cursors of another epoch are expired.
     var epoch = 1
     var holdsWrites = false
+    /// By type, the members that name an entity of another type.
+    var relations: [String: [String: String]] = [:]
 
     // MARK: - Routes
 
@@ -150,6 +152,24 @@ struct MockState: Sendable {
     }
 
     // MARK: - Entities
+
+    /// Whether a document names an entity that was deleted.
+    func namesDeleted(_ document: JSON, of type: String) -> Bool {
+        relations[type]?.contains { member, target in
+            document[member].flatMap { entities[Name(type: target, id: $0)] }?.isDeleted ?? false
+        } ?? false
+    }
+
+    /// Whether a living entity names another.
+    func isNamed(_ name: Name) -> Bool {
+        relations.contains { type, members in
+            let own = members.filter { $0.value == name.type }.map(\.key)
+            return !own.isEmpty
+                && entities.contains { key, entity in
+                    key.type == type && !entity.isDeleted && own.contains { entity.document[$0] == name.id }
+                }
+        }
+    }
 
     /// - Parameter clientID: of an entity that is created.
     mutating func write(_ name: Name, _ document: JSON, isDeleted: Bool, by writer: Writer, clientID: JSON? = nil) {

@@ -5,8 +5,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// Five phones of two users and a gateway in memory: random edits, lost answers, restarts, restored phones and gateways,
-/// a lost phone and two phones from one backup. In the end all of them show the same, and every write is accounted for.
+/// Five phones of two users and a gateway in memory: random edits, deletions of parents, lost answers, restarts, restored
+/// phones and gateways, a lost phone and two phones from one backup. In the end all of them show the same, and every write
+/// is accounted for.
 @Suite struct MockFleetTests {
     private static let environment = ProcessInfo.processInfo.environment
 
@@ -47,6 +48,7 @@ private final class MockFleet {
 
     init(seed: UInt64) throws {
         random = SplitMix(state: seed)
+        gateway.relations = ["visit": ["contact_id": "contact"]]
         for user in users {
             phones.append(try Self.open(gateway, user))
             isLost.append(false)
@@ -81,7 +83,7 @@ private final class MockFleet {
         counter += 1
         let mark = "\(index)-\(counter)"
         let phone = phones[index]
-        let (kind, pick) = (Int.random(in: 0..<6, using: &random), random.next())
+        let (kind, pick) = (Int.random(in: 0..<14, using: &random), random.next())
         let id: UUID?
         do {
             id = try await phone.pool.write { [client = phone.client] db -> UUID? in
@@ -91,21 +93,25 @@ private final class MockFleet {
                     return try type.order(Column("id")).limit(1, offset: Int(pick % UInt64(count))).fetchOne(db)
                 }
                 switch kind {
-                case 0: return try client.insert(Contact(name: mark), in: db)
-                case 1, 2:
+                case 0, 1: return try client.insert(Contact(name: mark), in: db)
+                case 2, 3, 4, 5:
                     guard var contact = try any(Contact.self) else { return nil }
                     contact.phone = mark
                     return try client.update(contact, in: db)
-                case 3:
+                case 6, 7:
                     guard let contact = try any(Contact.self) else { return nil }
                     return try client.insert(Visit(contactID: contact.id, title: mark), in: db)
-                case 4:
+                case 8, 9, 10:
                     guard var visit = try any(Visit.self) else { return nil }
                     visit.title = mark
                     return try client.update(visit, in: db)
-                default:
+                case 11, 12:
                     guard let visit = try any(Visit.self) else { return nil }
                     return try client.delete(visit, in: db)
+                default:
+                    // its visits go with it, by the app's foreign key
+                    guard let contact = try any(Contact.self) else { return nil }
+                    return try client.delete(contact, in: db)
                 }
             }
         } catch is SluiceError {
