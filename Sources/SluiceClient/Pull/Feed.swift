@@ -43,8 +43,8 @@ extension Feed {
         )
     }
 
-    /// Marks edits that took effect before the first page of a pull from the beginning is asked for: the pull has their
-    /// entities, unless they were deleted. Not by times, because clocks are set back.
+    /// Marks edits that took effect before a pull begins: it has their effects, unless a restored gateway has lost them,
+    /// or a pull from the beginning has no tombstone of them. Not by times, because clocks are set back.
     static func markOutdated(_ db: Database) throws {
         try db.execute(sql: "UPDATE sluice_mutations SET is_outdated = 1 WHERE is_shown AND status = 'succeeded'")
     }

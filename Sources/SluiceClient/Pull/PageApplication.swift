@@ -57,6 +57,8 @@ struct PageApplication {
         if isEnd {
             try sweep(feed.generation)
             try db.noteChangeOfBase()
+        } else if page.isUpToDate {
+            try hideOutdated()
         }
         try db.execute(
             sql: """
@@ -195,6 +197,19 @@ struct PageApplication {
             }
             try rows.refresh(entity, name.key)
         }
+    }
+
+    /// Hides edits whose effects a pull should have had, and has not.
+    private func hideOutdated() throws {
+        let condition = "is_shown AND status = 'succeeded' AND is_outdated"
+        let names = try Row.fetchAll(
+            db,
+            sql: "SELECT DISTINCT entity_type, key FROM sluice_mutations WHERE \(condition)"
+        )
+        .map { EntityName($0[0], $0[1]) }
+        if names.isEmpty { return }
+        try db.execute(sql: "UPDATE sluice_mutations SET is_shown = 0 WHERE \(condition)")
+        try rows.refresh(names)
     }
 
     private static let isOutdated = """

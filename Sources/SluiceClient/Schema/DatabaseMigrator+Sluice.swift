@@ -19,6 +19,12 @@ extension DatabaseMigrator {
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN is_shared INTEGER NOT NULL DEFAULT 0")
             // whether it took effect before the present pull from the beginning
             try db.execute(sql: "ALTER TABLE sluice_mutations ADD COLUMN is_outdated INTEGER NOT NULL DEFAULT 0")
+            try db.execute(
+                sql: """
+                    CREATE INDEX sluice_mutations_visible ON sluice_mutations (sequence_number)
+                    WHERE is_shown AND status = 'succeeded'
+                    """
+            )
             // rows that the app has changed, by triggers, and that are still to be enqueued; why one cannot be
             try db.execute(sql: "CREATE TABLE sluice_captured (\(CaptureTriggers.columns))")
             try db.execute(sql: "CREATE INDEX sluice_captured_by_row ON sluice_captured (entity_type, key)")

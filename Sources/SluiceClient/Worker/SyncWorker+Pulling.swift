@@ -15,15 +15,16 @@ extension SyncWorker {
 
     private func pullUntilUpToDate() async throws {
         let types = map.entities.map(\.entityType).sorted().joined(separator: ",")
-        var hasStartedOver = false
+        var (hasStartedOver, isFirst) = (false, true)
         while true {
-            let (feed, device, numbers) = try await write { [map] db, now in
+            let (feed, device, numbers) = try await write { [map, isFirst] db, now in
                 // an app that synchronizes other types than before pulls everything again, and keeps its data
                 if try Feed.read(db).types != types { try Feed.startOver(types, db, now: now) }
                 let feed = try Feed.read(db)
-                if feed.cursor == nil { try Feed.markOutdated(db) }
+                if isFirst || feed.cursor == nil { try Feed.markOutdated(db) }
                 return (feed, try Device.id(db), try DeviceNumbers(map, db).next())
             }
+            isFirst = false
             status.update { $0.phase = .pulling }
             // before the request: events received from here on may be missing in the response
             beginPull()
