@@ -7,7 +7,7 @@ import SyncModel
 enum MappingTarget {
     static func run(_ bytes: [UInt8]) {
         guard let (first, second) = halves(bytes), let settings = try? JSONTree(parsing: first).root else { return }
-        var report = SettingsReport()
+        var report = MemberReport()
         let mapping = SourceMapping(settings, at: "", &report)
         expect((mapping == nil) != report.problems.isEmpty, "\(report.problems)")
         for problem in report.problems {
@@ -22,7 +22,7 @@ enum MappingTarget {
     private static func written(_ mapping: SourceMapping) {
         var writer = JSONWriter()
         mapping.write(to: &writer)
-        var report = SettingsReport()
+        var report = MemberReport()
         let again = (try? JSONTree(parsing: writer.bytes).root).flatMap { SourceMapping($0, at: "", &report) }
         expect(again == mapping, "decodes to a different one: \(show(writer.bytes))")
     }

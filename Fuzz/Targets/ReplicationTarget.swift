@@ -16,7 +16,7 @@ enum ReplicationTarget {
              "renamed":{"no":"id","x":"a"}},
             {"table":"public.p","entity_type":"p","id":"id"}]}
             """
-        var report = SettingsReport()
+        var report = MemberReport()
         guard let tree = try? JSONTree(parsing: Array(text.utf8)),
             let settings = ReplicationSettings(tree.root, at: "", &report)
         else { fatalError("\(report.problems)") }

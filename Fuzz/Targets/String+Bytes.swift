@@ -1,1 +1,206 @@
-../../Sources/JSONText/String+Bytes.swift
+// In Swift, texts that are canonically equivalent are equal: `é` and `e` with an accent, `K` and the Kelvin sign. Ids,
+// names and headers are their bytes, and PostgreSQL, SQLite and HTTP compare bytes. The compiler prefers a module's own
+// operators to the standard library's, so with this file `==`, `<`, `switch` and the searches below compare bytes.
+//
+// Every target has this file, as a symbolic link; `scripts/lint-text` checks that. Generic code still uses the standard
+// library: `Set<String>`, `[String: …]`, synthesized `Hashable`, tuples. There, use `ByteExactString` and `@Exact`.
+
+extension String {
+    /// Whether both are the same bytes.
+    @inline(__always)
+    func hasSameBytes(as other: String) -> Bool { isSameValue(as: other) || hasEqualBytes(other) }
+
+    /// Whether both have the same representation.
+    ///
+    /// Texts of up to 15 bytes are stored in the value itself.
+    @inline(__always)
+    private func isSameValue(as other: String) -> Bool {
+        guard MemoryLayout<String>.size == MemoryLayout<SIMD2<UInt64>>.size else { return false }
+        return unsafeBitCast(self, to: SIMD2<UInt64>.self) == unsafeBitCast(other, to: SIMD2<UInt64>.self)
+    }
+
+    private func hasEqualBytes(_ other: String) -> Bool {
+        guard utf8.count == other.utf8.count else { return false }
+        let isSame = utf8.withContiguousStorageIfAvailable { mine in
+            other.utf8.withContiguousStorageIfAvailable { UnsafeRawBufferPointer(mine).hasSameBytes(as: $0) }
+        }
+        return isSame.flatMap { $0 } ?? utf8.elementsEqual(other.utf8)
+    }
+
+    static func == (left: String, right: String) -> Bool { left.hasSameBytes(as: right) }
+    static func != (left: String, right: String) -> Bool { !left.hasSameBytes(as: right) }
+    static func == (left: String, right: Substring) -> Bool { left.utf8.elementsEqual(right.utf8) }
+    static func != (left: String, right: Substring) -> Bool { !left.utf8.elementsEqual(right.utf8) }
+    static func ~= (pattern: String, text: String) -> Bool { pattern.hasSameBytes(as: text) }
+    static func ~= (pattern: String, text: Substring) -> Bool { pattern.utf8.elementsEqual(text.utf8) }
+
+    // The order of PostgreSQL's collation "C".
+    static func < (left: String, right: String) -> Bool { left.utf8.lexicographicallyPrecedes(right.utf8) }
+    static func > (left: String, right: String) -> Bool { right.utf8.lexicographicallyPrecedes(left.utf8) }
+    static func <= (left: String, right: String) -> Bool { !right.utf8.lexicographicallyPrecedes(left.utf8) }
+    static func >= (left: String, right: String) -> Bool { !left.utf8.lexicographicallyPrecedes(right.utf8) }
+
+}
+
+extension Substring {
+    static func == (left: Substring, right: Substring) -> Bool { left.utf8.elementsEqual(right.utf8) }
+    static func != (left: Substring, right: Substring) -> Bool { !left.utf8.elementsEqual(right.utf8) }
+    static func == (left: Substring, right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
+    static func != (left: Substring, right: String) -> Bool { !left.utf8.elementsEqual(right.utf8) }
+
+}
+
+extension Optional where Wrapped == String {
+    static func == (left: String?, right: String?) -> Bool {
+        switch (left, right) {
+        case (nil, nil): true
+        case (let left?, let right?): left.hasSameBytes(as: right)
+        default: false
+        }
+    }
+
+    static func != (left: String?, right: String?) -> Bool { !(left == right) }
+    static func ~= (pattern: String?, text: String?) -> Bool { pattern == text }
+}
+
+extension Optional where Wrapped == Substring {
+    static func == (left: Substring?, right: Substring?) -> Bool {
+        switch (left, right) {
+        case (nil, nil): true
+        case (let left?, let right?): left.utf8.elementsEqual(right.utf8)
+        default: false
+        }
+    }
+
+    static func != (left: Substring?, right: Substring?) -> Bool { !(left == right) }
+}
+
+extension Array where Element == String {
+    static func == (left: [String], right: [String]) -> Bool { left.elementsEqual(right) { $0.hasSameBytes(as: $1) } }
+    static func != (left: [String], right: [String]) -> Bool { !(left == right) }
+
+    func contains(_ text: String) -> Bool { contains { $0.hasSameBytes(as: text) } }
+    func firstIndex(of text: String) -> Int? { firstIndex { $0.hasSameBytes(as: text) } }
+    mutating func sort() { sort { $0.utf8.lexicographicallyPrecedes($1.utf8) } }
+}
+
+extension Sequence where Element == String {
+    func sorted() -> [String] { sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) } }
+}
+
+func == (left: (String, String), right: (String, String)) -> Bool { left.0 == right.0 && left.1 == right.1 }
+func != (left: (String, String), right: (String, String)) -> Bool { !(left == right) }
+func < (left: (String, String), right: (String, String)) -> Bool {
+    left.0 == right.0 ? left.1 < right.1 : left.0 < right.0
+}
+
+/// Searches for a character by its bytes. A combining mark behind a delimiter makes both one `Character`, which the
+/// standard library does not find: `/` and U+0338 are one.
+extension StringProtocol {
+    func hasPrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
+    func hasSuffix(_ suffix: String) -> Bool {
+        Substring(self).utf8.suffix(suffix.utf8.count).elementsEqual(suffix.utf8)
+    }
+
+    func split(
+        separator: Character,
+        maxSplits: Int = .max,
+        omittingEmptySubsequences: Bool = true
+    ) -> [Substring] {
+        let (separator, text) = (String(separator), Substring(self))
+        var parts: [Substring] = []
+        var start = text.startIndex
+        while parts.count < maxSplits, let found = text.range(of: separator, from: start) {
+            if !omittingEmptySubsequences || start < found.lowerBound { parts.append(text[start..<found.lowerBound]) }
+            start = found.upperBound
+        }
+        if !omittingEmptySubsequences || start < text.endIndex { parts.append(text[start...]) }
+        return parts
+    }
+
+    func firstIndex(of character: Character) -> String.Index? { range(of: String(character))?.lowerBound }
+
+    func lastIndex(of character: Character) -> String.Index? {
+        let (wanted, text) = (String(character), Substring(self))
+        var last: String.Index?
+        var place = text.startIndex
+        while let found = text.range(of: wanted, from: place) { (last, place) = (found.lowerBound, found.upperBound) }
+        return last
+    }
+
+    /// The part before the first of some characters; all of it without a match.
+    func before(_ delimiters: Character...) -> Substring {
+        let text = Substring(self)
+        return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
+    }
+
+    /// The part from the first of some characters on; empty without a match.
+    func from(_ delimiters: Character...) -> Substring {
+        let text = Substring(self)
+        return text[(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)...]
+    }
+
+    func range(of text: String) -> Range<String.Index>? { Substring(self).range(of: text, from: startIndex) }
+
+    func contains(_ text: String) -> Bool { range(of: text) != nil }
+
+    /// Quoting depends on it: a quote that a combining mark follows is a quote to SQL.
+    func replacing(_ text: String, with replacement: String) -> String {
+        let whole = Substring(self)
+        var (result, place) = ("", startIndex)
+        while !text.isEmpty, let found = whole.range(of: text, from: place) {
+            result += whole[place..<found.lowerBound]
+            result += replacement
+            place = found.upperBound
+        }
+        return result + whole[place...]
+    }
+
+    func contains(_ character: Character) -> Bool { range(of: String(character)) != nil }
+}
+
+extension Substring {
+    fileprivate func range(of text: String, from start: Index) -> Range<Index>? {
+        let (bytes, wanted) = (utf8, text.utf8)
+        guard let first = wanted.first else { return start..<start }
+        var place = start
+        while let found = bytes[place...].firstIndex(of: first) {
+            if bytes[found...].starts(with: wanted) {
+                return found..<bytes.index(found, offsetBy: wanted.count)
+            }
+            place = bytes.index(after: found)
+        }
+        return nil
+    }
+}
+
+/// Header names, schemes and the like ignore the case of ASCII alone.
+///
+/// Unicode's mapping makes `k` of the Kelvin sign.
+extension StringProtocol {
+    func lowercased() -> String { mapped(65...90) { $0 | 0x20 } }
+    func uppercased() -> String { mapped(97...122) { $0 & 0xdf } }
+
+    private func mapped(_ range: ClosedRange<UInt8>, _ change: (UInt8) -> UInt8) -> String {
+        guard utf8.contains(where: range.contains) else { return String(self) }
+        return String(decoding: utf8.map { range.contains($0) ? change($0) : $0 }, as: UTF8.self)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Whether both are the same bytes; they have the same number of bytes.
+    fileprivate func hasSameBytes(as other: UnsafeBufferPointer<UInt8>) -> Bool {
+        let other = UnsafeRawBufferPointer(other)
+        var place = 0
+        while place &+ 8 <= count {
+            let mine = loadUnaligned(fromByteOffset: place, as: UInt64.self)
+            guard mine == other.loadUnaligned(fromByteOffset: place, as: UInt64.self) else { return false }
+            place &+= 8
+        }
+        while place < count {
+            guard self[place] == other[place] else { return false }
+            place &+= 1
+        }
+        return true
+    }
+}

@@ -1,3 +1,4 @@
+package import Foundation
 package import JSONText
 
 /// The form of a member's value: how it is read, and the error about any other value.
@@ -99,6 +100,22 @@ extension MemberKind where Value: RawRepresentable<String> & CaseIterable & Send
     package static var oneOf: Self {
         Self("must be one of " + Value.allCases.map(\.rawValue).joined(separator: ", ")) {
             $0.string.flatMap(Value.init(rawValue:))
+        }
+    }
+}
+
+extension MemberKind<UUID> {
+    package static var uuid: MemberKind<UUID> { Self("must be a UUID", rule: Rule.uuid) { $0.uuid } }
+}
+
+extension MemberKind<[MutationStatus]> {
+    /// One status, or several in an array.
+    package static func statuses(_ allowed: [MutationStatus]) -> Self {
+        let words = allowed.map(\.rawValue).joined(separator: ", ")
+        return Self("must be one or an array of: \(words)", rule: Rule.memberType) { value in
+            let names = value.elements.map { $0.map(\.string) } ?? [value.string]
+            let statuses = names.compactMap { name in allowed.first { $0.rawValue == name } }
+            return statuses.count == names.count && !statuses.isEmpty ? statuses : nil
         }
     }
 }

@@ -108,6 +108,21 @@ package struct MemberTable<Body, View>: Sendable {
         return report.count == before
     }
 
+    /// Reads an object in a body of which only the first error is reported.
+    ///
+    /// - Throws: `invalid_request`.
+    package func readToFirstError(
+        _ value: JSONValue,
+        at pointer: String,
+        hasNulls: Bool = false,
+        into body: inout Body
+    ) throws(Problem) {
+        var report = MemberReport()
+        read(value, at: pointer, hasNulls: hasNulls, into: &body, &report)
+        guard let first = report.problems.first else { return }
+        throw Problem(.invalidRequest, pointer: first.pointer, rule: first.rule, first.detail)
+    }
+
     /// Writes the members that are shown.
     package func write(_ view: View, to writer: inout JSONWriter) {
         for member in members { member.write?(view, &writer) }

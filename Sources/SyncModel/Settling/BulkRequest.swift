@@ -45,28 +45,18 @@ public struct BulkRequest: Sendable {
             statuses = Self.allowed(move)
             return
         }
-        guard let members = filter.members else {
+        guard filter.kind == .object else {
             throw SettleBody.problem("/filter", Rule.memberType, "filter must be an object")
         }
-        for (name, value) in members { try read(name.string, value, move) }
+        try Self.filter(move).readToFirstError(filter, at: "/filter", hasNulls: true, into: &self)
     }
 
-    private mutating func read(_ name: String, _ value: JSONValue, _ move: Move) throws(Problem) {
-        let pointer = "/filter" + JSONPointer.member(name)
-        switch name {
-        case "status":
-            if !value.isNull { statuses = try Self.statuses(value, pointer, move) }
-        case "entity_type":
-            guard !value.isNull else { return }
-            guard let type = value.string, EntityType.isValidName(type) else {
-                throw SettleBody.problem(pointer, Rule.entityType, "entity_type must match [a-z][a-z0-9_-]{0,63}")
-            }
-            entityType = type
-        case "device_id": deviceID = try Self.uuid(value, pointer, name)
-        case "user_id": userID = try Self.uuid(value, pointer, name)
-        default:
-            let detail = UnknownMember.detail(name, of: "a filter: status, entity_type, device_id, user_id")
-            throw SettleBody.problem(pointer, Rule.unknownMember, detail)
+    private static func filter(_ move: Move) -> MemberTable<Self, Never> {
+        MemberTable("a filter") {
+            BodyMember("status", .statuses(allowed(move)), into: \.statuses).nullable
+            BodyMember("entity_type", .entityType, into: \.entityType).nullable
+            BodyMember("device_id", .uuid, into: \.deviceID).nullable
+            BodyMember("user_id", .uuid, into: \.userID).nullable
         }
     }
 
@@ -87,35 +77,11 @@ public struct BulkRequest: Sendable {
         return ids
     }
 
-    /// One status, or several in an array.
-    private static func statuses(
-        _ value: JSONValue,
-        _ pointer: String,
-        _ move: Move
-    ) throws(Problem) -> [MutationStatus] {
-        let names = value.elements.map { $0.map(\.string) } ?? [value.string]
-        let allowed = allowed(move)
-        let statuses = names.compactMap { name in allowed.first { $0.rawValue == name } }
-        guard statuses.count == names.count, !statuses.isEmpty else {
-            let words = allowed.map(\.rawValue).joined(separator: ", ")
-            throw SettleBody.problem(pointer, Rule.memberType, "status must be one or an array of: \(words)")
-        }
-        return statuses
-    }
-
     private static func allowed(_ move: Move) -> [MutationStatus] {
         switch move {
         case .retry: MutationStatus.forAPerson
         case .discard: DiscardPlanner.statuses
         }
-    }
-
-    private static func uuid(_ value: JSONValue, _ pointer: String, _ name: String) throws(Problem) -> UUID? {
-        if value.isNull { return nil }
-        guard let uuid = value.uuid else {
-            throw SettleBody.problem(pointer, Rule.uuid, "\(name) must be a UUID")
-        }
-        return uuid
     }
 }
 

@@ -2,7 +2,8 @@ package import JSONText
 
 /// The members of a body that settles mutations.
 ///
-/// A small object without unknown members and duplicates.
+/// A small object without unknown members and duplicates. Requests read the members in turn, up to the first error,
+/// because they depend on each other; a ``MemberTable`` lists the errors of all members.
 package struct SettleBody {
     private var members: [(name: String, value: JSONValue)] = []
 

@@ -186,7 +186,7 @@ extension OperationRow: AnswerBody {
         writer.member("id", id)
         writer.member("organization_id", organization)
         writer.member("kind", kind.rawValue)
-        writer.member("filter", object: writeFilter)
+        writer.member("filter") { OperationDraft.filterTable.write((filter, ids), to: &$0) }
         writer.member("dependents", dependants?.rawValue)
         writer.member("strategy", strategy?.rawValue)
         writer.member("reason", reason)
@@ -210,22 +210,6 @@ extension OperationRow: AnswerBody {
         writer.member("started_at", startedAt?.rfc3339)
         writer.member("changed_at", changedAt.rfc3339)
         writer.member("ended_at", endedAt?.rfc3339)
-    }
-
-    private func writeFilter(to writer: inout JSONWriter) {
-        writer.member("status", filter.statuses.map(\.rawValue))
-        writer.member("entity_type", filter.entityType)
-        writer.member("response_status", filter.responseStatus.map(Int64.init))
-        writer.member("error_code", filter.errorCode)
-        writer.member("user_id", filter.user)
-        writer.name("ids")
-        if let ids {
-            writer.beginArray()
-            for id in ids { writer.uuid(id) }
-            writer.endArray()
-        } else {
-            writer.null()
-        }
     }
 }
 

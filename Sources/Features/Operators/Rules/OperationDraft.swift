@@ -50,49 +50,29 @@ package struct OperationDraft: Sendable, Hashable {
         }
         reason = try Self.reason(body["reason"], isOptional: isPreview)
         perSecond = try Self.perSecond(body["per_second"])
-        guard let members = body["filter"]?.members else {
+        guard let filter = body["filter"], filter.kind == .object else {
             let detail = "filter is required; {} selects all failed and conflicting mutations of the organization"
             throw SettleBody.problem("/filter", body["filter"] == nil ? Rule.required : Rule.memberType, detail)
         }
-        for (name, value) in members where !value.isNull { try read(name.string, value) }
+        try Self.filterTable.readToFirstError(filter, at: "/filter", into: &self)
         if kind == .resolve {
-            guard filter.statuses.allSatisfy({ $0 == .conflict }) else {
+            guard self.filter.statuses.allSatisfy({ $0 == .conflict }) else {
                 throw SettleBody.problem("/filter/status", Rule.memberType, "only conflicts can be resolved")
             }
-            filter.statuses = [.conflict]
+            self.filter.statuses = [.conflict]
         }
     }
 
-    private mutating func read(_ name: String, _ value: JSONValue) throws(Problem) {
-        let pointer = "/filter" + JSONPointer.member(name)
-        switch name {
-        case "status": filter.statuses = try Self.statuses(value, pointer)
-        case "entity_type":
-            guard let type = value.string, EntityType.isValidName(type) else {
-                throw SettleBody.problem(pointer, Rule.entityType, "entity_type must match [a-z][a-z0-9_-]{0,63}")
-            }
-            filter.entityType = type
-        case "response_status":
-            // 0 means no status
-            guard let status = value.int64, status == 0 || (100...599).contains(status) else {
-                throw SettleBody.problem(pointer, Rule.range, "response_status must be an HTTP status, or 0 for none")
-            }
-            filter.responseStatus = Int16(status)
-        case "error_code":
-            guard let code = value.string, ProblemCode(rawValue: code) != nil else {
-                throw SettleBody.problem(pointer, Rule.memberType, "error_code must be the code of a problem")
-            }
-            filter.errorCode = code
-        case "user_id":
-            guard let user = value.uuid else {
-                throw SettleBody.problem(pointer, Rule.uuid, "user_id must be a UUID")
-            }
-            filter.user = user
-        case "ids": ids = try Self.ids(value, pointer)
-        default:
-            let what = "a filter: status, entity_type, response_status, error_code, user_id, ids"
-            throw SettleBody.problem(pointer, Rule.unknownMember, UnknownMember.detail(name, of: what))
-        }
+    /// The filter of a request, and that of an operation.
+    package static let filterTable = MemberTable<Self, (filter: FailureFilter, ids: [UUID]?)>("a filter") {
+        BodyMember("status", .statuses(MutationStatus.forAPerson), into: \.filter.statuses)
+            .shown { $0.filter.statuses.map(\.rawValue) }
+        BodyMember("entity_type", .entityType, into: \.filter.entityType).shown(\.filter.entityType)
+        BodyMember("response_status", .responseStatus, into: \.filter.responseStatus)
+            .shown { $0.filter.responseStatus.map(Int64.init) }
+        BodyMember("error_code", .problemCode, into: \.filter.errorCode).shown(\.filter.errorCode)
+        BodyMember("user_id", .uuid, into: \.filter.user).shown(\.filter.user)
+        BodyMember("ids", MemberKind { ids($0, $1.pointer, &$2) }, into: \.ids).shown(\.ids)
     }
 
     private static func reason(_ value: JSONValue?, isOptional: Bool) throws(Problem) -> String {
@@ -117,28 +97,30 @@ package struct OperationDraft: Sendable, Hashable {
         return Int(number)
     }
 
-    /// One status, or several in an array.
-    private static func statuses(_ value: JSONValue, _ pointer: String) throws(Problem) -> [MutationStatus] {
-        let names = value.elements.map { $0.map(\.string) } ?? [value.string]
-        let statuses = names.compactMap { name in MutationStatus.forAPerson.first { $0.rawValue == name } }
-        guard statuses.count == names.count, !statuses.isEmpty else {
-            throw SettleBody.problem(pointer, Rule.memberType, "status must be one or an array of: failed, conflict")
-        }
-        return statuses
-    }
-
-    private static func ids(_ value: JSONValue, _ pointer: String) throws(Problem) -> [UUID] {
+    private static func ids(_ value: JSONValue, _ pointer: String, _ report: inout MemberReport) -> [UUID]? {
         guard let elements = value.elements, (1...maximumIDs).contains(elements.count) else {
-            throw SettleBody.problem(pointer, Rule.range, "ids must be an array of 1 to \(maximumIDs) ids")
+            report.refuse(pointer, Rule.range, "ids must be an array of 1 to \(maximumIDs) ids")
+            return nil
         }
-        var ids: [UUID] = []
-        for (index, element) in elements.enumerated() {
-            guard let id = element.uuid else {
-                throw SettleBody.problem("\(pointer)/\(index)", Rule.uuid, "a mutation's id must be a UUID")
-            }
-            ids.append(id)
+        return elements.enumerated().compactMap { index, element in
+            let detail = "a mutation's id must be a UUID"
+            return report.value(element.uuid, at: "\(pointer)/\(index)", rule: Rule.uuid, detail)
         }
-        return ids
+    }
+}
+
+extension MemberKind<Int16> {
+    /// 0 means no status.
+    fileprivate static var responseStatus: Self {
+        Self("must be an HTTP status, or 0 for none") { value in
+            value.int64.flatMap { $0 == 0 || (100...599).contains($0) ? Int16($0) : nil }
+        }
+    }
+}
+
+extension MemberKind<String> {
+    fileprivate static var problemCode: Self {
+        text("must be the code of a problem", rule: Rule.memberType) { ProblemCode(rawValue: $0) != nil }
     }
 }
 
