@@ -68,7 +68,8 @@ import Testing
         let box = try read(#"{"size": 9.0, "name": "a", "open": false, "color": "blue"}"#)
         #expect(box.name == "a" && box.size == 9 && box.note == nil && !box.isOpen)
         #expect(Self.applied(box.color) == .blue)
-        #expect(Self.applied(try read(#"{"name": "b", "size": 1}"#).color) == .green)
+        let other = try read(#"{"name": "b", "size": 1}"#)
+        #expect(Self.applied(other.color) == .green)
     }
 
     @Test func `null resets a changeable value and is absent for a nullable one`() throws {
@@ -116,9 +117,9 @@ import Testing
 
     @Test(arguments: [
         ("[", ProblemCode.invalidJSON, "", ""),
-        ("[1]", .invalidRequest, "", "the body must be a JSON object"),
-        (#"{"name": "a", "name": "b"}"#, .invalidRequest, "/name", ""),
-        ("", .invalidJSON, "", ""),
+        ("[1]", ProblemCode.invalidRequest, "", "the body must be a JSON object"),
+        (#"{"name": "a", "name": "b"}"#, ProblemCode.invalidRequest, "/name", ""),
+        ("", ProblemCode.invalidJSON, "", ""),
     ])
     func `rejects other bodies`(_ json: String, _ code: ProblemCode, _ pointer: String, _ detail: String) throws {
         let problem = try #require(throws: Problem.self) { try read(json) }
@@ -174,7 +175,7 @@ import Testing
         }
     }
 
-    private func lid(_ json: String) throws -> (lid: Lid?, errors: [String]) {
+    private func readLid(_ json: String) throws -> (lid: Lid?, errors: [String]) {
         var report = MemberReport()
         let lid = Lid(try JSONTree(parsing: Array(json.utf8)).root, at: "/lid", &report)
         return (lid, report.problems.map { "\($0.pointer) \($0.detail)" })
@@ -184,7 +185,7 @@ import Testing
         #"{"size":2}"#, #"{"size":9,"label":"top"}"#, #"{"size":1,"label":"","colors":["red","blue"]}"#,
     ])
     func `an object is written as it was read`(_ json: String) throws {
-        let (lid, errors) = try lid(json)
+        let (lid, errors) = try readLid(json)
         let writable = try #require(lid)
         var writer = JSONWriter()
         writable.write(to: &writer)
@@ -193,13 +194,13 @@ import Testing
     }
 
     @Test func `null is absent in an object with one form`() throws {
-        #expect(try lid(#"{"size": 2, "label": null, "colors": null, "other": null}"#).lid == Lid(size: 2))
-        let (lid, errors) = try lid(#"{"size": null}"#)
+        #expect(try readLid(#"{"size": 2, "label": null, "colors": null, "other": null}"#).lid == Lid(size: 2))
+        let (lid, errors) = try readLid(#"{"size": null}"#)
         #expect(lid == nil && errors == ["/lid/size size is required"])
     }
 
     @Test func `errors of an object have pointers into the body`() throws {
-        let (lid, errors) = try lid(#"{"size": 0, "colors": ["red", "pink"], "size": 1, "sizes": 1}"#)
+        let (lid, errors) = try readLid(#"{"size": 0, "colors": ["red", "pink"], "size": 1, "sizes": 1}"#)
         #expect(lid == nil)
         #expect(
             errors == [
@@ -209,7 +210,7 @@ import Testing
                 "/lid/sizes 'sizes' is not a member of a lid: size, label, colors; is 'size' meant?",
             ]
         )
-        #expect(try self.lid("[]").errors == ["/lid this must be an object: a lid: size, label, colors"])
+        #expect(try readLid("[]").errors == ["/lid this must be an object: a lid: size, label, colors"])
     }
 
     @Test func `the body of settings resets to defaults and ignores unknown stored values`() throws {
