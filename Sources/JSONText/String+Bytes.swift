@@ -97,11 +97,6 @@ func < (left: (String, String), right: (String, String)) -> Bool {
 /// Searches for a character by its bytes. A combining mark behind a delimiter makes both one `Character`, which the
 /// standard library does not find: `/` and U+0338 are one.
 extension StringProtocol {
-    func hasPrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
-    func hasSuffix(_ suffix: String) -> Bool {
-        Substring(self).utf8.suffix(suffix.utf8.count).elementsEqual(suffix.utf8)
-    }
-
     func split(
         separator: Character,
         maxSplits: Int = .max,
@@ -174,12 +169,29 @@ extension Substring {
     }
 }
 
+// `String` and `Substring` have these methods themselves, and the compiler prefers them to those of an extension of
+// `StringProtocol`.
+
+extension String {
+    func hasPrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
+    func hasSuffix(_ suffix: String) -> Bool { utf8.suffix(suffix.utf8.count).elementsEqual(suffix.utf8) }
+    func lowercased() -> String { lowercasedASCII }
+    func uppercased() -> String { uppercasedASCII }
+}
+
+extension Substring {
+    func hasPrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
+    func hasSuffix(_ suffix: String) -> Bool { utf8.suffix(suffix.utf8.count).elementsEqual(suffix.utf8) }
+    func lowercased() -> String { lowercasedASCII }
+    func uppercased() -> String { uppercasedASCII }
+}
+
 /// Header names, schemes and the like ignore the case of ASCII alone.
 ///
 /// Unicode's mapping makes `k` of the Kelvin sign.
 extension StringProtocol {
-    func lowercased() -> String { mapped(65...90) { $0 | 0x20 } }
-    func uppercased() -> String { mapped(97...122) { $0 & 0xdf } }
+    fileprivate var lowercasedASCII: String { mapped(65...90) { $0 | 0x20 } }
+    fileprivate var uppercasedASCII: String { mapped(97...122) { $0 & 0xdf } }
 
     private func mapped(_ range: ClosedRange<UInt8>, _ change: (UInt8) -> UInt8) -> String {
         guard utf8.contains(where: range.contains) else { return String(self) }

@@ -54,6 +54,7 @@ import Testing
         }
         let refused = [
             ("1.1", ["gzip, chunked"]), ("1.1", ["x, chunked"]), ("1.1", ["gzip", "chunked"]), ("1.0", ["chunked"]),
+            ("1.1", ["chun\u{212a}ed"]),
         ]
         for (version, codings) in refused {
             let reply = try await push(version, codings)

@@ -196,6 +196,17 @@ import Testing
     @Test func `ignores the case of ASCII letters only`() {
         #expect(HeaderField.folded("Idempotency-\u{212a}ey") != HeaderField.folded("idempotency-key"))
         #expect(!HeaderField.isReserved("Idempotency-\u{212a}ey") && !HeaderField.isName("Idempotency-\u{212a}ey"))
+        let (kelvin, dotless) = ("CHUN\u{212a}ED", "gz\u{131}p")
+        #expect(kelvin.lowercased() != "chunked" && kelvin[...].lowercased() != "chunked")
+        #expect(dotless.uppercased() != "GZIP" && dotless[...].uppercased() != "GZIP")
+        #expect("ChunKed".lowercased() == "chunked" && "gzip"[...].uppercased() == "GZIP")
+    }
+
+    @Test func `compares beginnings and ends by bytes`() {
+        let (composed, decomposed, slash) = ("caf\u{e9}", "cafe\u{301}", "/\u{301}x/\u{301}")
+        #expect(!composed.hasPrefix(decomposed) && !composed[...].hasPrefix(decomposed))
+        #expect(!composed.hasSuffix(decomposed) && !composed[...].hasSuffix(decomposed))
+        #expect(slash.hasPrefix("/") && slash[...].hasPrefix("/") && slash.hasSuffix("\u{301}"))
     }
 
     @Test func `quotes a name whose quote has a combining mark`() {
