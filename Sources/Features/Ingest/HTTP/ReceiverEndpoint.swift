@@ -203,7 +203,9 @@ struct ReceiverEndpoint: Sendable {
         guard let first = refused.first else { return nil }
         if let overloaded = refused.first(where: { $0.code == .overloaded }) { return overloaded }
         let more = refused.count > 1 ? " (and \(refused.count - 1) more events were rejected)" : ""
-        return Problem(.validationFailed, first.detail + more, errors: refused.flatMap(\.errors))
+        var problem = Problem(.validationFailed, first.detail + more, errors: refused.flatMap(\.errors))
+        problem.omittedErrors += refused.reduce(0) { $0 + $1.omittedErrors }
+        return problem
     }
 
     private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {

@@ -1,9 +1,10 @@
 import Foundation
-import IngestFeature
 import JSONText
 import SyncModel
 import TestSupport
 import Testing
+
+@testable import IngestFeature
 
 /// How an API's data becomes events.
 @Suite struct SourceMappingTests {
@@ -249,6 +250,14 @@ import Testing
             mapping.write(to: &writer)
             #expect(try Self.mapping(String(decoding: writer.bytes, as: UTF8.self)) == mapping)
         }
+    }
+
+    @Test func `the problem of a message counts the errors that its events omit`() throws {
+        var refusal = Problem(.validationFailed, "the event is not valid")
+        refusal.omittedErrors = 3
+        let verdicts = ["a", "b"].map { IngestVerdict(eventID: $0, .refused, problem: refusal) }
+        let problem = try #require(ReceiverEndpoint.problem(of: verdicts, MappedEvents()))
+        #expect(problem.omittedErrors == 6)
     }
 
     // MARK: - Any mapping, any body
