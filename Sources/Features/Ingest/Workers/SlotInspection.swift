@@ -142,7 +142,10 @@ struct SlotInspection {
             throw Loss(reason: "it was dropped, or did not publish insert, update and delete", failure: failure)
         }
         let scope = try await scope(of: publication, known)
-        if let known, let reason = scope.loss(since: known) { throw Loss(reason: reason) }
+        if let known, let reason = scope.loss(since: known) {
+            // the server's functions see a change that the statement around them does not: read it again for the reason
+            throw Loss(reason: try await self.scope(of: publication, known).loss(since: known) ?? reason)
+        }
         if let name = scope.unlogged {
             let failure = SourceFailure(
                 "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, run "
