@@ -20,7 +20,6 @@ struct Tour {
         }
         try await retry()
         try await correct()
-        try await deleteParent()
         try await compare()
     }
 
@@ -121,30 +120,6 @@ struct Tour {
         try await waitUntil(ola, "has a failed write") { try FailedWrite.fetchAll($0).count == 1 }
         try await type(ola, "failed")
         try await type(ola, "edit+retry 1 note Bring the report")
-    }
-
-    /// A visit that was entered offline, to a contact that the colleague deletes.
-    private func deleteParent() async throws {
-        explain("Ola deletes a contact while Kari, offline, plans a visit there.")
-        try await type(kari, #"add contact "Beta Ltd""#)
-        try await waitUntil(ola, "shows the contact") { try Contact.fetchCount($0) == 2 }
-        try await type(kari, "offline")
-        try await type(ola, #"delete contact "Beta Ltd""#)
-        try await waitUntilDone(ola)
-        try await type(kari, #"visit "Beta Ltd" Offer"#)
-        explain(
-            """
-            The server has no such contact any more, and a visit without a contact would help nobody. So it asks a person
-            before it stores the visit. Until then Kari's phone shows both.
-            """
-        )
-        try await type(kari, "online")
-        try await waitUntil(kari, "has a conflict") { try FailedWrite.fetchConflicts($0).count == 1 }
-        try await type(kari, "conflicts")
-        try await type(kari, "contacts")
-        explain("Kari gives the visit up, and the contact goes with it.")
-        try await type(kari, "discard 1")
-        try await waitUntil(kari, "shows one contact") { try Contact.fetchCount($0) == 1 }
     }
 
     private func compare() async throws {
