@@ -163,7 +163,7 @@ extension GroupReader {
     private static func readComparedLocalIDs(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         for var row in rows {
             let push = try row.push()
-            let device = try row.uuid("device_id")
+            let device: UUID = try row.read("device_id")
             let clientID = try row.localID().clientID(on: device)
             guard let serverID = try row.serverID() else { continue }
             snapshot.pushes[push].comparedIDs[clientID, default: []].append(serverID)

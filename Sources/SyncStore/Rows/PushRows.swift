@@ -4,8 +4,6 @@ package import SyncModel
 
 // The rows that a group of pushes writes in addition to mutations.
 
-// The rows that a group of pushes writes in addition to mutations.
-
 extension MappingName {
     package static let columns = Columns<MappingName>(
         .lane(\.lane),
@@ -51,7 +49,7 @@ struct PushLocalIDRow {
     )
 
     /// The same with the name of its mapping once the entity's tombstone is deleted.
-    static let compared = Columns<PushLocalIDRow>(columns, .uuid("retired_id") { $0.id.retiredID(on: $0.device.id) })
+    static let compared = Columns<PushLocalIDRow>(columns, .value("retired_id") { $0.id.retiredID(on: $0.device.id) })
 }
 
 /// An entity that a push writes.

@@ -60,7 +60,7 @@ struct LocalIDRetention {
 
     private func dated(_ parameters: Parameters) -> Parameters {
         var parameters = parameters
-        parameters.add(timestamp: now.microseconds)
+        parameters.add(now)
         return parameters
     }
 

@@ -278,14 +278,14 @@ struct ExportLines: Sendable {
     ///
     /// - Returns: its key.
     mutating func addMutation(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {
-        let key = try row.string("key_1")
-        let plain = try row.bytes("row")
-        let id = try row.uuid("sent_id")
-        let method = try row.optionalString("sent_method")
-        let path = try row.optionalString("sent_endpoint")
+        let key: String = try row.read("key_1")
+        let plain: [UInt8] = try row.read("row")
+        let id: UUID = try row.read("sent_id")
+        let method: String? = try row.read("sent_method")
+        let path: String? = try row.read("sent_endpoint")
         var unreadable: [String] = []
         let place = SealedPlace.mutation(.sentPayload, user: user, id: id)
-        let body = try seal.read(json: row.optionalBytes("sent_payload"), as: place, &unreadable)
+        let body = try seal.read(json: row.read("sent_payload"), as: place, &unreadable)
         var detail = try MutationDetail(&row, user: user, seal)
         if let organization { detail = detail.seen(in: organization, at: moment) }
         var writer = JSONWriter(capacity: 1_024)
