@@ -73,6 +73,8 @@ package final class SourceReceivers: Sendable {
 
     /// A source that receives webhooks; nil if there is no source of this name.
     ///
+    /// If its secrets cannot be decrypted, this records a failure of the source, at most once a minute.
+    ///
     /// - Throws: `store_unavailable`.
     package func receiver(_ key: SourceKey) async throws(Problem) -> Receiver? {
         let moment = now()
@@ -85,6 +87,9 @@ package final class SourceReceivers: Sendable {
         let found: Found?
         do {
             found = try await read(key, at: moment)
+        } catch let error as SealError {
+            if isUnrecorded(key, at: moment) { await fail(key, failure.record(unreadableSecretOf: key, error)) }
+            throw failure.problem(error, doing: "decrypt a source's secret")
         } catch {
             throw failure.problem(error, doing: "look up a source")
         }
@@ -144,27 +149,24 @@ package final class SourceReceivers: Sendable {
     ///
     /// - Parameter error: why, with nothing secret in it.
     package func failed(_ receiver: Receiver, _ error: String) async {
-        let moment = now()
-        let isChange = state.withLock { state in
-            if receiver.failingSince != nil, let last = state.failures.find(receiver.key),
-                last.adding(seconds: Self.noteSeconds) > moment
-            {
+        guard isUnrecorded(receiver.key, at: now(), isNew: receiver.failingSince == nil) else { return }
+        await fail(receiver.key, error)
+    }
+
+    /// Whether a failure of a source is to be recorded: if it is new, or the last record is a minute old.
+    private func isUnrecorded(_ key: SourceKey, at moment: Timestamp, isNew: Bool = false) -> Bool {
+        state.withLock { state in
+            if !isNew, let last = state.failures.find(key), last.adding(seconds: Self.noteSeconds) > moment {
                 return false
             }
-            state.failures.insert(moment, for: receiver.key)
+            state.failures.insert(moment, for: key)
             return true
         }
-        guard isChange else { return }
-        let bounded = SourceStore.bounded(error)
-        await record(
-            receiver.key,
-            Self.failStatement(
-                organization: receiver.key.organization,
-                name: receiver.key.name,
-                now: moment,
-                error: bounded
-            )
-        )
+    }
+
+    private func fail(_ key: SourceKey, _ error: String) async {
+        let (organization, bounded) = (key.organization, SourceStore.bounded(error))
+        await record(key, Self.failStatement(organization: organization, name: key.name, now: now(), error: bounded))
     }
 
     private func record(_ key: SourceKey, _ query: Query) async {

@@ -83,8 +83,8 @@ extension SourceKey: WorkItem {}
 package struct ClaimedSource: Sendable {
     package let key: SourceKey
     package let settings: SourceSettings
-    /// Opened.
-    package let secret: String?
+    /// Decrypted.
+    package internal(set) var secret: String?
     /// How far workers are, as the last of them wrote it: a JSON object.
     ///
     /// Nil: nothing was read yet, or all is to be read again.

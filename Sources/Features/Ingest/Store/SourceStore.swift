@@ -1,3 +1,4 @@
+import Logging
 import Postgres
 package import SyncModel
 package import SyncStore
@@ -15,6 +16,8 @@ package struct SourceStore: Sendable {
     package static let searchLimit = 500
     /// The longest error that is kept, in bytes.
     package static let maximumErrorBytes = 1_000
+    /// The longest pause after a secret could not be decrypted, in seconds before jitter.
+    static let longestSecretPause: Double = 300
 
     let pool: Pool
     let catalog: Catalog
@@ -69,28 +72,37 @@ package struct SourceStore: Sendable {
 
     /// Claims a source, if it is due and no other worker has it.
     ///
-    /// - Returns: nil if it is not to be worked on now: it is disabled, another worker's or gone, or its organization
-    ///   is not served, or its settings are of a newer gateway.
+    /// If its secret cannot be decrypted, this records a failure of the source.
+    ///
+    /// - Returns: nil if it is not to be worked on now: it is disabled, another worker's or gone, its organization is not
+    ///   served, its settings are of a newer gateway, or its secret cannot be decrypted.
     package func claim(_ key: SourceKey, _ kind: SourceKind) async throws(Problem) -> ClaimedSource? {
-        guard let organization = try await catalog.organization(key.organization), organization.status == .active
-        else { return nil }
+        // also of an organization whose data cannot be decrypted: its sources must not count as ones that work
+        guard try await catalog.entry(key.organization).organization?.status == .active else { return nil }
         let moment = now()
         let until = moment.adding(seconds: Self.leaseSeconds)
         do {
-            return try await catalog.opening(key.organization) { seal in
-                // a source whose secret cannot be opened is not claimed
-                try await pool.transaction { connection in
-                    let rows = try await connection.run(
-                        SourceStatements.claim(
-                            organization: key.organization,
-                            name: key.name,
-                            kind: kind.rawValue,
-                            now: moment,
-                            until: until
-                        )
-                    )
-                    return try rows.read { row in try Self.claimed(&row, key, kind, until, seal) }.first ?? nil
+            let statement = SourceStatements.claim(
+                organization: key.organization,
+                name: key.name,
+                kind: kind.rawValue,
+                now: moment,
+                until: until
+            )
+            guard var row = try await pool.run([statement])[0].first else { return nil }
+            guard let found = try Self.claimed(&row, key, kind, until) else { return nil }
+            var claim = found.claim
+            do {
+                claim.secret = try await catalog.opening(key.organization) { seal in
+                    try seal.open(text: found.sealed, as: .source(.secret, key.name))
                 }
+                return claim
+            } catch let error as SealError {
+                let pause = min(Self.longestSecretPause, Double(1 << min(claim.failureCount, 10)))
+                let retryAt = moment.adding(seconds: pause * Double.random(in: 1...1.2))
+                let reason = failure.record(unreadableSecretOf: key, error)
+                _ = try await finish(claim, .failed(error: reason, retryAt: retryAt))
+                return nil
             }
         } catch {
             throw failure.problem(error, doing: "claim a source")
@@ -101,26 +113,26 @@ package struct SourceStore: Sendable {
         _ row: inout RowReader,
         _ key: SourceKey,
         _ kind: SourceKind,
-        _ until: Timestamp,
-        _ seal: Seal
-    ) throws -> ClaimedSource? {
+        _ until: Timestamp
+    ) throws -> (claim: ClaimedSource, sealed: String?)? {
         let settings = SourceSettings(kind, stored: try row.read("settings"))
-        let secret = try seal.open(text: row.read("secret"), as: .source(.secret, key.name))
+        let sealed: String? = try row.read("secret")
         let state: [UInt8]? = try row.read("state")
         let token: Int64 = try row.read("lease_token")
         let failureCount: Int32 = try row.read("failure_count")
         let lastSuccessAt: Timestamp? = try row.read("last_success_at")
         guard let settings else { return nil }
-        return ClaimedSource(
+        let claim = ClaimedSource(
             key: key,
             settings: settings,
-            secret: secret,
+            secret: nil,
             state: state,
             failureCount: failureCount,
             lastSuccessAt: lastSuccessAt,
             leasedUntil: until,
             token: token
         )
+        return (claim, sealed)
     }
 
     /// Renews the worker's lease; call it every ``renewSeconds``.
@@ -295,6 +307,21 @@ package struct SourceStore: Sendable {
         } catch {
             throw failure.problem(error, doing: "count sources")
         }
+    }
+}
+
+extension StoreFailure {
+    /// Logs that a source's secret cannot be decrypted.
+    ///
+    /// - Returns: the source's error.
+    func record(unreadableSecretOf key: SourceKey, _ error: SealError) -> String {
+        logger.warning(
+            "A source's secret cannot be decrypted",
+            metadata: [
+                "organization": "\(key.organization.lowercased)", "source": "\(key.name)", "reason": "\(error)",
+            ]
+        )
+        return "The source's secret cannot be decrypted: \(error)"
     }
 }
 

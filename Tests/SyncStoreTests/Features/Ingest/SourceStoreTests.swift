@@ -180,7 +180,54 @@ import Testing
         #expect(try await gateway.store.sources.finish(first, .released(nextRunAt: gateway.clock.now)) == false)
     }
 
+    /// The claim was rolled back and repeated each second, and the source counted as one that works.
+    @Test func `an undecryptable secret is a failure of its source, with growing pauses`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await gateway.organization()
+        let uri = "postgresql://u:p@db.example.org/d"
+        let key = try await make(.postgres, in: organization.id, gateway, secret: uri)
+        let other = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second)
+        other.clock.set(gateway.clock.now)
+        for count in 1...4 {
+            #expect(try await other.store.sources.due(.postgres).due == [key])
+            #expect(try await other.store.sources.claim(key, .postgres) == nil)
+            #expect(try await other.store.sources.due(.postgres).due.isEmpty)
+            let row = try #require(try await gateway.store.sourceAdministration.source(key))
+            #expect(row.failureCount == Int32(count) && row.failingSince != nil)
+            #expect(row.lastError?.contains("secret cannot be decrypted") == true, "\(row.lastError ?? "no error")")
+            let pause = Double(1 << (count - 1))
+            let next = Double((row.nextRunAt?.microseconds ?? 0) - other.clock.now.microseconds) / 1_000_000
+            #expect(next >= pause && next <= pause * 1.2)
+            other.clock.advance(seconds: next)
+        }
+        gateway.clock.set(other.clock.now)
+        let claim = try #require(try await gateway.store.sources.claim(key, .postgres))
+        #expect(claim.secret == uri && claim.failureCount == 4)
+    }
+
     // MARK: - Receivers
+
+    /// Senders got 503 for days, and the source counted as one that works.
+    @Test func `an undecryptable secret of a receiver is recorded once a minute`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await gateway.organization()
+        let key = try await make(in: organization.id, gateway, secret: "whsec_one")
+        let other = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second)
+        other.clock.set(gateway.clock.now)
+        for count in 1...2 {
+            for _ in 0..<3 {
+                await #expect(throws: StoreFailure.sealed) { try await other.store.receivers.receiver(key) }
+            }
+            let row = try #require(try await gateway.store.sourceAdministration.source(key))
+            #expect(row.failureCount == Int32(count) && row.failingSince != nil)
+            #expect(row.lastError?.contains("secret cannot be decrypted") == true, "\(row.lastError ?? "no error")")
+            other.clock.advance(seconds: SourceReceivers.noteSeconds + 1)
+        }
+        let receiver = try #require(try await gateway.store.receivers.receiver(key))
+        await gateway.store.receivers.succeeded(receiver)
+        let mended = try #require(try await gateway.store.sourceAdministration.source(key))
+        #expect(mended.failureCount == 0 && mended.lastError == nil)
+    }
 
     @Test func `caches a receiver for five seconds and accepts an earlier secret for its overlap`() async throws {
         let replicas = try await GatewayPair()
