@@ -87,6 +87,15 @@ extension Problem {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
+    /// The problem while a gateway of an older version runs, which lacks a feature and would undo its effect.
+    ///
+    /// Repeating the request does not help: an operator must update that gateway first.
+    public static func oldGateway(without feature: String, pointer: String = "", rule: String) -> Problem {
+        let detail =
+            "a gateway of an older version without support for \(feature) is running: update all gateways first"
+        return Problem(.validationFailed, pointer: pointer, rule: rule, detail)
+    }
+
     /// A client id of unknown type that entities of several types have.
     ///
     /// - Parameters:

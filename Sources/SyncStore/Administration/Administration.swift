@@ -122,14 +122,16 @@ package struct Administration: Sendable {
         }
     }
 
-    /// - Throws: `overloaded` where a gateway runs that could not read values sealed with users' keys.
+    /// - Throws: `validation_failed` where a gateway runs that could not read values sealed with users' keys.
     private static func checkGateways(on connection: Connection) async throws {
         let found = try await connection.run(
             Self.oldGatewayStatement(migration: "0023_user_keys", seconds: UserFacts.gatewayMemory)
         )
         guard try !found.read(0, 0) else {
-            throw Problem.overloaded(
-                "a gateway of an older version without support for user keys is running: update all gateways first"
+            throw Problem.oldGateway(
+                without: "user keys",
+                pointer: "/settings/user_keys",
+                rule: "user_keys_old_gateway"
             )
         }
     }

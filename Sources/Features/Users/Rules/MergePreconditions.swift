@@ -100,9 +100,7 @@ package struct MergePreconditions: Sendable {
             )
         }
         guard !hasOldGateway else {
-            let detail =
-                "a gateway of an older version without support for merges is running: update all gateways first"
-            throw Self.refusal("join_old_gateway", detail)
+            throw Problem.oldGateway(without: "merges", pointer: "/into", rule: "join_old_gateway")
         }
         return .close
     }

@@ -61,8 +61,8 @@ package struct UserErasing: Sendable {
     /// be notified.
     ///
     /// - Returns: the erasure; nil if there is no such organization, or nothing is known of the user.
-    /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another,
-    ///   or an older gateway is running.
+    /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another;
+    ///   `validation_failed` while an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
         // data without an owner belong to no single person
         guard !Writer.isReserved(user) else { return nil }
@@ -229,9 +229,7 @@ package struct UserErasing: Sendable {
             try Self.check(user.user, joins, at: moment)
             guard var row = results[2].first, try row.read("is_known", as: Bool.self) || isNamed else { return nil }
             guard try !row.read("has_old_gateway") else {
-                throw Problem.overloaded(
-                    "a gateway of an older version without support for erasures is running: update all gateways first"
-                )
+                throw Problem.oldGateway(without: "erasures", rule: "erasure_old_gateway")
             }
             let followers = joins.filter { $0.target == user.user && $0.closedUntil == nil }.map(\.user)
             let made = try await connection.run([

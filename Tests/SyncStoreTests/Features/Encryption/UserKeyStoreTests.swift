@@ -218,7 +218,7 @@ import Testing
             """
         )
         let early = await #expect(throws: Problem.self) { try await put(Self.on, organization, gateway) }
-        #expect(early?.code == .overloaded)
+        #expect(early?.code == .validationFailed && early?.errors.map(\.rule) == ["user_keys_old_gateway"])
         #expect(try await gateway.known(organization.id).settings.userKeys == false)
         try await phone.execute("DELETE FROM gateways")
         try await put(Self.on, organization, gateway)
