@@ -48,6 +48,8 @@ package final class WebhookDispatcher: LeasedWorker {
         package var turn = 8
         /// How often the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
+        /// Attempts at a write of outcomes while the database refuses it.
+        package var writeAttempts = Retry(20, milliseconds: 250...750)
         /// How long messages in progress may take once the gateway shuts down, in seconds.
         package var grace: Double = 5
         /// The courier's clock.
@@ -65,6 +67,7 @@ package final class WebhookDispatcher: LeasedWorker {
     private let metrics = WebhookMetrics()
     private let upstreams = AsyncStream<UpstreamChange>.makeStream(bufferingPolicy: .bufferingNewest(1_000))
     private let known = Mutex([UUID: Bool]())
+    private let unwritten = Mutex(UnwrittenOutcomes())
     package let loop: WorkerLoop<RunningHosts<WebhookKey>>
 
     package init(store: WebhookStore, post: WebhookTransport, configuration: Configuration, logger: Logger) {
@@ -149,7 +152,9 @@ package final class WebhookDispatcher: LeasedWorker {
     {
         let (waiting, late) = (try await store.due(after: cursor?.due), try await store.behind(after: cursor?.behind))
         cursor = waiting.next == nil && late.next == nil ? nil : (waiting.next, late.next)
-        return Set(waiting.due + late.due).shuffled()
+        let moment = configuration.now()
+        let resting = unwritten.withLock { $0.resting(at: moment) }
+        return Set(waiting.due + late.due).subtracting(resting).shuffled()
     }
 
     package func claim(_ endpoint: WebhookKey) async throws(Problem) -> WebhookStore.Lease? {
@@ -184,11 +189,14 @@ package final class WebhookDispatcher: LeasedWorker {
         for count in 0... {
             let releases = count >= configuration.turn || loop.ends
             let step: WebhookStore.Step?
+            let hasOutcomes = !results.outcomes.isEmpty
             do throws(Problem) {
                 step = try await write(lease, results, releases: releases)
             } catch {
+                if hasOutcomes { await rest(lease) }
                 return error
             }
+            if hasOutcomes { unwritten.withLock { $0.remove(lease.endpoint) } }
             guard let step else {
                 metrics.leaseLost()
                 logger.warning("A webhook's lease was lost", metadata: Self.metadata(lease.endpoint))
@@ -200,6 +208,21 @@ package final class WebhookDispatcher: LeasedWorker {
         return nil
     }
 
+    /// Makes an endpoint rest whose outcomes cannot be written: its messages will be sent again.
+    ///
+    /// The pauses double in this process, and the endpoint counts as failing as far as that can be written.
+    private func rest(_ lease: WebhookStore.Lease) async {
+        let moment = configuration.now()
+        let until = unwritten.withLock { $0.add(lease.endpoint, at: moment) }
+        logger.error(
+            "Outcomes of webhooks were not written; the messages will be sent again",
+            metadata: Self.metadata(lease.endpoint, ["retry_at": "\(until.rfc3339)"])
+        )
+        let answer = WebhookAnswer.none("the gateway could not write the outcomes of deliveries")
+        // this keeps the lease, so that no other gateway sends the messages at once
+        _ = try? await store.step(lease, answers: [answer])
+    }
+
     /// Writes a step; retries while the database is unavailable, because deliveries that are not recorded would be sent
     /// again.
     private func write(
@@ -207,7 +230,7 @@ package final class WebhookDispatcher: LeasedWorker {
         _ results: Results,
         releases: Bool
     ) async throws(Problem) -> WebhookStore.Step? {
-        try await loop.write { () async throws(Problem) in
+        try await loop.write(configuration.writeAttempts) { () async throws(Problem) in
             try await store.step(
                 lease,
                 results.outcomes,

@@ -271,6 +271,46 @@ import Testing
         await running.run.value
     }
 
+    /// They were sent again whenever the lease expired, and the endpoint counted as one that works.
+    @Test func `messages whose outcomes cannot be written are sent again after growing pauses`() async throws {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        let connection = try await gateway.database.connect()
+        try await connection.execute(
+            script: """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN IF NEW.attempt_count <> OLD.attempt_count THEN RAISE 'no'; END IF; RETURN NEW; END $$;
+                CREATE TRIGGER refuse BEFORE UPDATE ON webhook_deliveries FOR EACH ROW EXECUTE FUNCTION refuse()
+                """
+        )
+        let receiver = Receiver()
+        let running = dispatcher(gateway, receiver) { $0.writeAttempts = Retry(2, milliseconds: 1...2) }
+        try await fail(phone)
+        let administration = gateway.store.webhookAdministration
+        for count in 1...3 {
+            try await waitUntil("failure \(count) is recorded") {
+                try await administration.endpoint(endpoint)?.failureCount == Int32(count)
+            }
+            #expect(receiver.deliveries.count == count)
+            gateway.clock.advance(seconds: WebhookStore.leaseSeconds + 1)
+        }
+        try await Task.sleep(for: .milliseconds(300))
+        #expect(receiver.deliveries.count == 3, "the third pause is of four minutes, longer than the lease")
+        #expect(try await administration.endpoint(endpoint)?.failingSince != nil)
+        gateway.clock.advance(seconds: 60)
+        try await waitUntil("it is sent again") {
+            try await administration.endpoint(endpoint)?.failureCount == 4
+        }
+        try await connection.execute(script: "DROP TRIGGER refuse ON webhook_deliveries")
+        connection.close()
+        gateway.clock.advance(seconds: 500)
+        try await waitUntil("it is delivered") { try await rows(gateway, endpoint).first?.status == .delivered }
+        #expect(try await administration.endpoint(endpoint)?.failureCount == 0)
+        await running.group.triggerGracefulShutdown()
+        await running.run.value
+    }
+
     @Test func `messages about one push are numbered in the user's order`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)

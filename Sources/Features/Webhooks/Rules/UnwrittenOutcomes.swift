@@ -1,0 +1,33 @@
+package import SyncModel
+
+/// Endpoints whose outcomes this process could not write, and how long each of them rests.
+///
+/// Without a pause, the messages of such an endpoint would be sent again and again.
+package struct UnwrittenOutcomes: Sendable {
+    /// The first pause and the longest, in seconds.
+    package static let firstPause: Double = 60
+    package static let longestPause: Double = 3_600
+    /// Endpoints that are remembered.
+    private static let capacity = 10_000
+
+    private var endpoints: [WebhookKey: (failures: Int, until: Timestamp)] = [:]
+
+    package init() {}
+
+    /// The endpoints that are not to be claimed now.
+    package func resting(at now: Timestamp) -> Set<WebhookKey> {
+        Set(endpoints.lazy.filter { $0.value.until > now }.map(\.key))
+    }
+
+    /// Records a failed write, and returns the end of the pause.
+    package mutating func add(_ endpoint: WebhookKey, at now: Timestamp) -> Timestamp {
+        if endpoints.count >= Self.capacity { endpoints.removeAll() }
+        let failures = endpoints[endpoint]?.failures ?? 0
+        let until = now.adding(seconds: min(Self.longestPause, Self.firstPause * Double(1 << min(failures, 10))))
+        endpoints[endpoint] = (failures + 1, until)
+        return until
+    }
+
+    /// Forgets an endpoint after a successful write.
+    package mutating func remove(_ endpoint: WebhookKey) { endpoints[endpoint] = nil }
+}
