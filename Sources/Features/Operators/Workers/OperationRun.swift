@@ -13,12 +13,12 @@ import SyncStore
 package struct OperationRun: Sendable {
     /// Seconds for which a lease is valid without renewal; then another gateway continues the operation.
     package static let leaseSeconds: Double = 30
-    /// Seconds until an operation continues after the database refused its step.
+    /// Seconds until an operation continues after a failed step.
     static let pause: Double = 15
     /// Operations that are tried to be claimed in one look: others claim, too.
     static let candidates: Int64 = 16
-    /// Mutations in a row that go wrong here before an operation is given up.
-    static let timeout: Int64 = 100
+    /// Consecutive failures, of steps and of mutations, after which an operation ends as failed.
+    static let maxConsecutiveFailures: Int64 = 100
 
     let pool: Pool
     let catalog: Catalog
@@ -30,6 +30,7 @@ package struct OperationRun: Sendable {
     /// This process.
     let gateway: UUID
     private let metrics = OperationMetrics()
+    private let setbacks = OperationSetbacks()
 
     init(
         pool: Pool,
@@ -98,26 +99,28 @@ package struct OperationRun: Sendable {
     ) async {
         let pace = OperationPace(perSecond: Int(claimed.perSecond))
         var operation = claimed
-        var failures: Int64 = 0
         while !shouldStop() {
             let began = ContinuousClock.now
             do throws(Problem) {
-                guard let step = try await step(operation, limit: pace.limit) else {
+                let limit = setbacks.limit(of: operation.id, atMost: pace.limit)
+                guard let step = try await step(operation, limit: limit) else {
+                    setbacks.remove(operation.id)
                     logger.notice("Operation was cancelled, or taken over", metadata: metadata(operation))
                     return
                 }
                 metrics.count(operation.kind, step.tally)
-                failures = step.tally.done + step.tally.skipped > 0 ? 0 : failures + step.tally.failed
+                let failures = setbacks.record(step.tally, of: operation.id)
                 operation = step.operation
                 notifier.operatorChanges.operationMoved(operation.id, of: operation.organization)
                 if step.isLast { return try await end(operation, as: .done) }
-                if failures >= Self.timeout {
+                if failures >= Self.maxConsecutiveFailures {
                     let reason = "stopped: \(failures) consecutive mutations could not be settled"
                     return try await end(operation, as: .failed, because: reason)
                 }
                 let seconds = Double((ContinuousClock.now - began).nanoseconds) / 1e9
                 await rest(pace.pause(after: Int(step.tally.done), in: seconds))
             } catch {
+                if await hasGivenUp(operation, after: error) { return }
                 logger.warning(
                     "Operation was interrupted and will be resumed",
                     metadata: metadata(operation, ["code": "\(error.code.rawValue)"])
@@ -126,6 +129,16 @@ package struct OperationRun: Sendable {
             }
         }
         await release(operation, until: now())
+    }
+
+    /// Counts a failed step, unless the database is unavailable, and ends the operation after too many.
+    private func hasGivenUp(_ operation: OperationRow, after problem: Problem) async -> Bool {
+        guard problem.code != .storeUnavailable else { return false }
+        let failures = setbacks.recordFailure(of: operation.id)
+        guard failures >= Self.maxConsecutiveFailures else { return false }
+        let reason =
+            "stopped: \(failures) consecutive failures, the last with \(problem.code.rawValue): \(problem.detail)"
+        return (try? await end(operation, as: .failed, because: reason)) != nil
     }
 
     // MARK: - Steps
@@ -164,7 +177,8 @@ package struct OperationRun: Sendable {
         return Step(operation: next, tally: tally, isLast: place == nil)
     }
 
-    /// A failure of one lane does not stop the others; a failure of the database does.
+    /// A failure of one lane does not stop the others. A failure of the database does, and so does a lane that takes too
+    /// long: the step is repeated with fewer mutations.
     private func settle(
         _ places: [FailureQuery.Place],
         of user: UUID,
@@ -195,7 +209,10 @@ package struct OperationRun: Sendable {
                 )
             }
         } catch {
-            if error.code == .storeUnavailable || error.code == .overloaded { throw error }
+            let isTooMuch = [.overloaded, .payloadTooLarge].contains(error.code)
+            if error.code == .storeUnavailable || isTooMuch && !setbacks.leavesMutation(of: operation.id) {
+                throw error
+            }
             logger.warning(
                 "An operation failed for mutations of a user",
                 metadata: metadata(operation, ["user": "\(user.lowercased)", "code": "\(error.code.rawValue)"])
@@ -240,6 +257,7 @@ package struct OperationRun: Sendable {
         let ended = try await failure.reporting("end an operation") {
             try await pool.run([Query(OperationStatements.end, parameters)])[0].read(OperationRow.init).first
         }
+        setbacks.remove(operation.id)
         guard let ended else { return }
         metrics.ended(ended.kind, state)
         notifier.operatorChanges.operationMoved(ended.id, of: ended.organization)

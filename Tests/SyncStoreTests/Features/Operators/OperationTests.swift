@@ -108,6 +108,88 @@ import Testing
         #expect(try await Self.work(gateway) == nil)
     }
 
+    // MARK: - Failures
+
+    /// Works on an operation as a gateway does, until it ends.
+    private static func workThroughFailures(_ gateway: Gateway, of id: UUID, in organization: UUID) async throws
+        -> OperationRow
+    {
+        let run = gateway.store.operationRun(of: UUID())
+        for _ in 0..<2 * Int(OperationRun.maxConsecutiveFailures) {
+            if let claimed = try await run.claim() {
+                await run.work(on: claimed, shouldStop: { false }, rest: { _ in })
+            }
+            let row = try #require(try await gateway.store.operations.operation(id, in: organization))
+            if row.endedAt != nil { return row }
+            gateway.clock.advance(seconds: OperationRun.pause)
+        }
+        return try #require(try await gateway.store.operations.operation(id, in: organization))
+    }
+
+    /// The operation was resumed forever with the same page.
+    @Test func `a mutation that cannot be settled in time fails alone, and all others are settled`() async throws {
+        let one = try await Phone.forwarding()
+        let gateway = one.gateway
+        let entries = try await one.pushStuck(5)
+        try await one.execute(
+            """
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF NEW.id = '\(entries[2].id)' THEN RAISE 'contended' USING ERRCODE = '40001'; END IF;
+                RETURN NEW;
+            END $$;
+            CREATE TRIGGER refuse BEFORE UPDATE ON mutations FOR EACH ROW EXECUTE FUNCTION refuse()
+            """
+        )
+        let made = try await gateway.operation(#""kind":"retry","filter":{}"#, in: one.organization.id)
+        let ended = try await Self.workThroughFailures(gateway, of: made.id, in: one.organization.id)
+        #expect(ended.summary == "done: 5 = 4 + 0 + 1" && ended.reasons == ["overloaded": 1], "\(ended.reasons)")
+        #expect(try await one.statuses(entries) == ["pending", "pending", "failed", "pending", "pending"])
+    }
+
+    @Test func `an operation whose steps always fail ends as failed, with the reason`() async throws {
+        let one = try await Phone.forwarding()
+        let gateway = one.gateway
+        try await one.pushStuck(1)
+        // refuses the progress of a step, not a claim, a release or the end
+        try await one.execute(
+            """
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF NEW.done = OLD.done AND NEW.lease_token = OLD.lease_token AND NEW.lease_owner IS NOT NULL THEN
+                    RAISE 'no';
+                END IF;
+                RETURN NEW;
+            END $$;
+            CREATE TRIGGER refuse BEFORE UPDATE ON operations FOR EACH ROW EXECUTE FUNCTION refuse()
+            """
+        )
+        let made = try await gateway.operation(#""kind":"retry","filter":{}"#, in: one.organization.id)
+        let ended = try await Self.workThroughFailures(gateway, of: made.id, in: one.organization.id)
+        #expect(ended.state == .failed)
+        #expect(ended.error?.contains("100 consecutive failures") == true, "\(ended.error ?? "no error")")
+        #expect(ended.error?.contains("internal_error") == true)
+    }
+
+    @Test func `failures halve the page, and completed steps double it again`() {
+        let setbacks = OperationSetbacks()
+        let id = UUID()
+        func limit() -> Int { setbacks.limit(of: id, atMost: OperationPace.batch) }
+        var limits: [Int] = []
+        for count in 1...OperationSetbacks.attempts {
+            #expect(!setbacks.leavesMutation(of: id))
+            #expect(setbacks.recordFailure(of: id) == Int64(count))
+            limits.append(limit())
+        }
+        #expect(limits == [25, 12, 6, 3, 1, 1, 1, 1, 1, 1])
+        #expect(setbacks.leavesMutation(of: id))
+        var failed = OperationTally()
+        failed.fail(.overloaded, 1)
+        #expect(setbacks.record(failed, of: id) == Int64(OperationSetbacks.attempts) + 1)
+        #expect(!setbacks.leavesMutation(of: id) && limit() == 1)
+        var skipped = OperationTally()
+        skipped.skip(.notFound)
+        #expect((0..<6).map { _ in (setbacks.record(skipped, of: id), limit()).1 } == [1, 3, 6, 12, 25, 50])
+    }
+
     // MARK: - Several gateways
 
     @Test func `a stopping gateway releases its operation and another resumes it immediately`() async throws {
