@@ -133,7 +133,25 @@ package struct StoreFailure: Sendable {
     package static let sealedRetryAfter = 30
 
     /// One thing took too long, while the database is there.
-    package static var tooLong: Problem { .overloaded("the request timed out") }
+    ///
+    /// It may take as long the next time, so its caller waits longer than after other overloads.
+    package static var tooLong: Problem {
+        var problem = Problem.overloaded("the request timed out")
+        problem.retryAfter = tooLongRetryAfter
+        return problem
+    }
+
+    /// In seconds.
+    package static let tooLongRetryAfter = 5
+
+    /// The problem of several mutations that one transaction writes.
+    ///
+    /// If that takes too long, the caller must send fewer of them. One mutation cannot be divided: it is tried again.
+    package func problem(_ error: any Error, doing what: StaticString, count: Int, advice: String) -> Problem {
+        let problem = problem(error, doing: what)
+        guard count > 1, (error as? PostgresError)?.kind == .timedOut else { return problem }
+        return Problem(.payloadTooLarge, advice)
+    }
 }
 
 extension Problem {

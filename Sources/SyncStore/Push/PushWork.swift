@@ -109,10 +109,12 @@ struct PushWork: GroupTransaction {
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "commit pushes") }
 
     func problem(_ error: PostgresError, ofLone job: PushJob) -> Problem {
-        // a single mutation cannot be divided: it is tried again
-        guard error.kind == .timedOut, job.push.entries.count > 1 else { return problem(error) }
-        _ = problem(error)
-        return Problem(.payloadTooLarge, "this push takes too long to be written at once; send fewer mutations")
+        failure.problem(
+            error,
+            doing: "commit pushes",
+            count: job.push.entries.count,
+            advice: "this push takes too long to be written at once; send fewer mutations"
+        )
     }
 
     func isStale(_ error: PostgresError) -> Bool {

@@ -242,6 +242,7 @@ package struct Settlement: Sendable {
     ///     answered even if a later step fails. Called again when the transaction is tried again.
     ///   - body: plans with what was found; answers further queries to write.
     /// - Returns: the plan that was committed; nil when there is no such lane.
+    /// - Throws: `payload_too_large` if several mutations take too long together.
     @discardableResult
     package func commit(
         _ lane: LaneKey,
@@ -255,7 +256,12 @@ package struct Settlement: Sendable {
         do {
             plan = try await transaction(lane, ids, hasContents, show, body)
         } catch {
-            throw failure.problem(error, doing: what)
+            throw failure.problem(
+                error,
+                doing: what,
+                count: ids.count,
+                advice: "these mutations take too long to be settled at once; name fewer ids, or use an operation"
+            )
         }
         guard let plan, !plan.isEmpty else { return plan }
         notifier.changed([lane])

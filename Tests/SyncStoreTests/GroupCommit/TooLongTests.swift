@@ -179,10 +179,22 @@ private struct Naps: GroupTransaction {
     @Test func `a statement that took too long is no outage`() {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let problem = StoreFailure(logger: logger).problem(PostgresError(.timedOut, ""), doing: "test")
-        #expect(problem.code == .overloaded && problem.retryAfter == 1)
-        let silent = StoreFailure(logger: logger).problem(PostgresError(.unresponsive, ""), doing: "test")
-        #expect(silent.code == .storeUnavailable)
+        let failure = StoreFailure(logger: logger)
+        #expect(failure.problem(PostgresError(.timedOut, ""), doing: "test") == StoreFailure.tooLong)
+        #expect(StoreFailure.tooLong.code == .overloaded && StoreFailure.tooLong.retryAfter == 5)
+        #expect(failure.problem(PostgresError(.unresponsive, ""), doing: "test").code == .storeUnavailable)
+    }
+
+    @Test func `several mutations that take too long together must be divided, and a single one is retried`() {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let failure = StoreFailure(logger: logger)
+        func code(_ kind: PostgresError.Kind, count: Int) -> ProblemCode {
+            failure.problem(PostgresError(kind, ""), doing: "test", count: count, advice: "send fewer").code
+        }
+        #expect(code(.timedOut, count: 2) == .payloadTooLarge && code(.timedOut, count: 1) == .overloaded)
+        #expect(code(.unresponsive, count: 2) == .storeUnavailable)
+        #expect(code(.server(sqlState: "55P03"), count: 2) == .overloaded)
     }
 
     @Test func `a gateway that receives only its own hints while others are registered is deaf`() async throws {
