@@ -96,9 +96,10 @@ struct CreatedLocation {
     private static func normalized(_ authority: Substring, isTLS: Bool) -> String {
         var text = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
-        if text.hasSuffix(port) { text.removeLast(port.count) }
-        if text.hasSuffix(":") { text.removeLast() }
-        if text.hasSuffix(".") { text.removeLast() }
+        // by scalars: a character may be more than the suffix
+        if text.hasSuffix(port) { text.unicodeScalars.removeLast(port.count) }
+        if text.hasSuffix(":") { text.unicodeScalars.removeLast() }
+        if text.hasSuffix(".") { text.unicodeScalars.removeLast() }
         return text
     }
 

@@ -1,6 +1,6 @@
 package import Foundation
 package import Logging
-import Postgres
+package import Postgres
 package import SyncDispatch
 package import SyncModel
 package import SyncStore

@@ -88,7 +88,8 @@ struct PollPath: Sendable, Hashable {
         let authority = text.before("/", "?", "\\")
         let host = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
-        let name = host.hasSuffix(port) ? String(host.dropLast(port.count)) : host
+        // by scalars: a character may be more than the suffix
+        let name = host.hasSuffix(port) ? String(host.unicodeScalars.dropLast(port.count)) : host
         guard ["http", "https"].contains(scheme.lowercased()), isTLS == base.isTLS, name == base.host else {
             let shown = String(name.prefix(100)).replacing("@", with: "")
             throw Refused(reason: "is at another origin (\(scheme.lowercased().prefix(20))://\(shown))")
