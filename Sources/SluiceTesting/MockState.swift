@@ -18,7 +18,7 @@ struct MockState: Sendable {
     struct Entity: Sendable {
         var version: Int64
         /// The version before the last writer's uninterrupted run of writes.
-        var base: Int64
+        var base: Int64 = 0
         var isDeleted: Bool
         var document: JSON
         /// Who created it, and the client id.
@@ -178,7 +178,6 @@ struct MockState: Sendable {
         guard var entity = entities[name] else {
             entities[name] = Entity(
                 version: 1,
-                base: 0,
                 isDeleted: isDeleted,
                 document: document.withoutNulls,
                 owner: writer.user,
