@@ -5,7 +5,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// The gateway for apps' tests: it behaves as the real one, and fails as it is told.
+/// The gateway for apps' tests: it behaves as the real one, and fails as its script states.
 @Suite struct MockGatewayTests {
     @Test func `phones of two users show the same`() async throws {
         let mine = try MockPhone()

@@ -49,7 +49,7 @@ final class Fleet {
     /// from one backup. A REST API behind the gateway has its own rules for them.
     private let hasDisasters: Bool
 
-    /// Restores of a gateway reach back to the beginning, whatever the phones' clocks show.
+    /// Restores of a gateway reach back to the beginning, independent of the phones' clocks.
     static func keep(forwards: Bool) -> Duration { .seconds((forwards ? 7 : 36_500) * 86_400) }
 
     /// - Parameter forwards: whether forwardable types go to the demo upstream, or all types to the built-in store.
