@@ -84,7 +84,7 @@ SET server_id = coalesce(k.server_id, i.server_id),
     resolved_at = CASE
         WHEN k.server_id IS NOT NULL THEN $11::timestamptz ELSE i.resolved_at END,
     retry_count = i.retry_count + k.tries, last_error = k.last_error, change_position = k.change_position
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::bool[], $8::int2[], $9::text[], $10::int8[]) AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, fails, tries, last_error, change_position)
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::bool[], $8::int8[], $9::text[], $10::int8[]) AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, fails, tries, last_error, change_position)
 WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
     AND i.entity_type = k.entity_type;
 
