@@ -95,6 +95,6 @@ import Testing
         try await phone.gateway.store.exports.run(lane) { text += String(decoding: $0, as: UTF8.self) }
         let lines = text.split(separator: "\n").filter { $0.contains(#""attempt""#) }
         #expect(lines.count == 3 && lines.allSatisfy { $0.contains(entry.id.lowercased) && $0.contains("503") })
-        #expect(text.contains(#""error_code":"upstream_rejected""#))
+        #expect(text.contains(#""error":{"code":"upstream_rejected""#))
     }
 }

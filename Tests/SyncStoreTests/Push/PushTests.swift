@@ -61,11 +61,11 @@ import Testing
         let former = UUID()
         var create = phone.create("contact", payload: #"{"name":"Ada"}"#)
         create.server = #""\#(former.uuidString)""#
-        let visit = phone.create("visit", payload: #"{"contact_id":"\(try #require(create.local).lowercased)"}"#)
+        let visit = phone.create("visit", payload: #"{"contact_id":"\#(try #require(create.local).lowercased)"}"#)
         let answer = try await phone.push([create, visit])
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
         #expect(answer.results[0].serverID == former.lowercased)
-        #expect(try await phone.pull()[1]["document"]?.text == #"{"contact_id":"\(former.lowercased)"}"#)
+        #expect(try await phone.pull()[1]["document"]?.text == #"{"contact_id":"\#(former.lowercased)"}"#)
         // the id does not count in a repetition
         create.server = nil
         #expect(try await phone.push([create]).results[0].isReplayed == true)
