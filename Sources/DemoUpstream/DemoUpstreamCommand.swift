@@ -40,9 +40,9 @@ struct DemoUpstreamCommand: AsyncParsableCommand {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await upstream.run() }
             for await line in Self.input() {
-                let userMessage = line.split(separator: " ")
-                guard userMessage.count == 2, let gateway = ListenAddress(parsing: String(userMessage[0])),
-                    let token = ServiceToken(parsing: userMessage[1])
+                let words = line.split(separator: " ")
+                guard words.count == 2, let gateway = ListenAddress(parsing: String(userMessage[0])),
+                    let token = ServiceToken(parsing: words[1])
                 else { continue }
                 upstream.webhook.notify(gateway, token: token)
             }

@@ -295,7 +295,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         // several is unavailable, those of other shards may succeed.
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
         let isOneOfSeveral = error.sqlState != nil || connection.hasSelectedServer
-        for job in queue.drain(at: worker, excluding: isOneOfSeveral ? first.lane.organization : nil) {
+        for job in queue.drain(at: worker, fromShardOf: isOneOfSeveral ? first.lane.organization : nil) {
             job.refuse(problem)
         }
     }

@@ -171,8 +171,8 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Removes all jobs that wait for a worker.
     ///
     /// - Parameter organization: removes only jobs of the shard that has this organization's rows; nil removes all.
-    func drain(at worker: Int, excluding organization: UUID? = nil) -> [Job] {
-        state.withLock { state in state.remove(state.line.drain(at: worker, excluding: organization)) }
+    func drain(at worker: Int, fromShardOf organization: UUID? = nil) -> [Job] {
+        state.withLock { state in state.remove(state.line.drain(at: worker, fromShardOf: organization)) }
     }
 
     /// Accepts no more jobs; waiting jobs are still handed out.

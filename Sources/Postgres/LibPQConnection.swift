@@ -50,10 +50,10 @@ final class LibPQConnection {
                 ("dbname", configuration.uri),
                 ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
             ] + (configuration.server.map { [("host", $0.host), ("port", String($0.port))] } ?? []) + more
-        let userMessage = options.map { strdup($0.0) } + options.map { strdup($0.1) }
-        defer { for word in userMessage { free(word) } }
-        let names = userMessage.prefix(options.count).map { UnsafePointer($0) } + [nil]
-        let values = userMessage.suffix(options.count).map { UnsafePointer($0) } + [nil]
+        let texts = options.map { strdup($0.0) } + options.map { strdup($0.1) }
+        defer { for text in texts { free(text) } }
+        let names = texts.prefix(options.count).map { UnsafePointer($0) } + [nil]
+        let values = texts.suffix(options.count).map { UnsafePointer($0) } + [nil]
         guard let connection = PQconnectStartParams(names, values, 1) else {
             throw PostgresError(.unavailable, "out of memory")
         }

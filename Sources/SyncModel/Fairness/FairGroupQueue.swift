@@ -253,7 +253,7 @@ public struct FairGroupQueue: Sendable {
     /// Takes out all jobs that wait for a worker.
     ///
     /// - Parameter organization: only those of its shard; nil for all. Where there are no shards, all are of one.
-    public mutating func drain(at worker: Int, excluding organization: UUID? = nil) -> [Item] {
+    public mutating func drain(at worker: Int, fromShardOf organization: UUID? = nil) -> [Item] {
         let shard = organization.map { organizations[$0]?.shard }
         var removed: [Item] = []
         for (id, other) in organizations where (other.workedAt ?? other.queuedAt) == worker {

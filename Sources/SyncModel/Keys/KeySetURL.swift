@@ -11,7 +11,7 @@ public enum KeySetURL {
         }
         guard let url = URLParts(withoutQuery(text)) else { return "must start with http:// or https://" }
         if text.contains("#") { return "must not have a fragment" }
-        if url.authority.contains("@") { return "must not contain a user or" }
+        if url.authority.contains("@") { return "must not contain a user or a password" }
         return url.problem
     }
 

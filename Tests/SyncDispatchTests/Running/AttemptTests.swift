@@ -92,7 +92,7 @@ import Testing
         #expect(try await Self.rows(harness, create.id).count == 20)
     }
 
-    @Test func `a mutationHistory marks the rewritten ids in path and payload`() async throws {
+    @Test func `a mutation's history marks the rewritten ids in path and payload`() async throws {
         let harness = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in request.method == "PATCH" ? .status(422, #"{"no":"way"}"#) : nil }
         )
@@ -130,7 +130,7 @@ import Testing
         #expect(past.sent?.rewritten.map(\.pointer) == ["/of"])
     }
 
-    @Test func `does not return another user's mutationHistory`() async throws {
+    @Test func `does not return the history of another user's mutation`() async throws {
         let harness = try await DispatcherHarness()
         let create = harness.create()
         try await harness.phone.push([create])

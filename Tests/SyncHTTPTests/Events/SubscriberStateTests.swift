@@ -42,7 +42,7 @@ import Testing
         #expect(tick(&state, after: .seconds(30)) == .work)
     }
 
-    @Test func `work that the database could not fetchMissingKeys is repeated at the next tick`() throws {
+    @Test func `work that the database could not do is repeated at the next tick`() throws {
         var state = state()
         let begun = state.begin()
         let work = try #require(begun)

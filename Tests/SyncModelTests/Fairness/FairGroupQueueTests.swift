@@ -254,7 +254,7 @@ struct FairGroupQueueTests {
             let item = FairGroupQueue.Item(ticket: ticket, lane: lane, weight: 1, bytes: 1, shard: home.1)
             _ = line.add(item, worker: 0)
         }
-        #expect(tickets(line.drain(at: 0, excluding: homes[0].0)).sorted() == [0, 2, 3, 5])
+        #expect(tickets(line.drain(at: 0, fromShardOf: homes[0].0)).sorted() == [0, 2, 3, 5])
         #expect(tickets(line.take(at: 0)) == [1, 4])
     }
 }

@@ -183,14 +183,14 @@ package struct DatabaseURI: Sendable, Hashable {
     ///   - authorities: the file with the certificate authorities that are trusted.
     package func keywords(address: IPAddress, authorities: String) -> String {
         let nowhere = "/nonexistent/sluice"
-        var userMessage = [
+        var keywords = [
             ("host", host), ("hostaddr", address.description), ("port", String(port)), ("user", user),
             ("password", password), ("dbname", database), ("sslmode", security.rawValue), ("passfile", nowhere),
             ("sslcert", nowhere), ("sslkey", nowhere), ("gssencmode", "disable"),
             ("sslrootcert", security.isVerified ? authorities : nowhere), ("target_session_attrs", "any"),
         ]
-        userMessage += others.sorted { $0.key < $1.key }.map { ($0.key.string, $0.value) }
-        return userMessage.map { "\($0)=\(Self.quoted($1))" }.joined(separator: " ")
+        keywords += others.sorted { $0.key < $1.key }.map { ($0.key.string, $0.value) }
+        return keywords.map { "\($0)=\(Self.quoted($1))" }.joined(separator: " ")
     }
 
     private static func quoted(_ value: String) -> String {
