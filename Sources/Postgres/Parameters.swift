@@ -36,11 +36,18 @@ public struct Parameters: Sendable {
         types.append(Value.postgresType.oid)
         slots.append(Slot(offset: start, length: size ?? -1))
         guard let size, size > 0 else { return }
-        // without optimization, appending a repeated element takes a hundred times longer than this copy
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: size) { bytes in
-            guard let base = bytes.baseAddress else { return }
-            value.writePostgres(to: base)
-            buffer.append(contentsOf: bytes)
-        }
+        #if DEBUG
+            // without optimization, appending a repeated element takes a hundred times longer than this copy
+            withUnsafeTemporaryAllocation(of: UInt8.self, capacity: size) { bytes in
+                guard let base = bytes.baseAddress else { return }
+                value.writePostgres(to: base)
+                buffer.append(contentsOf: bytes)
+            }
+        #else
+            buffer.append(contentsOf: repeatElement(0, count: size))
+            buffer.withUnsafeMutableBytes { bytes in
+                if let base = bytes.baseAddress { value.writePostgres(to: base + start) }
+            }
+        #endif
     }
 }
