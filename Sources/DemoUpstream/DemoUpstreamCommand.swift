@@ -41,7 +41,7 @@ struct DemoUpstreamCommand: AsyncParsableCommand {
             group.addTask { try? await upstream.run() }
             for await line in Self.input() {
                 let words = line.split(separator: " ")
-                guard words.count == 2, let gateway = ListenAddress(parsing: String(userMessage[0])),
+                guard words.count == 2, let gateway = ListenAddress(parsing: String(words[0])),
                     let token = ServiceToken(parsing: words[1])
                 else { continue }
                 upstream.webhook.notify(gateway, token: token)
