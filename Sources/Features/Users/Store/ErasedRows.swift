@@ -54,7 +54,7 @@ struct ErasedRows: Sendable {
     }
 
     var statements: [Statement] {
-        batches.map(\.delete) + Set(batches.compactMap(\.keep)) + withLane
+        batches.map(\.delete) + Set(batches.compactMap(\.keep)).sorted { $0.name < $1.name } + withLane
             + walks.flatMap { [$0.scan.find, $0.delete] } + last
     }
 
