@@ -471,14 +471,6 @@ WITH gone AS (
     RETURNING x.*
 ) SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count FROM gone;
 
--- erase_keep_subjects
--- Keeps hashes of subjects, of which nothing else is known.
--- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
-INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
-SELECT $1::uuid, k.subject_hash, $2::bytea
-FROM unnest($3::bytea[], $4::bytea[]) AS k (subject_hash, nothing)
-ON CONFLICT (organization_id, subject_hash) DO NOTHING;
-
 -- erase_keep_names
 -- Keeps hashes of names, and of the values known by them.
 -- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
@@ -486,6 +478,14 @@ INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprin
 SELECT $1::uuid, $2::bytea, k.name_hash, k.fingerprint_hash
 FROM unnest($3::bytea[], $4::bytea[]) AS k (name_hash, fingerprint_hash)
 ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING;
+
+-- erase_keep_subjects
+-- Keeps hashes of subjects, of which nothing else is known.
+-- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
+INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
+SELECT $1::uuid, k.subject_hash, $2::bytea
+FROM unnest($3::bytea[], $4::bytea[]) AS k (subject_hash, nothing)
+ON CONFLICT (organization_id, subject_hash) DO NOTHING;
 
 -- erase_mutation_quotas
 -- $1 organization, $2 user
