@@ -4,21 +4,22 @@ import Synchronization
 
 /// The text of a statement on a cluster that shards by organization (Citus).
 ///
-/// There, a statement must restrict each table to organizations, in terms of parameters alone: then it goes to the one
-/// server that has them. Plain PostgreSQL does not need that: it would sort the list of organizations again for each
-/// look-up. So one text is written, and the cluster's is made from it by these rules:
+/// On a cluster, a statement must restrict each table to organizations by parameters alone, so that Citus sends it to
+/// the one server that has them. Plain PostgreSQL does not need these conditions, and would sort the list of
+/// organizations again for each look-up. Therefore only the text for plain PostgreSQL is written by hand. These rules
+/// derive the cluster's text from it:
 ///
-/// 1. Where rows come in by `unnest` and a table is joined with them, `x.organization_id = k.organization_id`, it is
-///    anchored, too: `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`, each named once, since a
-///    look-up in an index goes through all of them for each row. Where the organization is one parameter, so is a table
-///    that is joined with one that is: `AND x.organization_id = $1`.
-/// 2. Rows that are inserted come from `organizations`, joined with the input: only so are they known to belong where
-///    they go. All organizations exist, for a group holds them or their lanes (``GroupStatements/makeLanes``).
-/// 3. No plan is kept for any organization: it could not name the server.
-/// 4. One row is inserted by `VALUES`, for which the server that receives it keeps its plan, since such a statement
-///    needs no other table: half of what the rules above cost (``ofOneRow``).
+/// 1. If input rows come from `unnest` and a table is joined by `x.organization_id = k.organization_id`, the rule adds
+///    `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`. Each organization is listed once, because an
+///    index look-up goes through the whole list for each row. If the organization is one parameter, the rule adds `AND
+///    x.organization_id = $1` for joined tables, too.
+/// 2. Inserted rows are read from `organizations`, joined with the input. Only then does Citus know which server they
+///    belong to. All organizations exist, because a group holds them or their lanes (``GroupStatements/makeLanes``).
+/// 3. Plans that suit any organization are not kept, because such a plan cannot name the server.
+/// 4. A single row is inserted by `VALUES` (``ofOneRow``). Such a statement needs no other table, so the server that
+///    receives it keeps its plan. That saves half of the cost of the rules above.
 ///
-/// Where no rule applies, the cluster's text is written out next to the statement (`Statement.variant`). A test
+/// If no rule applies, the cluster's text is written by hand next to the statement (`Statement.variant`). A test
 /// compares the result of every statement with the cluster's requirements, without a cluster.
 struct CitusSQLRewriter {
     private let sql: String
@@ -44,7 +45,7 @@ struct CitusSQLRewriter {
         return Self.anchored(Self.insertion(text, anchor), anchor)
     }
 
-    /// The parameters that hold organizations as arrays, joined; nil where none does.
+    /// The parameters that hold arrays of organizations, concatenated; nil if no parameter does.
     private static func arrays(_ sql: String) -> String? {
         let inputs = sql.matches(of: /unnest\(([^()]*)\)(?:\s+WITH ORDINALITY|) AS \w+ \(([^()]*)\)/)
         var arrays: [String] = []
@@ -66,15 +67,15 @@ struct CitusSQLRewriter {
         return isRow ? "$1" : nil
     }
 
-    /// The text for one row, of an `INSERT … SELECT … FROM unnest(…)`; nil for others.
+    /// The text of an `INSERT … SELECT … FROM unnest(…)` for one row; nil for other statements.
     ///
-    /// The statement must have no other inputs. Its parameters are the same arrays, of which the first elements are
-    /// taken.
+    /// The statement must have no other inputs. The new text has the same arrays as parameters, and reads their first
+    /// elements.
     var ofOneRow: String? {
         let rows = #/(?s)^(INSERT\ INTO\ .*?\n)SELECT\ (.*?)\sFROM\ unnest\(([^()]*)\)\ AS\ (\w+)\ \(([^()]*)\)(.*)$/#
         guard let match = sql.wholeMatch(of: rows) else { return nil }
         let (_, target, list, arrays, alias, names, rest) = match.output
-        // the order of one row is no matter
+        // one row needs no order
         let ending = String(rest.replacing(/^\nORDER BY [^\n]*/, with: ""))
         let hasConditions = "\(list)\(ending)".contains(/\b(SELECT|WHERE|JOIN)\b/)
         guard !hasConditions, ending.isEmpty || ending.hasPrefix("\nON CONFLICT ") || ending.hasPrefix("\nRETURNING ")
@@ -97,9 +98,9 @@ struct CitusSQLRewriter {
     private static func anchored(_ sql: String, _ anchor: String) -> String {
         sql.replacing(/\b(\w+)\.(organization_id|id) = (\w+)\.(organization_id|id)\b/) { match in
             let (all, table, column, _, other) = match.output
-            // in the table of the organizations themselves the id is meant
+            // the organization's column in the table `organizations` is `id`
             let isTheirs = column == "id" && other == "organization_id" && sql.contains("organizations \(table)")
-            // inserted rows are anchored behind their join with organizations
+            // `insertion` adds the condition for inserted rows, after their join with `organizations`
             guard column == "organization_id" || isTheirs, table != newcomers else { return String(all) }
             return "\(all) AND \(table).\(column) \(anchor)"
         }
@@ -110,7 +111,7 @@ struct CitusSQLRewriter {
 
     /// Rewrites an `INSERT` so that it reads from `organizations`.
     ///
-    /// It was an `INSERT … SELECT k.organization_id, … FROM unnest(…) AS k (…)`.
+    /// The given statement is an `INSERT … SELECT k.organization_id, … FROM unnest(…) AS k (…)`.
     private static func insertion(_ sql: String, _ anchor: String) -> String {
         let rows =
             #/
@@ -139,7 +140,7 @@ struct CitusSQLRewriter {
         return source + restricted(behind, "\(newcomers).id \(anchor)")
     }
 
-    /// Adds a condition behind the FROM clause, whose parts begin their lines.
+    /// Adds a condition after the FROM clause. Each clause of the statement must begin its own line.
     private static func restricted(_ rest: String, _ condition: String) -> String {
         if let place = rest.firstRange(of: "\nWHERE ") {
             return String(rest[..<place.lowerBound]) + "\nWHERE \(condition) AND " + rest[place.upperBound...]
@@ -151,9 +152,9 @@ struct CitusSQLRewriter {
 }
 
 extension CitusSQLRewriter {
-    /// The statements that ask all servers, or an unknown one, by name, with reasons.
+    /// The statements that query all servers or an unknown server: the reason by the statement's name.
     ///
-    /// While one server hangs they are not even sent: each would hold a connection until its time is over.
+    /// While a server hangs, these statements are not sent, because each would hold a connection until its time-out.
     static let ofAllServers: [String: String] = [
         "lanes_due": "finds lanes of any organization, once a second; where a server is away, shard by shard instead",
         "lanes_census": "counts lanes of all organizations, four times a minute",
@@ -201,15 +202,15 @@ extension CitusSQLRewriter {
 }
 
 extension Query {
-    /// The query for rows of any organizations, or the cluster's for one.
+    /// The query for rows of any organizations, with the cluster's alternative for a single organization.
     ///
-    /// On a cluster, if all rows are of one organization, it uses a statement of one table, with the organization as a
-    /// parameter. The server that receives it keeps its plan. Plain PostgreSQL never gets that statement: it would be
-    /// free to read the whole table.
+    /// On a cluster, if all rows are of one organization, the alternative is a statement on one table, with the
+    /// organization as a parameter. The server that receives the statement keeps its plan. Plain PostgreSQL never gets
+    /// that statement: it would be free to read the whole table.
     ///
     /// - Parameters:
-    ///   - rows: what is asked for.
-    ///   - alternative: the query for rows of this organization.
+    ///   - rows: the rows that the query requests.
+    ///   - alternative: returns the query for rows of one organization.
     func orOfOne<Row: Sendable>(
         _ rows: [Row],
         _ organization: (Row) -> UUID,
@@ -223,15 +224,15 @@ extension Query {
     }
 }
 
-/// The cluster's forms of queries. Each text is made once.
+/// A cache of the cluster's forms of queries. Each text is made once.
 final class RewriteCache: Sendable {
     private struct Made {
         var ofRows: Statement
-        /// The same where one row does not make another text.
+        /// The form for one row; equal to the other form if one row needs no other text.
         var ofOneRow: Statement
     }
 
-    /// By name.
+    /// The forms, by the statement's name.
     private let made = Mutex<[String: Made]>([:])
 
     func of(_ query: Query) -> Query {

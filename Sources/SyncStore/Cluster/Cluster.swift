@@ -6,20 +6,20 @@ import Synchronization
 
 /// A cluster of PostgreSQL servers that shards by organization (Citus).
 ///
-/// It holds what a store has found out about the cluster. Each connection asks when it opens, because a database may be
-/// moved to a cluster, or be reachable later than the gateway.
+/// It holds the known facts about the cluster. Each connection detects them when it opens, because a database can be
+/// moved to a cluster, or become reachable later than the gateway starts.
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
     private let translations = RewriteCache()
-    /// Its servers.
+    /// The state of the cluster's servers.
     package let servers = ClusterServers()
 
     package init() {}
 
-    /// Whether the last connection that was opened found one.
+    /// Whether the last connection that was opened detected a cluster.
     package var isThere: Bool { seen.load(ordering: .relaxed) }
 
-    /// How statements are sent to it.
+    /// How statements are sent to the cluster.
     package var dialect: Dialect {
         Dialect(
             detection: Self.detection,
@@ -35,9 +35,9 @@ package final class Cluster: Sendable {
         )
     }
 
-    /// Whether the tables are distributed: then each has a trigger of the extension.
+    /// Detects whether the tables are distributed: each distributed table has a trigger of the extension.
     ///
-    /// The extension alone proves nothing.
+    /// An installed extension is not enough.
     static let detection = Statement(
         "cluster_is_there",
         """
@@ -47,16 +47,17 @@ package final class Cluster: Sendable {
         """
     )
 
-    /// A plan for any organization cannot know the server: it is made for each. To a server that hangs its neighbours
-    /// would connect for 30 seconds, in which no statement of theirs can be cancelled.
+    /// The settings of a session. A plan for any organization cannot name the server, so a plan is made for each
+    /// execution. By default, other servers try for 30 seconds to connect to a server that hangs, and none of their
+    /// statements can be cancelled in that time.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
     /// Detects that a shard moved while a transaction ran.
     ///
-    /// If the first change of a transaction waits until a shard was copied, it continues in the copy, of which that
-    /// statement does not see a row yet. It changes no row and reports no error (Citus 13.2, where the copy is on the
-    /// server that the session is connected to). So a transaction is repeated if any shard has another place than when
-    /// it began.
+    /// If the first change of a transaction waits until a shard was copied, it continues in the copy, and that
+    /// statement does not see any of the copy's rows yet. It changes no row and reports no error (Citus 13.2, if the
+    /// copy is on the server that the session is connected to). Therefore a transaction is repeated if any shard has
+    /// another place than when the transaction began.
     static let transactionGuard = Dialect.TransactionGuard(
         before: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
         verify: Statement(
@@ -65,20 +66,21 @@ package final class Cluster: Sendable {
         )
     )
 
-    /// A split makes new places, a move changes a place's server. Tables' shards lie where those of `organizations` do.
+    /// The places of the shards. A split makes new places; a move changes a place's server. Each table's shards are on
+    /// the same servers as the shards of `organizations`.
     private static let places = """
         (SELECT string_agg(p.placementid || ' ' || p.groupid, ',' ORDER BY p.placementid)
             FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid
             WHERE s.logicalrelid = 'organizations'::regclass)
         """
 
-    /// The text of a statement there.
+    /// The text of a statement on a cluster.
     package static func text(of statement: Statement) -> String { CitusSQLRewriter(statement).ofRows }
 
     /// Divides rows of several organizations, for statements outside groups.
     ///
-    /// All are taken by one statement or, on a cluster, where each organization may be on another server, those of one
-    /// organization each.
+    /// On plain PostgreSQL, all rows are one part. On a cluster, each organization has its own part, because
+    /// organizations can be on different servers.
     package func parts<Row>(_ rows: [Row], by organization: (Row) -> UUID) -> [[Row]] {
         guard isThere else { return rows.isEmpty ? [] : [rows] }
         var places: [UUID: Int] = [:]
@@ -95,13 +97,14 @@ package final class Cluster: Sendable {
     }
 }
 
-/// Polls every few seconds which servers of a cluster answer, and what they have.
+/// Polls every few seconds which servers of a cluster answer, and which shards they have.
 ///
-/// Does nothing where the database is not a cluster.
+/// Does nothing if the database is not a cluster.
 package final class ClusterStatsCollector: Service {
     private static let interval: Duration = .seconds(5)
 
-    /// A separate connection: those of the pool may all wait for a server that hangs.
+    /// The configuration of a separate connection, because all connections of the pool can be waiting for a server that
+    /// hangs.
     private let configuration: ConnectionConfiguration
     private let cluster: Cluster
     private let logger: Logger

@@ -5,23 +5,23 @@ import Synchronization
 
 /// The known state of a cluster's servers, some seconds old (``ClusterStatsCollector``).
 ///
-/// It only gives hints that save work and waiting. A group that is committed over a connection to the server that has
-/// its shard is planned and executed in one place. Through another server, its values are converted to text and back. A
-/// shard that has moved since costs that conversion, and no more.
+/// The state is only a hint that saves work and waiting. A group is planned and executed in one place if it is
+/// committed over a connection to the server that has its shard. Through another server, the group's values are
+/// converted to text and back. If a shard has moved since the poll, the only cost is that conversion.
 package final class ClusterServers: Sendable {
-    /// A server as seen from the one that the census asks.
+    /// A server as seen from the server that the census is connected to.
     package struct Server: Sendable {
         package let host: String
         package let port: Int32
-        /// Its result for `ClusterServers.identity`; nil where it does not answer.
+        /// The server's result for `ClusterServers.identity`; nil if it does not answer.
         package let identity: String?
-        /// Its `max_prepared_transactions`; nil where it does not answer.
+        /// Its `max_prepared_transactions`; nil if it does not answer.
         package let preparedTransactions: Int?
         /// Its `max_worker_processes`; nil if it does not answer.
         package let workerProcesses: Int?
         /// Its `wal_retrieve_retry_interval`; nil if it does not answer.
         package let retryMilliseconds: Int?
-        /// Whether the one that asked is of its cluster; true where it does not answer.
+        /// Whether this server counts the connected server as a member of its cluster; true if it does not answer.
         package let isConnectedServer: Bool
 
         package var isThere: Bool { identity != nil }
@@ -32,19 +32,19 @@ package final class ClusterServers: Sendable {
 
     private struct State {
         var servers: [Server] = []
-        /// By server's name: consecutive polls without an answer, and the last answer.
+        /// The number of consecutive polls without an answer, by server's name.
         var misses: [String: Int] = [:]
         var addresses: [String: ServerAddress] = [:]
-        /// By shard of `organizations`, the name of the server that has it.
+        /// The name of the server that has a shard, by shard of `organizations`.
         var homes: [Int: String] = [:]
         var checkedAt: ContinuousClock.Instant?
-        /// Consecutive polls in which a server did not count the asking one as a member.
+        /// Consecutive polls in which a server did not count the connected server as a member.
         var disownings = 0
     }
 
-    /// Polls without an answer after which a server counts as unavailable.
+    /// The number of consecutive polls without an answer after which a server counts as unavailable.
     ///
-    /// After one it may only have been busy.
+    /// After one such poll, the server may only be busy.
     private static let maxAttempts = 2
 
     private let state = Mutex(State())
@@ -63,14 +63,14 @@ package final class ClusterServers: Sendable {
 
     /// Whether the connected server was removed from its cluster.
     ///
-    /// It uses the catalog that it had then: its writes may be left in a shard's former place.
+    /// A removed server still uses the catalog that it had then, so its writes may be left in a shard's former place.
     package var isDisowned: Bool { state.withLock { $0.disownings >= Self.maxAttempts } }
 
     static let disowned = "the server to which the gateway connects was removed from its cluster"
 
     /// Refuses statements on a server that was removed from its cluster.
     ///
-    /// Statements that check whether it still is are allowed.
+    /// The statements that check the membership are allowed.
     func requireMembership(for statement: Statement) throws(PostgresError) {
         guard isDisowned, !Self.looks.contains(statement.name), statement.name != Query.rollback.statement.name else {
             return
@@ -78,16 +78,16 @@ package final class ClusterServers: Sendable {
         throw PostgresError(.unavailable, Self.disowned, statement: statement.name)
     }
 
-    /// Refuses statements that ask all servers while one of them is unavailable.
+    /// Refuses statements that query all servers while one of them is unavailable.
     func requireAll(for statement: Statement) throws(PostgresError) {
         guard let server = silent.first, CitusSQLRewriter.ofAllServers[statement.name] != nil else { return }
         let message = "\(server) does not respond, but the statement requires all servers"
         throw PostgresError(.unavailable, message, statement: statement.name)
     }
 
-    /// Whether a server has not answered the last poll.
+    /// Whether any server has not answered the last poll.
     ///
-    /// It is asked again before it counts as unavailable.
+    /// That server is polled again before it counts as unavailable.
     var isInDoubt: Bool {
         state.withLock { state in
             state.misses.values.contains { $0 < Self.maxAttempts } || 1..<Self.maxAttempts ~= state.disownings
@@ -96,7 +96,7 @@ package final class ClusterServers: Sendable {
 
     /// Whether the server of a shard is unavailable.
     ///
-    /// Requests of its organizations are then refused without waiting for it, so that others need not wait behind them.
+    /// Requests of the shard's organizations are then refused immediately, so that other requests do not wait for them.
     func isSilent(_ shard: Int) -> Bool {
         state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.maxAttempts } ?? false }
     }
@@ -108,7 +108,7 @@ package final class ClusterServers: Sendable {
 
     /// Whether the connected server answered a poll recently.
     ///
-    /// The servers behind it do not matter.
+    /// The state of the other servers does not matter.
     func wasSeen(within time: Duration) -> Bool {
         state.withLock { $0.checkedAt }.map { .now - $0 <= time } ?? false
     }
@@ -132,12 +132,12 @@ package final class ClusterServers: Sendable {
 
     /// Forgets the servers' states, if not even the connected server answers.
     ///
-    /// Other metrics show that failure, and nothing is known about the others.
+    /// Other metrics show that failure, and nothing is known about the other servers.
     func forget() {
         state.withLock { state in (state.servers, state.misses) = ([], [:]) }
     }
 
-    /// The way of groups, with a log line for each server that it does not lead to.
+    /// The routing of groups to servers, with a log line for each server that gets no groups.
     func routes(_ logger: Logger) -> ShardRouting {
         ShardRouting(to: address(of:)) { server, error in
             logger.warning(
@@ -149,8 +149,8 @@ package final class ClusterServers: Sendable {
 }
 
 extension ClusterServers {
-    /// Which server of which cluster this is. A copy of it, such as a backup that was recovered, was started at another
-    /// time, in microseconds.
+    /// The identity of a server and its cluster. It contains the start time in microseconds, which differs in a copy of
+    /// the server, such as a recovered backup.
     private static let identityText =
         "SELECT l.groupid || ' ' || extract(epoch FROM pg_postmaster_start_time()) AS identity FROM pg_dist_local_group l"
 
@@ -175,10 +175,10 @@ extension ClusterServers {
         """
     )
 
-    /// Asks one server at a time, as one that hangs uses all the statement's time.
+    /// Queries one server at a time, because a server that hangs uses all the statement's time.
     ///
-    /// It also asks whether the server counts the asking one among the cluster's: a server that was removed keeps its
-    /// catalog, and is not updated any more.
+    /// It also returns whether the queried server counts the connected server as a member of the cluster. A removed
+    /// server keeps its catalog, which is no longer updated.
     private static let answer = Statement(
         "cluster_answer",
         ["host", "port"],
@@ -201,7 +201,7 @@ extension ClusterServers {
     /// The statements of the census.
     static let looks: Set = [nodes.name, homes.name, answer.name]
 
-    /// Asks each server by way of the one that is connected to.
+    /// Queries each server through the connected server.
     package static func servers(on connection: Connection) async throws -> [Server] {
         let nodes = try await connection.run(Query(nodes)).read { row in
             (host: try row.read("nodename", as: String.self), port: try row.read("nodeport", as: Int32.self))
@@ -218,7 +218,7 @@ extension ClusterServers {
             let (isThere, text) = (try row.read("is_there", as: Bool.self), try row.read("result", as: String?.self))
             answer = isThere ? text : nil
         } catch {
-            // it hangs, or its host does not exist any more
+            // the server hangs, or its host does not exist any more
             guard error.kind == .timedOut, connection.isUsable else { throw error }
         }
         let words = answer?.split(separator: " ", maxSplits: 4) ?? []
@@ -236,7 +236,7 @@ extension ClusterServers {
 
     /// By shard of `organizations`, the name of the server that has it.
     ///
-    /// The source is the catalog that each server has.
+    /// It is read from the catalog, which each server has.
     package static func homes(on connection: Connection) async throws -> [Int: String] {
         let homes = try await connection.run(Query(homes)).read { row in
             (Int(try row.read("shardid", as: Int64.self)), try row.read("server", as: String.self))

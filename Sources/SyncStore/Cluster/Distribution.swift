@@ -4,17 +4,17 @@ package import Postgres
 ///
 /// It uses `sql/citus.sql`.
 package enum Distribution {
-    /// Why a database is not spread.
+    /// The reason why a database is not distributed.
     package enum Refusal: Error, Sendable, Equatable {
-        /// It is no coordinator of a cluster.
+        /// The server is not a coordinator of a cluster.
         case noCluster
-        /// It is another server of a cluster than the coordinator.
+        /// The server belongs to a cluster, but is not the coordinator.
         case worker
         /// No server of the cluster takes shards.
         case noServer
-        /// It has rows already, in this table.
+        /// The database has rows already, in this table.
         case inUse(String)
-        /// Another server has its own table of that name; the database's message.
+        /// Another server has its own table of the same name; the value is the database's message.
         case tableElsewhere(String)
     }
 
@@ -24,9 +24,9 @@ package enum Distribution {
         package var version: String?
         /// Whether the tables are distributed.
         package var isSpread = false
-        /// Whether no undistributed table was added since.
+        /// Whether no undistributed table was added since the distribution.
         package var isWhole = false
-        /// Whether this is the coordinator, or a server by itself.
+        /// Whether this server is the coordinator, or does not belong to a cluster.
         package var isCoordinator = true
         /// Servers besides the coordinator.
         package var workers = 0
@@ -36,13 +36,13 @@ package enum Distribution {
         package var shards = 0
     }
 
-    /// Shards of each table for a number of servers.
+    /// The default number of shards of each table for a number of servers.
     ///
-    /// Each statement is planned once for each shard, so few are cheap; and an organization that grows can get its own
-    /// shard.
+    /// Each statement is planned once for each shard, so fewer shards cost less. An organization that grows can get its
+    /// own shard.
     package static func defaultShards(servers: Int) -> Int { max(2, 2 * servers) }
 
-    /// The most shards that can be asked for.
+    /// The maximum number of shards that can be requested.
     package static let mostShards = 256
 
     static let isInstalledStatement = Statement(
@@ -50,7 +50,7 @@ package enum Distribution {
         "SELECT e.extversion FROM pg_extension e WHERE e.extname = 'citus'"
     )
 
-    /// Only where the extension is: plain PostgreSQL has no such tables.
+    /// Used only if the extension is installed: plain PostgreSQL has no such tables.
     private static let serversStatement = Statement(
         "cluster_servers",
         """
@@ -84,10 +84,10 @@ package enum Distribution {
 
     /// Distributes the tables that are not distributed yet.
     ///
-    /// All of them at first, later those that a migration made.
+    /// The first call distributes all tables; later calls distribute tables that a migration added.
     ///
-    /// - Parameter shards: of each table; counts when the first is distributed.
-    /// - Throws: ``Refusal``, and what the database refuses; then nothing has changed.
+    /// - Parameter shards: the number of shards of each table; used only when the first table is distributed.
+    /// - Throws: ``Refusal``, and the errors of the database. Nothing has changed in either case.
     package static func spread(shards: Int, on connection: Connection) async throws {
         do {
             try await connection.execute(
@@ -114,19 +114,19 @@ package enum Distribution {
 }
 
 extension Distribution {
-    /// The health of a cluster for operators; asked on any of its servers.
+    /// The health of a cluster for operators, as seen from any of its servers.
     package struct Health: Sendable {
         /// Servers that are registered as active.
         package var servers = 0
-        /// Those of them that cannot be reached from where this was asked.
+        /// The registered servers that the connected server cannot reach.
         package var silent: [String] = []
-        /// Whether the asked server was removed from the cluster.
+        /// Whether the connected server was removed from the cluster.
         package var isDisowned = false
         /// The roles that own distributed tables.
         ///
-        /// With more than one, moving shards loses rows.
+        /// If there is more than one, moving shards loses rows.
         package var owners: [String] = []
-        /// Shards of organizations by server, the fewest and the most.
+        /// The fewest and the most shards of `organizations` on one server.
         package var fewestShards = 0
         package var mostShards = 0
         /// The least `max_prepared_transactions` of the servers that answer.
@@ -135,17 +135,17 @@ extension Distribution {
         package var workerProcesses = 0
         /// The longest `wal_retrieve_retry_interval` of the servers, in milliseconds.
         ///
-        /// Only of servers that answer.
+        /// Includes only servers that answer.
         package var retryMilliseconds = 0
         /// Whether the role's settings limit how long to wait for locks.
         ///
-        /// The settings of a session do not reach other servers.
+        /// The settings of a session do not apply on other servers.
         package var hasLockTimeout = false
         /// Whether this is the coordinator.
         package var isCoordinator = false
         /// Servers that gateways are connected to now.
         package var entrances = 0
-        /// Those that have shards of organizations.
+        /// The servers that have shards of `organizations`.
         package var homes: Set<ServerAddress> = []
     }
 
@@ -184,7 +184,7 @@ extension Distribution {
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         health.workerProcesses = servers.compactMap(\.workerProcesses).min() ?? 0
         health.retryMilliseconds = servers.compactMap(\.retryMilliseconds).max() ?? 0
-        // asks all servers for their sessions: an unavailable one would make it fail
+        // reads the sessions of all servers, so it would fail if one of them were unavailable
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
         health.servers = try row.read("servers")
         health.owners = try row.read("owners")

@@ -2,11 +2,11 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Reads a user's mutations that are not final, and why the lane is held.
+/// Reads a user's mutations that are not final, and the reason why the lane is held.
 package struct BacklogReader: Sendable {
-    /// Devices that are shown at most.
+    /// The maximum number of devices shown.
     package static let deviceLimit: Int64 = 1_000
-    /// Open mutations that are counted at most, the first in lane order.
+    /// The maximum number of open mutations counted, from the first in lane order on.
     package static let countLimit: Int64 = 100_000
 
     package let pool: Pool
@@ -48,14 +48,14 @@ package struct BacklogReader: Sendable {
 
     // MARK: - Statements
 
-    /// Makes the statements that follow see one state of the database.
+    /// Gives the following statements one snapshot of the database.
     private static let snapshot = Query(
         Statement("backlog_begin", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
 
     /// The lane, and its head.
     ///
-    /// The head halts the lane or, in a running lane, is the first that is pending or in flight.
+    /// The head is the mutation that halts the lane or, in a running lane, the first that is pending or in flight.
     package static let laneStatement = Statement(
         "backlog_lane",
         ["organization", "user"],
@@ -99,7 +99,7 @@ package struct BacklogReader: Sendable {
 
     /// Counts by device and status, and the first mutation of each.
     ///
-    /// It also returns whether there are more than were counted.
+    /// It also returns whether there are more mutations than it counted.
     package static let countsStatement = Statement(
         "backlog_counts",
         ["organization", "user", "limit"],
@@ -121,7 +121,7 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    /// Mutations by their places; for the one at `head` also its dependencies.
+    /// Reads mutations by their places, and the dependencies of the mutation at `head`.
     package static let positionsStatement = Statement(
         "backlog_positions",
         ["organization", "user", "positions", "head"],
@@ -185,11 +185,11 @@ package struct LaneHead {
     /// The mutation that halts the lane.
     package var haltedBy: UUID? { lane?.haltedBy }
 
-    /// Why the lane is held.
+    /// Returns the reason why the lane is held.
     ///
     /// - Parameters:
     ///   - state: the lane at another time; nil for the lane as it was read.
-    ///   - other: the head, where no mutation halts the lane or runs next.
+    ///   - other: the head to use if no mutation halts the lane or runs next.
     package func blocker(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp)
         -> LaneBlocker?
     {
@@ -203,7 +203,7 @@ private struct Reading {
     private let lane: LaneHead
     private var backlog = Backlog()
     private var counts: [UUID: Backlog.Counts] = [:]
-    /// By device, the place of the first mutation that runs or waits.
+    /// The place of the first mutation that runs or waits, by device.
     private var oldest: [UUID: Int64] = [:]
     private var firstBlocked: Int64?
     private var mutations: [Int64: Backlog.Mutation] = [:]
@@ -237,7 +237,7 @@ private struct Reading {
     /// The head's place, if the head is blocked.
     package var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
-    /// The places of mutations to be shown that were not read yet.
+    /// The places of mutations that are to be shown and were not read yet.
     package var wantedPositions: [Int64] {
         let shown = backlog.devices.compactMap { oldest[$0.id] }
         return Set(shown + [missingHead].compactMap { $0 }).sorted()
@@ -266,20 +266,21 @@ private struct Reading {
 
 /// Finds the reason why a user's lane is held, for answers to pushes.
 ///
-/// One read of the lane's row and of its head, and only where something may hold it.
+/// It reads the lane's row and head once, and only if something may hold the lane.
 struct LaneBlockerReader: Sendable {
-    /// How long an answer waits for this.
+    /// How long an answer waits for the reason.
     private static let timeout: Duration = .seconds(1)
 
     let pool: Pool
     let now: TimeSource
 
-    /// What keeps the head of a lane from running; nil if nothing does.
+    /// Returns the reason why the head of a lane does not run; nil if nothing holds it.
     ///
-    /// Also nil where it cannot be determined now: the push is already committed, and is answered in any case.
+    /// Also nil if the reason cannot be determined now, because the push is already committed and is answered in any
+    /// case.
     ///
-    /// - Parameter state: the lane as a push found it, whose commit had it polled, or as the push halted it; nil for
-    ///   the lane as it is.
+    /// - Parameter state: the lane as a push found it and had it polled, or as the push halted it; nil for the lane's
+    ///   present state.
     func blocker(of lane: LaneKey, as state: LaneState? = nil) async -> LaneBlocker? {
         if let state, !state.mayBeHeld { return nil }
         let query = BacklogReader.laneStatement(organization: lane.organization, user: lane.user)

@@ -8,14 +8,14 @@ package struct ChangeReader: Sendable {
     let catalog: Catalog
     let failure: StoreFailure
 
-    /// A page of changes, with their documents as they were written.
+    /// Returns a page of changes, with their documents as they were written.
     ///
     /// - Parameters:
-    ///   - since: `next` of the page before, or a push's `feed`; nil starts at the beginning.
+    ///   - since: `next` of the page before, or a push's `feed`; nil to start at the beginning.
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: empty for all.
     ///   - wait: how long to wait for a change, if the page is empty.
-    ///   - room: taken for the read rows.
+    ///   - room: memory to acquire for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func page(
         since: String?,
@@ -48,10 +48,10 @@ package struct ChangeReader: Sendable {
     }
 }
 
-/// A count that stops: so many, or more than that.
+/// A count that stops at a cap, and reports whether there are more.
 package struct CappedCount: Sendable, Hashable {
     package let count: Int
-    /// Whether there are more than were counted.
+    /// Whether there are more items than were counted.
     package let isMore: Bool
 
     package init(count: Int, isMore: Bool = false) {
@@ -61,7 +61,7 @@ package struct CappedCount: Sendable, Hashable {
 
     /// Of rows that were searched for up to one more than the cap.
     ///
-    /// They are in places of which as many were searched.
+    /// The search covers the rows' places, and also stops at one more place than the cap.
     package init(_ count: Int64, among looked: Int64, cap: Int64) {
         self.init(count: Int(min(count, cap)), isMore: max(count, looked) > cap)
     }
@@ -72,11 +72,11 @@ package struct CappedCount: Sendable, Hashable {
     }
 }
 
-/// Memory for a page.
+/// A reservation of memory for a page.
 ///
-/// Taken before rows are read, given back while the reader waits for something to show.
+/// It is acquired before rows are read, and released while the reader waits for something to show.
 package struct PagePermit: Sendable {
-    /// Why there is no room.
+    /// The problem if no memory can be reserved.
     ///
     /// (Swift 6.3 takes an import for unused if its only type is in a `throws`.)
     package typealias Failure = Problem
@@ -85,20 +85,20 @@ package struct PagePermit: Sendable {
     package let release: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - acquire: takes room, once there is some; does nothing where it is taken already.
-    ///   - release: gives it back.
+    ///   - acquire: reserves the memory as soon as it is available; does nothing if it is reserved already.
+    ///   - release: releases the memory.
     package init(acquire: @escaping @Sendable () async throws(Failure) -> Void, release: @escaping @Sendable () -> Void)
     {
         self.acquire = acquire
         self.release = release
     }
 
-    /// Without a limit.
+    /// A reservation without a limit.
     package static let unbounded = PagePermit { () async throws(Problem) in
     } release: {
     }
 
-    /// Takes room, however long others hold it, unless the task is cancelled.
+    /// Reserves memory, however long other readers hold theirs, unless the task is cancelled.
     package func enterPatiently() async throws {
         while true {
             try Task.checkCancellation()
@@ -106,7 +106,7 @@ package struct PagePermit: Sendable {
         }
     }
 
-    /// Lets others that wait have their turn.
+    /// Releases the memory for waiting readers, and reserves it again.
     package func yield() async throws {
         release()
         try await enterPatiently()
@@ -114,7 +114,7 @@ package struct PagePermit: Sendable {
 }
 
 extension Pool {
-    /// Nothing is sorted: there is an index in the order.
+    /// Disables sorting, because an index has the required order.
     static let orderShape = Statement(
         "order_shape",
         "SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)"
@@ -122,8 +122,8 @@ extension Pool {
 
     /// Runs a query whose plan follows the index of its order.
     ///
-    /// Plans are made once for a connection, and a plan that suits an organization's first mutations would read all of
-    /// them later.
+    /// A plan is made once for a connection. A plan that suits an organization's first mutations would later read all
+    /// of its mutations.
     func runInOrder(_ query: Query) async throws -> Rows {
         try await readByIndex([Query(Self.orderShape), query])[1]
     }

@@ -6,13 +6,13 @@ package import SyncModel
 ///
 /// They are in commit order and without gaps: every change under a lane's lock carries the lane's change position, and
 /// one statement reads the lane and its changes in one snapshot. A subject that changed several times is shown in its
-/// latest state; sending it to an upstream is no change.
+/// latest state. Sending a mutation to an upstream is not a change.
 package struct EventReader: Sendable {
-    /// Events on one page at most.
+    /// The maximum number of events on one page.
     static let pageEvents = 64
-    /// Bytes of answers and errors on one page, in stored form.
+    /// The maximum bytes of answers and errors on one page, in stored form.
     ///
-    /// Long values are compressed, to a ninetieth at most. A page has one event at least.
+    /// Long values are compressed, to a ninetieth at most. A page has at least one event.
     static let pageBytes = 32_768
 
     let pool: Pool
@@ -33,15 +33,15 @@ package struct EventReader: Sendable {
 
     /// Events in order.
     package struct Page: Sendable {
-        /// Empty where nothing happened.
+        /// Empty if nothing happened.
         package let events: [Event]
         /// The cursor of the next page.
         package let next: EventCursor
-        /// Whether there is more now.
+        /// Whether there are more events now.
         package let hasMore: Bool
     }
 
-    /// Where a listener begins: behind everything that has happened, or at its cursor.
+    /// Returns the start of a listener: after everything that has happened, or at its cursor.
     ///
     /// - Parameter lastEventID: the id of the last event that it has seen.
     /// - Throws: `invalid_request` for an invalid cursor; `cursor_expired`.
@@ -65,9 +65,9 @@ package struct EventReader: Sendable {
         return cursor
     }
 
-    /// The position of the newest change behind a cursor, as far as subscribed.
+    /// Returns the position of the newest change after a cursor, as far as subscribed.
     ///
-    /// Only changes count that the listener may see and has asked for. Nil if there is no such change.
+    /// Only changes that the listener is allowed to see and has subscribed to count. Nil if there is no such change.
     package func feedChanges(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([PendingFeedChanges.query(interest.organization, after: cursor.feed)])[0]
@@ -77,9 +77,9 @@ package struct EventReader: Sendable {
         }
     }
 
-    /// A page of events behind a cursor.
+    /// Returns a page of events after a cursor.
     ///
-    /// - Throws: `cursor_expired` when the organization's data was purged or restored since.
+    /// - Throws: `cursor_expired` if the organization's data were purged or restored since.
     package func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
         let keys = try await keys(after: cursor, lane)
         try check(cursor, keys.epoch, head: keys.head, feed: keys.feed)
@@ -93,7 +93,7 @@ package struct EventReader: Sendable {
     }
 
     private func check(_ cursor: EventCursor, _ epoch: Int64, head: Int64, feed: Int64) throws(Problem) {
-        // ahead of the end: an older backup was restored
+        // a cursor beyond the end: an older backup was restored
         if cursor.epoch == epoch, cursor.place.change <= head, cursor.feed <= feed { return }
         var problem = Problem(
             .cursorExpired,
@@ -106,7 +106,7 @@ package struct EventReader: Sendable {
     // MARK: - Current state
 
     private func events(_ keys: [Key], _ lane: LaneKey, _ cursor: EventCursor) async throws(Problem) -> [Event] {
-        // the counted values may have grown since
+        // the values may have grown since their bytes were counted
         let bytes = Int64(Self.pageBytes) * 2
         let mutations = Parameters(of: lane, keys.filter { !$0.place.isMapping }.map(\.id), bytes, bytes)
         var mappings = Parameters(of: lane, keys.filter(\.place.isMapping).map(\.id))
@@ -144,9 +144,9 @@ extension LanePlace {
     }
 }
 
-/// The changes in a lane behind a place, in order.
+/// The changes in a lane after a place, in order.
 ///
-/// Names only, read with the lane in one snapshot.
+/// Only the names of subjects are read, with the lane in one snapshot.
 extension EventReader {
     /// A change without the subject's state.
     struct Key {
@@ -162,7 +162,7 @@ extension EventReader {
         let feed: Int64
         let list: [Key]
 
-        /// As many as fit a page.
+        /// The first changes, as many as fit a page.
         var taken: [Key] {
             var bytes = 0
             let count = list.prefix { key in
@@ -226,7 +226,7 @@ extension EventReader {
         }
     }
 
-    /// Nil where the row reports no change.
+    /// Nil if the row reports no change.
     private static func key(_ row: inout RowReader) throws -> Key? {
         guard let change: Int64 = try row.read("change_position") else { return nil }
         let position: Int64? = try row.read("position")
@@ -254,9 +254,9 @@ extension EventReader {
         """
     )
 
-    /// Input: the place, as the last mutation and mapping at its change position.
+    /// The input is the place, as the last mutation and mapping at its change position.
     ///
-    /// One row without a change means that nothing changed.
+    /// A single row without a change means that nothing changed.
     static let keysStatement = Statement(
         "events_keys",
         ["organization", "user", "from", "position", "client", "entity_type", "limit"],

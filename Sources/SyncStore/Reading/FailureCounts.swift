@@ -4,9 +4,9 @@ package import SyncModel
 
 /// Counts of failed and conflicting mutations and of halted lanes, up to a limit.
 ///
-/// Each count has the limit.
+/// The limit applies to each count.
 package struct FailureCounts: Sendable {
-    /// Where a count of one organization ends.
+    /// The limit of a count of one organization.
     package static let cap: Int64 = 1_000
 
     let pool: Pool
@@ -37,9 +37,9 @@ package struct FailureCounts: Sendable {
     /// The types with mutations that wait for a person, as a recursive query `w`.
     package static func types(of organization: String) -> String { StuckRows.distinct("entity_type", of: organization) }
 
-    /// How many rows of the types `t` have an error code, or another, up to a limit.
+    /// Counts the rows of the types `t` whose error code matches one of the comparisons, up to a limit.
     ///
-    /// `error_code` distinguishes the statuses, and the index by group has it behind the type.
+    /// `error_code` distinguishes the statuses, and follows the type in the index by group.
     private static func count(_ comparisons: [String], upTo limit: String) -> String {
         let rows = comparisons.map { comparison in
             """
@@ -91,9 +91,9 @@ package struct FailureCounts: Sendable {
     )
 }
 
-/// What the queries about mutations that wait for a person have in common.
+/// The common parts of queries about mutations that wait for a person.
 package enum StuckRows {
-    /// Groups that one query visits.
+    /// The maximum number of groups that one query visits.
     package static let walk = 10_000
 
     /// Whether a row waits for a person.
@@ -103,12 +103,12 @@ package enum StuckRows {
         "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
     }
 
-    /// The same for those queries that are ordered by time.
+    /// Whether a row waits for a person, for queries that are ordered by time.
     ///
-    /// It enables the indexes by time for them, and for them alone.
+    /// Only with this condition can a query use the indexes by time.
     package static func areInTime(_ table: String) -> String { "\(are(table)) AND \(table).position > 0" }
 
-    /// Whether a row `x` is of the group that a row is called `group` for.
+    /// Whether a row `x` belongs to the group of the row called `group`.
     package static func isOf(_ group: String) -> String {
         """
         x.entity_type = \(group).entity_type AND x.error_code = \(group).error_code
@@ -118,15 +118,15 @@ package enum StuckRows {
 
     /// The groups of an organization, as a recursive query `w`.
     ///
-    /// It visits one group after another, with a look-up for each.
+    /// The query visits one group after another, with one look-up for each.
     package static func groups(of organization: String) -> String {
         distinct("entity_type", "error_code", "error_status", of: organization)
     }
 
     /// The distinct values of some columns in an organization, as a query `w`.
     ///
-    /// The query is recursive and visits one value after another. Each is a look-up in the index by group, which these
-    /// columns lead.
+    /// The query is recursive and visits one value after another. Each visit is a look-up in the index by group, whose
+    /// leading columns these must be.
     package static func distinct(_ columns: String..., of organization: String) -> String {
         func key(_ table: String) -> String { columns.map { "\(table).\($0)" }.joined(separator: ", ") }
         func first(_ behind: String) -> String {
@@ -156,13 +156,13 @@ package enum StuckRows {
         "WITH RECURSIVE \(groups(of: organization)), g AS MATERIALIZED (SELECT * FROM w LIMIT \(walk))"
     }
 
-    /// Whether `g` has all groups.
+    /// Whether `g` contains all groups.
     ///
-    /// A condition of the whole query, which decides whether its part is executed.
+    /// This condition concerns the whole query, and decides whether its part is executed.
     package static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
     package static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
 
-    /// Whether a row is of one of the requested groups.
+    /// Whether a row belongs to one of the requested groups.
     ///
     /// `error_code` distinguishes the statuses. The parameters are those of ``filter``.
     package static func match(_ table: String) -> String {
@@ -180,16 +180,16 @@ package enum StuckRows {
 }
 
 extension FailureFilter {
-    /// Whether it leaves some groups out.
+    /// Whether the filter excludes some groups.
     ///
-    /// Matches may then be far from the next in time.
+    /// If it does, two successive matches can be far apart in time.
     package var isOfSomeGroups: Bool {
         Set(statuses).count == 1 || entityType != nil || errorCode != nil || responseStatus != nil
     }
 }
 
 extension Parameters {
-    /// The parameters of ``StuckRows/match(_:)``.
+    /// Adds the parameters of ``StuckRows/match(_:)``.
     package mutating func add(groupsOf filter: FailureFilter) {
         add(filter.statuses.map(\.rawValue))
         add(filter.entityType)

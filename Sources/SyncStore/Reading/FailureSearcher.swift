@@ -3,22 +3,22 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// Finds blocked mutations that count as settled, because only a person moves them.
+/// Finds blocked mutations that count as settled, because only a person can move them.
 ///
 /// See ``FailureSearch``.
 ///
-/// The result is an extra: a committed push has its answer in any case. So a search is bounded, in rows and in time,
-/// however long the lane is, and never fails; mutations that could not be judged in time count as not settled.
+/// The result is optional: a committed push is answered in any case. Therefore a search never fails, and is bounded in
+/// rows and in time, however long the lane is. Mutations that could not be evaluated in time count as not settled.
 struct FailureSearcher: Sendable {
-    /// Mutations that a look starts from, at most.
+    /// The maximum number of mutations that a search starts from.
     static let startLimit = 1_000
-    /// Mutations that it visits behind those.
+    /// The maximum number of further mutations that a search visits.
     static let wayLimit = 128
-    /// Dependencies that it follows from each of them.
+    /// The maximum number of dependencies that a search follows from each mutation.
     static let edgeLimit = 32
-    /// Open mutations at the front of the lane that it searches.
+    /// The maximum number of open mutations that a search reads at the front of the lane.
     ///
-    /// It searches for failed or conflicting ones, where the walk was not enough.
+    /// It looks for failed or conflicting mutations there if following dependencies was not enough.
     static let frontLimit = 500
     static let timeout: Duration = .seconds(1)
 
@@ -26,13 +26,13 @@ struct FailureSearcher: Sendable {
     let failure: StoreFailure
     private let metrics = FailureSearchMetrics()
 
-    /// The stuck ones among a push's mutations.
+    /// Returns the stuck mutations of a push.
     func stuck(among verdicts: [PushVerdict], organization: UUID, user: UUID) async -> Set<UUID> {
         guard verdicts.contains(where: { $0.status == .blocked }) else { return [] }
         return await stuck(among: verdicts.compactMap(\.record), organization: organization, user: user)
     }
 
-    /// The stuck ones among mutations of a lane, as far as found in time.
+    /// Returns the stuck mutations among the given ones of a lane, as far as found in time.
     func stuck(among records: [MutationRecord], organization: UUID, user: UUID) async -> Set<UUID> {
         guard records.contains(where: { $0.status == .blocked }) else { return [] }
         let known = FailureSearch(records)
@@ -46,7 +46,7 @@ struct FailureSearcher: Sendable {
             metrics.count(isCut ? .cut : .complete)
             return stuck
         } catch {
-            // not worth logging when the client has disconnected
+            // not logged if the client has disconnected
             if !Task.isCancelled {
                 failure.record(error, leavingOut: "whether blocked mutations are settled")
                 metrics.count(.failed)
@@ -68,8 +68,8 @@ struct FailureSearcher: Sendable {
         var walk = front
         walk.add(start)
         walk.add(start.count + Self.wayLimit)
-        // in a transaction, for the plan's shape: a plan made while the lane was short must not read all of it once it
-        // is long; both at once, for a round trip costs more than the second statement
+        // the transaction fixes the plan's shape, because a plan made for a short lane must not read all of a long
+        // lane; both statements are sent together, because a round trip costs more than the second statement
         let results = try await pool.readByIndex([
             Query(Self.walkStatement, walk),
             Query(Self.frontStatement, front),
@@ -101,9 +101,9 @@ struct FailureSearcher: Sendable {
             ) m
         """
 
-    /// Follows dependencies from blocked mutation to blocked mutation, each by its key.
+    /// Follows dependencies from one blocked mutation to the next, each by its key.
     ///
-    /// UNION drops those already seen, and a recursive query runs only as far as its rows are requested.
+    /// UNION drops mutations already seen, and a recursive query runs only as far as its rows are requested.
     static let walkStatement = Statement(
         "settledness_walk",
         ["organization", "user", "ids", "limit"],
@@ -127,7 +127,8 @@ struct FailureSearcher: Sendable {
 
     /// Failed and conflicting mutations at the front of the lane.
     ///
-    /// Only final ones precede the front, so what failed first is there, unless many others wait before it.
+    /// Only final mutations precede the front. The mutation that failed first is therefore at the front, unless many
+    /// others wait before it.
     static let frontStatement = Statement(
         "settledness_front",
         ["organization", "user"],
@@ -147,7 +148,7 @@ struct FailureSearcher: Sendable {
 }
 
 extension FailureSearch.Step {
-    /// Reads a row of both statements.
+    /// Reads a row of either statement.
     ///
     /// Also returns whether some of the mutation's dependencies were not followed.
     fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
@@ -162,14 +163,14 @@ extension FailureSearch.Step {
     }
 }
 
-/// Counts the results of looks.
+/// Counts the results of searches.
 private struct FailureSearchMetrics: Sendable {
     enum Result: String, CaseIterable {
-        /// All mutations were judged.
+        /// All mutations were evaluated.
         case complete
         /// A chain of dependencies was too long to follow to its end.
         case cut
-        /// The database did not answer, or not in time.
+        /// The database did not answer in time, or failed.
         case failed
     }
 

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// One page of a feed.
 package struct FeedPage: Sendable {
-    /// In the feed's order.
+    /// The changes, in the feed's order.
     package var changes: [FeedChange]
     /// The cursor of the next page.
     package var next: FeedCursor
@@ -12,9 +12,9 @@ package struct FeedPage: Sendable {
     package private(set) var isUpToDate: Bool
     /// The next number that the device assigns, by entity type.
     ///
-    /// On a page in local ids; nil where no number is left.
+    /// Present on a page in local ids; a number is nil if no number is left.
     package var nextLocalIDs: [(type: String, next: Int64?)]?
-    /// Tombstones at or below it may have been deleted.
+    /// The position up to which tombstones may have been deleted.
     let horizon: Int64
     /// The place of each change in the feed.
     private let positions: [Int64]
@@ -84,8 +84,8 @@ package struct FeedPage: Sendable {
         }
         self.changes = changes
         self.positions = positions
-        // where the scan ended: at the last change shown if the page is full, else where it stopped looking, else at
-        // the feed's end
+        // the scan's end: the last change shown if the page is full, else the place where the scan stopped, else the
+        // feed's end
         let position: Int64
         if let end, end.isCut {
             position = end.position
@@ -106,7 +106,7 @@ package struct FeedPage: Sendable {
         isUpToDate = position >= head.last
     }
 
-    /// Returns the page with its first changes only; it ends behind the last of them.
+    /// Returns the page with only its first changes. The new page ends after the last of them.
     func first(_ count: Int) -> FeedPage {
         guard count > 0, count < changes.count else { return self }
         var page = self
@@ -122,7 +122,7 @@ package struct FeedPage: Sendable {
         return page
     }
 
-    /// The page with its documents opened.
+    /// Returns the page with its documents opened.
     func opened(_ seal: Seal) throws -> FeedPage {
         var page = self
         for place in page.changes.indices {
@@ -141,10 +141,10 @@ package struct FeedChange: Sendable {
     package let isDeleted: Bool
     /// The creator's client id, shown to the creator only.
     package let clientID: UUID?
-    /// A device's local id of the entity, in the place of the creator's client id.
+    /// A device's local id of the entity, shown instead of the creator's client id.
     package private(set) var localID: Int64?
     package let version: Int64
-    /// In stored form until ``show(_:localID:)`` sets the form to be shown.
+    /// The document, in stored form until ``show(_:localID:)`` sets the shown form.
     package private(set) var document: [UInt8]?
     /// Whether a document is stored that cannot be opened.
     package private(set) var isUnreadable = false
@@ -166,13 +166,13 @@ package struct FeedChange: Sendable {
 
     /// The entity's document as it was written.
     ///
-    /// Nil for a tombstone, and where it cannot be opened.
+    /// Nil for a tombstone, and if the document cannot be opened.
     func document(_ seal: Seal) throws -> [UInt8]? {
         var unreadable: [String] = []
         return try seal.read(json: document, as: .document(type: entityType, id: id.text), &unreadable)
     }
 
-    /// Replaces the stored document by the one to be shown.
+    /// Replaces the stored document by the shown form.
     mutating func show(_ shown: [UInt8]?, localID: Int64? = nil) {
         isUnreadable = shown == nil && document != nil
         document = shown
@@ -184,9 +184,9 @@ package struct FeedChange: Sendable {
 struct FeedRequest: Sendable {
     let organization: UUID
     let user: UUID
-    /// Empty for all.
+    /// The requested entity types; empty for all.
     let entityTypes: [String]
-    /// 1 to 1,000.
+    /// The maximum number of changes, 1 to 1,000.
     let limit: Int
 
     var interest: FeedInterest {

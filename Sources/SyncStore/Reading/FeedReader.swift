@@ -5,19 +5,19 @@ import SyncModel
 ///
 /// There are no gaps. The feed's counter row is locked from its raise to the commit, and one statement reads the
 /// counter and the entities in one snapshot. So every change at or below the counter that a reader sees is committed,
-/// and a page never skips a writer that is still under way.
+/// and a page never skips a change that is not committed yet.
 struct FeedReader: Sendable {
-    /// Bytes of documents on one page; a page holds one change at least.
+    /// The maximum bytes of documents on one page. A page holds at least one change.
     static let pageBytes: Int64 = 2_097_152
-    /// Entities that one page reads for each that it may hold.
+    /// The number of entities that a page reads for each entity that it can hold.
     ///
-    /// Bounds the work when a filter admits little.
+    /// This bounds the work if few entities pass the filter.
     static let scanFactor = 10
 
     /// The result of one read of the feed.
     enum Reading {
         case page(FeedPage)
-        /// The cursor's place is no longer known, or deletions since then are not.
+        /// The cursor's place, or some deletions after it, are no longer known.
         case expired(isOfThisEpoch: Bool)
     }
 
@@ -52,12 +52,12 @@ struct FeedReader: Sendable {
         }
     }
 
-    /// Reads until there is something to show, or the time is over.
+    /// Reads the feed until a page has changes or the time is over.
     ///
     /// - Parameters:
-    ///   - room: taken for each read, and kept for its page.
-    ///   - find: reads the page behind a cursor.
-    /// - Throws: what `find` throws, and for the first read what taking room throws.
+    ///   - room: memory to acquire for each read, and to keep for the returned page.
+    ///   - find: reads the page after a cursor.
+    /// - Throws: the errors of `find` and, for the first read, those of acquiring memory.
     nonisolated(nonsending) func view(
         after cursor: FeedCursor?,
         of interest: FeedInterest,
@@ -73,7 +73,7 @@ struct FeedReader: Sendable {
             var page = first
             repeat {
                 do throws(Problem) { try await room.acquire() } catch { break }
-                // skipped entities need not be read again
+                // continue at the page's end, to avoid reading skipped entities again
                 page = try await find(page.next)
                 guard page.changes.isEmpty, .now < deadline else { break }
                 guard page.isUpToDate else { continue }

@@ -2,16 +2,16 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Looks up and lists id mappings, one user's own (seed 000, `user_scoped_lookup`).
+/// Looks up and lists id mappings, one user's own (specification 000 in docs/spec, `user_scoped_lookup`).
 package struct MappingReader: Sendable {
     let pool: Pool
     let failure: StoreFailure
 
-    /// The mappings of client ids, pending and failed ones too.
+    /// Returns the mappings of client ids, including pending and failed mappings.
     ///
     /// Unknown ids are left out.
     ///
-    /// - Parameter entityType: narrows the answer to one type.
+    /// - Parameter entityType: limits the result to one type.
     package func lookup(
         _ clientIDs: [UUID],
         entityType: String?,
@@ -33,9 +33,9 @@ package struct MappingReader: Sendable {
         }
     }
 
-    /// The permanent ids of a device's local ids.
+    /// Returns the permanent ids of a device's local ids.
     ///
-    /// The device or a pull assigned them; unknown ids, and unconfirmed assignments of a pull, are left out.
+    /// The device or a pull assigned the local ids. Unknown ids and unconfirmed assignments of a pull are left out.
     package func lookup(
         _ numbers: [Int64],
         of device: UUID,
@@ -93,7 +93,7 @@ package struct MappingReader: Sendable {
         """
     )
 
-    /// For an id that leads nowhere, the create's state shows whether it will.
+    /// If an id has no server id yet, the create's state shows whether it will get one.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
         ["organization", "user", "device", "entity_type", "local_ids"],
@@ -122,18 +122,19 @@ package struct MappingReader: Sendable {
 ///
 /// Every change of a mapping raises the lane's change position under the lane's lock and stamps the mapping with it.
 /// One statement reads that position and the mappings in one snapshot. So every change at or below the position that a
-/// reader sees is committed, and a page never skips a writer that is still under way. A mapping that changes again is
+/// reader sees is committed, and a page never skips a change that is not committed yet. A mapping that changes again is
 /// listed again.
 extension MappingReader {
-    /// Mappings that one page reads for each that it may hold.
+    /// The number of mappings that a page reads for each mapping that it can hold.
     ///
-    /// Bounds the work when a filter admits little.
+    /// This bounds the work if few mappings pass the filter.
     static let scanFactor = 10
 
-    /// A page of mappings. With a filter a page may hold fewer than the limit, or none, and not be the last.
+    /// Returns a page of mappings. With a filter, a page that is not the last can hold fewer mappings than the limit,
+    /// or be empty.
     ///
     /// - Parameters:
-    ///   - since: `next` of the page before; nil starts at the beginning.
+    ///   - since: `next` of the page before; nil to start at the beginning.
     ///   - statuses: empty for all.
     ///   - limit: 1 to 1,000.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
@@ -146,7 +147,7 @@ extension MappingReader {
     ) async throws(Problem) -> MappingPage {
         let filter = FeedCursor.filter(statuses.map(\.rawValue))
         let cursor = try Self.cursor(since, filter)
-        // one more than a page holds shows whether there are more
+        // one more mapping than a page holds shows whether there are more
         let scan = statuses.isEmpty ? limit + 1 : limit * Self.scanFactor
         let start = Start(cursor?.place)
         do {
@@ -218,11 +219,11 @@ extension MappingReader {
     )
 }
 
-/// The mapping behind which a page begins.
+/// The mapping after which a page begins.
 private struct Start {
     var change: Int64 = 0
     var clientID = UUID.least
-    /// No type has this name: it sorts before all of them.
+    /// The entity type's name. The empty name is no type's, and sorts before all types.
     var entityType = ""
 
     init(_ place: LanePlace?) {
@@ -237,7 +238,7 @@ private struct Start {
 }
 
 extension LanePlace {
-    /// Whether it is a place in another list.
+    /// Whether this place is in the list of mutations.
     fileprivate var isAtMutation: Bool {
         if case .mutation = last { true } else { false }
     }
@@ -276,7 +277,7 @@ package struct MappingPage: Sendable {
     /// Whether this is the end of the list at this moment.
     package let isUpToDate: Bool
 
-    /// - Parameter user: the mappings' user.
+    /// - Parameter user: the user whose mappings they are.
     init(
         _ rows: Rows,
         of user: UUID,
@@ -295,7 +296,7 @@ package struct MappingPage: Sendable {
         }
         let changed = found.compactMap(\.mapping)
         mappings = changed.prefix(limit).map(\.mapping)
-        // the end of the scan: the last mapping shown if the page is full, else the last one read, else the end
+        // the scan's end: the last mapping shown if the page is full, else the last mapping read, else the list's end
         let place: LanePlace
         if changed.count > limit {
             let (change, last) = changed[limit - 1]

@@ -5,7 +5,7 @@ package import SyncModel
 
 /// A mutation with all its attributes.
 package struct MutationDetail: Sendable {
-    /// Its columns, for a table `m`; followed by whether the page ends here.
+    /// The columns of a mutation, for a table `m`, and whether the page ends with it.
     package static let list = """
         m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
             m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -13,7 +13,7 @@ package struct MutationDetail: Sendable {
         """
 
     package private(set) var record: MutationRecord
-    /// Whether others follow among those that were read for the page.
+    /// Whether further mutations were read for the page after this one.
     let hasMore: Bool
     package let user: UUID
     package let endpoint: String?
@@ -29,7 +29,7 @@ package struct MutationDetail: Sendable {
     package let createdAt: Timestamp
     /// The values of ``MutationColumn/shown``, as JSON.
     package let shown: [String]
-    /// Whether it is older than the organization's limit for fresh mutations.
+    /// Whether the mutation is older than the organization's limit for fresh mutations.
     ///
     /// The age counts from its acceptance.
     package private(set) var isStale = false
@@ -55,14 +55,14 @@ package struct MutationDetail: Sendable {
         hasMore = try row.read("has_more")
     }
 
-    /// The mutation with another error.
+    /// Returns the mutation with another error.
     func showing(_ error: [UInt8]) -> MutationDetail {
         var detail = self
         detail.record = record.showing(error)
         return detail
     }
 
-    /// The mutation without what its user and the upstream wrote.
+    /// The mutation without the data that its user and the upstream wrote.
     package var redacted: MutationDetail {
         var detail = self
         detail.record = record.redacted
@@ -72,7 +72,7 @@ package struct MutationDetail: Sendable {
         return detail
     }
 
-    /// The mutation as it is shown at a moment.
+    /// Returns the mutation as it is shown at a moment.
     package func seen(in organization: Organization, at now: Timestamp) -> MutationDetail {
         var detail = self
         detail.isStale = createdAt.adding(seconds: Double(organization.settings.staleAfterDays) * 86_400) < now
@@ -82,11 +82,11 @@ package struct MutationDetail: Sendable {
 
 /// The filter of a user's list of mutations.
 package struct MutationFilter: Sendable, Hashable {
-    /// Empty for all.
+    /// The requested statuses; empty for all.
     package var statuses: [MutationStatus]
     package var deviceID: UUID?
     @Exact package var entityType: String?
-    /// 1 to 1,000.
+    /// The maximum number of mutations, 1 to 1,000.
     package var limit: Int
     /// `next` of the page before.
     @Exact package var cursor: String?
@@ -105,7 +105,7 @@ package struct MutationFilter: Sendable, Hashable {
         self.cursor = cursor
     }
 
-    /// A hash of the filter without the page, and of further filters, for cursors.
+    /// Returns a hash of the filter without its page, and of further filters, for cursors.
     func standIn(excluding others: [String] = []) -> UInt64 {
         FeedCursor.filter(statuses.map(\.rawValue) + [deviceID?.lowercased ?? "-", entityType ?? "-"] + others)
     }

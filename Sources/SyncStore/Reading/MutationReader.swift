@@ -4,11 +4,11 @@ package import SyncModel
 
 /// Reads mutations, one user's own at a time.
 package struct MutationReader: Sendable {
-    /// The pause of a waiting reader between two looks, at least.
+    /// The minimum pause of a waiting reader between two reads.
     static let breath: Duration = .milliseconds(2)
-    /// Bytes of one page of a list.
+    /// The maximum bytes of one page of a list.
     ///
-    /// A page has one mutation at least.
+    /// A page has at least one mutation.
     static let pageBytes: Int64 = 2_097_152
 
     let pool: Pool
@@ -18,11 +18,11 @@ package struct MutationReader: Sendable {
     let notifier: ChangeNotifier
     let failure: StoreFailure
 
-    /// One mutation with all its attributes; nil if the user does not have it.
+    /// Returns one mutation with all its attributes; nil if the user does not have it.
     ///
     /// - Parameters:
     ///   - wait: how long to wait for it to be settled.
-    ///   - room: taken for the read row.
+    ///   - room: memory to acquire for the read row.
     package func mutation(
         _ id: UUID,
         organization: Organization,
@@ -44,7 +44,7 @@ package struct MutationReader: Sendable {
         }
     }
 
-    /// A page of the user's mutations in lane order.
+    /// Returns a page of the user's mutations in lane order.
     ///
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
     package func list(
@@ -132,8 +132,8 @@ package struct MutationReader: Sendable {
         return stuck.contains(record.id)
     }
 
-    /// Waits for a change to the lane. A lane that works through many mutations changes with each, so there is a pause
-    /// in any case.
+    /// Waits for a change to the lane, but at least for a pause, because a lane with many mutations changes with each
+    /// of them.
     func pause(_ watch: Watch, until deadline: ContinuousClock.Instant) async throws(Problem) {
         _ = await watch.changes(within: deadline - .now)
         do { try await Task.sleep(for: Self.breath) } catch {
@@ -187,7 +187,7 @@ package struct MutationReader: Sendable {
 extension MutationReader {
     /// Waits until every mutation of an answer is settled or the time is over.
     ///
-    /// Then updates the answer.
+    /// Afterwards it updates the answer.
     package func refresh(
         _ answer: PushAnswer,
         organization: Organization,
@@ -198,7 +198,7 @@ extension MutationReader {
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
-            // a lane that was not held before may be held now, also because of this push's own outcome
+            // a lane that was not held before can be held now, even by the outcome of this push
             let readsHold = answer.blocker != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)
@@ -261,7 +261,7 @@ extension MutationReader {
         }
     }
 
-    /// Records, with the contents of as many as fit the bytes in `bytes`.
+    /// Reads records, with the contents of as many as fit the bytes in `bytes`.
     package static let recordsStatement = Statement(
         "mutations_records",
         ["organization", "user", "ids", "bytes", "all_bytes"],
@@ -280,7 +280,7 @@ extension MutationReader {
 }
 
 extension PushVerdict {
-    /// The verdict with a newer record, where there is one.
+    /// Returns the verdict with a newer record, if there is one.
     fileprivate func updated(_ latest: [UUID: MutationRecord]) -> PushVerdict {
         switch self {
         case .accepted(let record): .accepted(latest[record.id] ?? record)

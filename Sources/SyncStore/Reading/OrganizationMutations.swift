@@ -4,14 +4,14 @@ package import SyncModel
 
 /// Lists mutations over all users of an organization, for operators.
 extension MutationReader {
-    /// Mutations that one page reads.
+    /// The maximum number of mutations that one page reads.
     ///
-    /// A filter that admits little makes pages short, not slow.
+    /// If few mutations pass a filter, pages get short, but not slow.
     static let scan: Int64 = 50_000
 
-    /// A page of an organization's mutations, by user and in lane order.
+    /// Returns a page of an organization's mutations, by user and in lane order.
     ///
-    /// A page may hold fewer than the limit, or be empty, and still have a next one.
+    /// A page that is not the last can hold fewer mutations than the limit, or be empty.
     ///
     /// - Parameter user: only this user's; nil for all.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
@@ -61,7 +61,7 @@ extension MutationReader {
         return self.page(page, of: organization, next: next)
     }
 
-    /// The last mutation that a page reads; no row when there are fewer.
+    /// Finds the last mutation that a page reads; returns no row if there are fewer mutations.
     ///
     /// All positions are above 0; the explicit condition lets the index by position be used.
     static let organizationEdgeStatement = Statement(
@@ -76,9 +76,9 @@ extension MutationReader {
         """
     )
 
-    /// Like the list of one user.
+    /// Lists mutations over all users, like the list of one user.
     ///
-    /// One mutation more than the page holds, and fewer where payloads are large.
+    /// It reads one mutation more than the page holds, and fewer if payloads are large.
     static let organizationStatement = Statement(
         "mutations_organization_list",
         [
@@ -118,7 +118,7 @@ package struct OrganizationCounts: Sendable {
     package let conflict: CappedCount
     package let haltedLanes: CappedCount
 
-    /// Reads the columns behind the organization's.
+    /// Reads the columns after those of the organization.
     init(_ row: inout RowReader, cap: Int64) throws {
         let (failed, conflict) = (try row.read("failed", as: Int64.self), try row.read("conflict", as: Int64.self))
         let looked: Int64 = try row.read("looked")
