@@ -6,17 +6,17 @@ import Postgres
 import ServiceLifecycle
 package import SyncModel
 
-/// Writes edits that were made elsewhere to the feed, in groups.
+/// Writes changes that were made outside of Sluice to the feed, in groups.
 ///
-/// It also judges again those that had to wait.
+/// It also evaluates parked events again.
 package final class IngestCommit: Service {
-    /// Events that one look finds.
+    /// The maximum number of due events that one poll finds.
     static let scanLimit: Int64 = 500
-    /// Events of one organization that are judged together.
+    /// The maximum number of an organization's parked events that are evaluated together.
     ///
-    /// They may concern as many entities or one.
+    /// They can concern that many entities, or a single one.
     static let releaseLimit = 100
-    /// Organizations whose events are judged at the same time.
+    /// The maximum number of organizations whose events are evaluated at the same time.
     static let releaseWidth = 8
 
     private let committers: Committers<IngestWork>
@@ -28,7 +28,7 @@ package final class IngestCommit: Service {
     private let now: TimeSource
     private let failure: StoreFailure
 
-    /// Why its committers cannot write; nil while they can.
+    /// The reason why the committers cannot write; nil while they can.
     var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
@@ -51,14 +51,14 @@ package final class IngestCommit: Service {
         self.failure = failure
     }
 
-    /// Takes a batch, together with others. The answer comes once all of it is durable.
+    /// Takes a batch, together with other batches. Returns once the whole batch is durable.
     ///
-    /// A batch with much work (``IngestBounds``) is taken in several transactions, in its order; others have their
-    /// turns between them. Where a later one fails, the events of the earlier ones are taken, and are duplicates when
-    /// the batch is sent again.
+    /// A batch with much work (``IngestBounds``) is taken in several transactions, in its order, and other batches are
+    /// served between them. If a later transaction fails, the events of the earlier transactions are already taken.
+    /// They are duplicates when the batch is sent again.
     ///
     /// - Throws: the problem that refuses the whole batch; `overloaded` and `store_unavailable` with `retryAfter`;
-    ///   `payload_too_large` where the batch is too much by itself. A part of it may not be
+    ///   `payload_too_large` if the batch alone is too large. A part of the batch can still fit
     ///   (``submitHalving(_:from:)``).
     package func submit(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
@@ -80,7 +80,7 @@ package final class IngestCommit: Service {
 
     /// Takes a batch as ``submit(_:from:)`` does, in halves if it is too large.
     ///
-    /// - Throws: as ``submit(_:from:)``; `payload_too_large` where a single event is too much.
+    /// - Throws: as ``submit(_:from:)``; `payload_too_large` if a single event is too large.
     package func submitHalving(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
@@ -97,7 +97,7 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Takes the first events of a batch, as many as a transaction may.
+    /// Takes the first events of a batch, as many as one transaction is allowed to take.
     private func take(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
@@ -109,12 +109,12 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Turns in a row in which nothing of a batch is taken.
+    /// The maximum number of consecutive turns in which no event of a batch is taken.
     private static let maximumIdleTurns = 32
 
-    /// The outcomes of a source's earlier events, by their ids.
+    /// Returns the outcomes of a source's earlier events, by their ids.
     ///
-    /// Others are not in the result.
+    /// Unknown events are not in the result.
     package func known(
         _ events: [String],
         from source: String,
@@ -136,7 +136,7 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Returns those of some entities that exist in the feed and are not deleted.
+    /// Returns the given entities that exist in the feed and are not deleted.
     ///
     /// - Throws: `store_unavailable`.
     package func living(_ entities: [EntityKey], of organization: UUID) async throws(Problem) -> Set<EntityKey> {
@@ -154,10 +154,10 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Entities that one statement of ``living(_:of:)`` names.
+    /// The maximum number of entities in one statement of ``living(_:of:)``.
     private static let livingLimit = 500
 
-    /// The outcome of a batch in an organization without entities; nothing is written.
+    /// Returns the outcome of a batch in an organization without entities. Writes nothing.
     ///
     /// Patches are only checked for validity.
     package func examine(_ request: IngestRequest, of organization: UUID) async throws(Problem) -> [IngestVerdict] {
@@ -181,7 +181,7 @@ package final class IngestCommit: Service {
         return planner.plan(request.withoutPatches, seen: [:], &state).verdicts
     }
 
-    /// Takes batches until the task is cancelled, and does nothing else.
+    /// Takes batches until the task is cancelled, without the other work of ``run()``.
     ///
     /// Use it in a process that only brings events.
     package func runCommitters() async throws { try await committers.run() }
@@ -219,7 +219,7 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Judges the parked events whose requests have outcomes, and those that are due.
+    /// Evaluates the parked events whose requests have outcomes, and the due ones.
     ///
     /// Continues as long as further events can follow.
     package func release() async {
@@ -239,9 +239,9 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// - Returns: whether any event waits no longer.
+    /// - Returns: whether any event is no longer parked.
     private func release(_ found: [ParkedKey]) async -> Bool {
-        // one that is slow holds up no other
+        // a slow organization does not delay the others
         await withTaskGroup(of: Bool.self) { group in
             var isAny = false
             let organizations = Dictionary(grouping: found, by: \.organization)
@@ -267,7 +267,7 @@ package final class IngestCommit: Service {
         return isAny
     }
 
-    /// The next poll finds them again; the log has the database error.
+    /// Logs the database error. The next poll finds the events again.
     private func record(_ error: any Error) { _ = failure.problem(error, doing: "look for events that wait") }
 
     private func release(part entities: [EntityKey], of organization: UUID) async throws -> Bool {
@@ -296,7 +296,8 @@ package final class IngestCommit: Service {
             return isFirst || isSecond
         }
         if isTooMuch, limit > 1 { return try await release(part: entities, limit: 1, of: organization) }
-        // suspended, purged, sealed with keys that are not here, or refused by the database: others' turn comes first
+        // suspended, purged, sealed with keys that are not configured here, or refused by the database: other events
+        // come first
         failure.logger.warning(
             "Parked events cannot be evaluated; the gateway retries in 30 seconds",
             metadata: [
@@ -322,7 +323,7 @@ package final class IngestCommit: Service {
         """
     )
 
-    /// Which entities of organizations have events that wait.
+    /// Finds the entities of organizations that have parked events.
     static let waitingStatement = Statement(
         "ingest_waiting",
         ["organizations"],
@@ -341,9 +342,9 @@ package final class IngestCommit: Service {
 }
 
 extension Catalog.Entry {
-    /// The data by which events of the organization are judged.
+    /// Returns the data for evaluating events of the organization.
     ///
-    /// - Parameter erased: users whose data were erased, of those that the events name.
+    /// - Parameter erased: the users named by the events whose data were erased.
     func context(of organization: Organization, at now: Timestamp, erased: Set<LaneKey>) -> IngestPlanner.Context {
         let (joins, id, recent) = (joins, organization.id, self.erased)
         return IngestPlanner.Context(organization: organization, types: types, now: now) { user in
@@ -355,7 +356,7 @@ extension Catalog.Entry {
             }
             let isErased = [user, owner].contains { user in
                 let user = LaneKey(organization: id, user: user)
-                // for events that have waited, only the erasures in the catalog are known
+                // for parked events, only the erasures in the catalog are known
                 return erased.contains(user) || recent.contains(user)
             }
             return isErased ? .erased : .user(owner)

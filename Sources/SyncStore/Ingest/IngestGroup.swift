@@ -4,13 +4,14 @@ import SyncModel
 
 /// One group of batches within its transaction.
 ///
-/// It reads what their plans need under the locks of the entities that they name, and writes what they decide.
+/// It locks the entities that the batches name, reads the data that their plans need, and writes the changes that the
+/// plans decide.
 struct IngestGroup {
     private let group: [IngestJob]
     private let entries: [UUID: Catalog.Entry]
     private let seals: SealTable
     private let now: Timestamp
-    /// Whether the jobs may do a whole transaction's work, and leave the rest.
+    /// Whether the jobs can use a whole transaction's work budget, and leave the rest to a later transaction.
     ///
     /// See ``IngestBounds/part``.
     private let takesHeavy: Bool
@@ -25,18 +26,18 @@ struct IngestGroup {
     private var states: [UUID: IngestState] = [:]
     /// Erased users among the owners that events name.
     private var erased: Set<LaneKey> = []
-    /// The first waiting events, of jobs that release them, in order of arrival.
+    /// The first parked events about each entity that a job evaluates again, in order of arrival.
     private var parked: [EntityOfOrganization: [ParkedEvent]] = [:]
-    /// How many of an entity's were asked for.
+    /// The maximum number of parked events requested for each entity.
     private var parkedLimit = 0
 
-    /// By place in the group; nil of organizations that take no events.
+    /// The plans, by the job's place in the group; nil for organizations that take no events.
     private(set) var plans: [IngestPlan?] = []
-    /// Of jobs that are refused.
+    /// The problems of refused jobs, by the job's place in the group.
     private(set) var problems: [Int: Problem] = [:]
-    /// Jobs with too much work to be done with others.
+    /// The lanes of jobs with too much work to share a group.
     private(set) var heavy: Set<LaneKey> = []
-    /// Jobs of the heavy worker with so little work that others could share the group.
+    /// The lanes of jobs at the heavy worker with so little work that other jobs could share the group.
     private(set) var light: Set<LaneKey> = []
     private var writer: IngestGroupWriter
 
@@ -45,11 +46,11 @@ struct IngestGroup {
         @Exact private(set) var source: String
     }
 
-    /// Bytes of documents that a group reads; the last document may exceed them.
+    /// The maximum bytes of documents that a group reads. The last document can exceed it.
     static let readBytes = 4_194_304
-    /// Stored bytes of documents whose actual size is measured.
+    /// The maximum stored bytes of documents whose decompressed size is measured.
     ///
-    /// Without and with room for much work.
+    /// The first value applies to light groups, the second to the heavy worker.
     private static let (measuredBytes, mostMeasuredBytes) = (IngestBounds.light, IngestBounds.most)
 
     init(
@@ -112,10 +113,10 @@ struct IngestGroup {
         }
     }
 
-    /// Events that wait, of the jobs that judge them.
+    /// Adds the queries for parked events of the jobs that evaluate them.
     ///
-    /// If another worker has the first event about an entity, all about it are left to that worker: nothing overtakes
-    /// what came before it.
+    /// If another worker has the first event about an entity, all events about it are left to that worker, so that no
+    /// event overtakes an earlier one.
     private mutating func addParked() {
         var entities: Set<EntityOfOrganization> = []
         var limit = 0
@@ -154,7 +155,7 @@ struct IngestGroup {
         entities.sorted().map { ($0.organization, $0.key) }
     }
 
-    /// Waiting events are deleted with their owner, so only new ones are checked.
+    /// Parked events are deleted with their owner, so only the owners of new events are checked.
     private mutating func addOwners() {
         var owners: Set<LaneKey> = []
         for job in group {
@@ -220,7 +221,7 @@ struct IngestGroup {
 
     /// Locks entities in the order of their keys.
     ///
-    /// Documents are needed in the order of events.
+    /// Documents are read in the order of events.
     private func lockQuery(_ entities: [EntityRows.Key]) -> Query {
         var places: [EntityOfOrganization: Int64] = [:]
         for job in group {
@@ -300,9 +301,9 @@ struct IngestGroup {
 
     private var budget: Int { takesHeavy ? IngestBounds.part : IngestBounds.light }
 
-    /// Bytes of the stored documents that a batch's events concern.
+    /// Returns the bytes of the stored documents of entities that a batch's events concern.
     ///
-    /// Events that were taken before do not count.
+    /// Events that were already taken do not count.
     private func size(of job: IngestJob) -> Int {
         guard case .take(_, let bearer) = job.task, let state = states[job.organization] else { return 0 }
         let known = seen[Origin(organization: job.organization, source: bearer.source)] ?? [:]
@@ -310,7 +311,7 @@ struct IngestGroup {
         return keys.reduce(0) { $0 + (state.sizes[$1] ?? 0) }
     }
 
-    /// - Returns: the plan, and whether it is for all of the job.
+    /// - Returns: the plan, and whether it covers the whole job.
     private mutating func plan(_ job: IngestJob, _ planner: IngestPlanner) -> (IngestPlan, isWhole: Bool) {
         let organization = job.organization
         switch job.task {
@@ -337,7 +338,7 @@ struct IngestGroup {
                     break
                 }
                 let entity = EntityOfOrganization(organization: organization, key: key)
-                // none, where two jobs name the same entity
+                // two jobs can name the same entity: the second finds no events
                 guard let queue = parked.removeValue(forKey: entity) else { continue }
                 let (part, isAll) = release(queue, of: entity, planner, budget: left)
                 plan.append(part)
@@ -348,7 +349,7 @@ struct IngestGroup {
         }
     }
 
-    /// Judges an entity's events in order of arrival, until one has to wait further.
+    /// Evaluates an entity's events in order of arrival, until an event has to stay parked.
     private mutating func release(
         _ queue: [ParkedEvent],
         of entity: EntityOfOrganization,
@@ -356,9 +357,10 @@ struct IngestGroup {
         budget: Int
     ) -> (IngestPlan, isAll: Bool) {
         let all = queue
-        // the first unread event, and all behind it, are left to a later poll
+        // the first event whose document was not read, and all events after it, are left to a later poll
         let queue = all.firstIndex(where: \.isLeftOut).map { Array(all[..<$0]) } ?? all
-        // an event that cannot be opened waits for a gateway that can; others wait behind it for a limited time
+        // an event that cannot be opened waits for a gateway that can open it; later events wait for it for a limited
+        // time
         let isPatient = { [now] (parked: ParkedEvent) in
             parked.event.receivedAt.adding(seconds: IngestPlanner.timeoutSeconds) > now
         }
@@ -366,7 +368,7 @@ struct IngestGroup {
         let open = queue[..<(closed ?? queue.endIndex)].filter(\.isReadable)
         for parked in queue where !parked.isReadable { writer.postpone(parked.name, seconds: 30) }
         var state = states[entity.organization] ?? IngestState()
-        // an event that was taken is not refused for lack of room
+        // an event that was already taken is not refused because too many events are parked
         let count = state.parkedCount
         state.parkedCount = 0
         let plan = planner.plan(released: open.map(\.event), budget: budget, &state)
@@ -393,7 +395,7 @@ struct IngestGroup {
 
     // MARK: - 3: write
 
-    /// All writes and COMMIT; where nothing changes, the remaining reads and ROLLBACK.
+    /// All writes and COMMIT; if nothing changes, the remaining reads and ROLLBACK.
     var writeQueries: [Query] {
         mutating get throws(SealError) { try writer.queries(of: organizations, states) }
     }
@@ -405,7 +407,7 @@ struct IngestGroup {
     var changed: [UUID] { organizations.filter { states[$0]?.entities.writes.isEmpty == false } }
 }
 
-/// Names an entity; sorted as entities are locked.
+/// The name of an entity, sorted in the order in which entities are locked.
 private struct EntityOfOrganization: Hashable, Comparable {
     let organization: UUID
     let key: EntityKey

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// A group's second round trip: all that its plans change, and COMMIT.
+/// A group's second round trip: all changes of its plans, and COMMIT.
 struct IngestGroupWriter {
     let seals: SealTable
     let now: Timestamp
@@ -19,7 +19,7 @@ struct IngestGroupWriter {
     /// The places of the feeds' rows in the results.
     private var feedResults: [Int] = []
 
-    /// Seconds until a waiting event is judged again without a signal.
+    /// The seconds until a parked event is evaluated again without a signal.
     static let pollSeconds: Double = 1
 
     init(seals: SealTable, now: Timestamp) {
@@ -44,13 +44,13 @@ struct IngestGroupWriter {
         settled.append(TakenEventRow(name: name, result: verdict.result, receivedAt: event.receivedAt))
     }
 
-    /// Makes the followers of an event about its entity wait for it.
+    /// Makes later events about the same entity wait for a parked event.
     mutating func deferFollowers(of waiting: ParkedEvent) {
         let (organization, event) = (waiting.name.organization, waiting.event)
         stopped.append(QueuePlaceRow(organization: organization, key: event.event.key, place: event.place ?? 0))
     }
 
-    /// Has the next event about an entity judged soon.
+    /// Makes the next parked event about an entity due now.
     mutating func wakeNext(organization: UUID, _ entity: EntityKey) { woken.append((organization, entity)) }
 
     mutating func postpone(_ name: EventName, seconds: Double) {

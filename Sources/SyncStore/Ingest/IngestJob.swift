@@ -8,13 +8,13 @@ struct IngestJob: GroupJob {
     enum Task {
         /// A batch that has arrived.
         case take(IngestRequest, IngestBearer)
-        /// Entities whose waiting events are to be judged again, so many of each.
+        /// Evaluates the parked events of entities again, at most `limit` of each.
         case release([EntityKey], limit: Int)
     }
 
     let organization: UUID
     let task: Task
-    /// Whether its work is known to be more than ``IngestBounds/light``.
+    /// Whether the job's work is known to exceed ``IngestBounds/light``.
     var isHeavy = false
     let enqueuedAt = ContinuousClock.now
     let reply: JobCompletion<IngestAnswer>
@@ -36,7 +36,7 @@ struct IngestJob: GroupJob {
     }
 
     var bytes: Int {
-        // fills a group by itself
+        // a heavy job fills a group alone
         if isHeavy { return IngestBounds.light }
         return switch task {
         case .take(let request, _): request.bodyBytes
@@ -52,13 +52,13 @@ struct IngestJob: GroupJob {
         if case .take(_, let bearer) = task { bearer.source } else { nil }
     }
 
-    /// The events of a batch that are valid.
+    /// The valid events of a batch.
     var events: [IngestEvent] {
         guard case .take(let request, _) = task else { return [] }
         return request.entries.compactMap { try? $0.event.get() }
     }
 
-    /// The entities that it names, in the order of its events.
+    /// The entities that the batch names, in the order of its events.
     var entities: [EntityKey] {
         switch task {
         case .take: events.flatMap { event in event.originKey.map { [event.key, $0] } ?? [event.key] }
@@ -66,11 +66,11 @@ struct IngestJob: GroupJob {
         }
     }
 
-    /// The keys of requests that its events name.
+    /// The keys of requests that the batch's events name.
     var causingKeys: [UUID] { events.compactMap(\.causingKey) }
 }
 
-/// Names an entity that events wait about.
+/// The name of an entity with parked events.
 struct ParkedKey: Sendable, Hashable {
     let organization: UUID
     let entity: EntityKey
@@ -81,7 +81,7 @@ package struct IngestBearer: Sendable, Hashable {
     package let organization: UUID
     package let tokenID: UUID
     @Exact package private(set) var source: String
-    /// Whether it is time to record that the token is used.
+    /// Whether the use of the token has to be recorded now.
     package let isFirstUse: Bool
 
     package init(organization: UUID, tokenID: UUID, source: String, isFirstUse: Bool) {
@@ -92,10 +92,10 @@ package struct IngestBearer: Sendable, Hashable {
     }
 }
 
-/// The sources whose latest batches were too much work to be done with others.
+/// The sources whose latest batches had too much work to share a group.
 ///
-/// A further batch of such a source goes to the heavy worker immediately. This saves work and decides nothing: the
-/// heavy worker takes small batches as well, and then removes their source.
+/// A further batch of such a source goes to the heavy worker immediately. This only saves work: the heavy worker takes
+/// small batches as well, and then removes their source.
 final class HeavyLanes: Sendable {
     private static let capacity = 1_024
     private let lanes = Mutex<Set<LaneKey>>([])

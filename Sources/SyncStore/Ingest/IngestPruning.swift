@@ -8,9 +8,9 @@ import SyncModel
 ///
 /// It uses short statements, one organization at a time.
 struct IngestPruning: Sendable {
-    /// Rows that one statement deletes.
+    /// The maximum number of rows that one statement deletes.
     static let batch: Int64 = 1_000
-    /// Organizations that one statement finds.
+    /// The maximum number of organizations that one statement finds.
     static let organizationsAtATime: Int64 = 500
     static let interval: Duration = .seconds(600)
 
@@ -67,7 +67,7 @@ struct IngestPruning: Sendable {
         }
     }
 
-    /// Also those that have neither tokens nor sources any more.
+    /// Finds organizations with such records, including those that no longer have tokens or sources.
     static let organizationsStatement = Statement(
         "ingest_organizations",
         ["after", "limit"],
@@ -123,7 +123,7 @@ struct IngestPruning: Sendable {
 
 /// Counts events by outcome.
 ///
-/// One that waits is counted again when it is judged later.
+/// A parked event is counted again when it gets its final outcome.
 struct IngestMetrics: Sendable {
     private let counters: [IngestResult: Counter] = Dictionary(
         uniqueKeysWithValues: IngestResult.allCases.map { result in

@@ -43,7 +43,7 @@ struct TakenEventRow {
     )
 }
 
-/// An event that waits.
+/// A parked event to be written.
 struct ParkedEventRow {
     let name: EventName
     let event: IngestEvent
@@ -85,7 +85,7 @@ struct ParkedEventRow {
         .value("look_at") { $0.lookAt }
     )
 
-    /// Reads the columns of ``columns``, and whether the document was left out.
+    /// Reads the columns of ``columns`` and a flag that tells whether the document was left out.
     static func read(_ row: inout RowReader, _ seals: SealTable) throws -> ParkedEvent {
         let name = EventName(
             organization: try row.read("organization_id"),
@@ -132,8 +132,8 @@ struct ParkedEventRow {
 
     /// The stored form of a document with further properties of its event.
     ///
-    /// It is in an array, which no other document is: `[…]` for a shallow patch, `[…,1]` and `[…,2]` for an event whose
-    /// versions start again.
+    /// The document is wrapped in an array, unlike every other document: `[…]` for a shallow patch, `[…,1]` and `[…,2]`
+    /// for an event whose versions start again.
     private static func stored(_ event: IngestEvent) -> [UInt8]? {
         guard let document = event.document, event.isShallow || event.lineage != .continues else {
             return event.document
@@ -146,7 +146,7 @@ struct ParkedEventRow {
         _ document: [UInt8]
     ) -> (document: [UInt8], isShallow: Bool, lineage: IngestEvent.Lineage)? {
         guard document.first == UInt8(ascii: "["), document.count > 3 else { return nil }
-        // the document is an object, so only a number may be between its brace and the array's end
+        // the document is an object, so only a number can be between its brace and the array's end
         let digit = document[document.count - 2]
         guard (48...57).contains(digit) else {
             return (Array(document.dropFirst().dropLast()), true, .continues)
@@ -157,13 +157,13 @@ struct ParkedEventRow {
     }
 }
 
-/// An event that waits, as it was read to be judged.
+/// A parked event, as it was read to be evaluated.
 struct ParkedEvent {
     let name: EventName
     let event: ReceivedEvent
     /// Whether its document can be opened.
     let isReadable: Bool
-    /// Whether its document was not read, since too much was to be read at once.
+    /// Whether its document was not read, because the group's limit of bytes was reached.
     let isLeftOut: Bool
 }
 
@@ -183,7 +183,7 @@ struct EntityPlaceRow {
     )
 }
 
-/// A place among the events about an entity that wait.
+/// A place among the parked events about an entity.
 struct QueuePlaceRow {
     let organization: UUID
     let key: EntityKey
@@ -197,7 +197,7 @@ struct QueuePlaceRow {
     )
 }
 
-/// How recent the known state of an entity is.
+/// The age mark of an entity's known state.
 struct EntityMarkRow {
     let organization: UUID
     let key: EntityKey
@@ -214,7 +214,7 @@ struct EntityMarkRow {
 }
 
 extension SourceMark {
-    /// Nil for the usual moment, which has no more than microseconds.
+    /// The part of the moment below a microsecond; nil if it is zero, as usual.
     fileprivate var storedFraction: Int64? { fraction == 0 ? nil : fraction }
 }
 
@@ -240,11 +240,11 @@ struct TypeNameRow: Hashable {
     )
 }
 
-/// A user that events name as an owner.
+/// Users that events name as owners.
 enum OwnerRow {
     static let columns = Columns<LaneKey>(.value("organization_id", \.organization), .value("user_id", \.user))
 
-    /// Which of the users were erased, or are being erased just now.
+    /// The query for the users that were erased, or are being erased now.
     static func query(_ users: Set<LaneKey>) -> Query {
         columns.query(
             IngestStatements.erased,

@@ -8,7 +8,7 @@ enum IngestStatements {
 
     // MARK: - Reading
 
-    /// Holds the organizations that take events.
+    /// Locks the organizations that take events.
     ///
     /// A purged organization takes no events, and a purge waits for those in progress.
     static let hold = Statement(
@@ -37,7 +37,7 @@ enum IngestStatements {
         """
     )
 
-    /// Users whose data were erased, or are being erased.
+    /// Finds users whose data were erased, or are being erased.
     static let erased = Statement(
         "ingest_erased",
         OwnerRow.columns.inputs,
@@ -48,9 +48,9 @@ enum IngestStatements {
         """
     )
 
-    /// Locks the first waiting events about entities.
+    /// Locks the first parked events about entities.
     ///
-    /// Those that another worker judges at the moment are left to it. Documents behind so many bytes are left out.
+    /// Events that another worker has locked are skipped. Documents after the first `bytes` bytes are left out.
     static let parked = Statement(
         "ingest_parked",
         keys.inputs + ["limit", "bytes"],
@@ -82,12 +82,12 @@ enum IngestStatements {
         except: ["document": "CASE WHEN p.bytes_before < :bytes THEN p.document END AS document"]
     )
 
-    /// The order in which an entity's events came.
+    /// The order in which an entity's events arrived.
     private static let queue = "x.place, x.received_at, x.source, x.event_id"
 
-    /// The first waiting event about each entity, whether locked or not.
+    /// Reads the first parked event about each entity, whether locked or not.
     ///
-    /// Read after ``parked``: if it is another than the first one there, another worker judges those before.
+    /// It runs after ``parked``. If the two first events differ, another worker is evaluating the earlier events.
     static let firstParked = Statement(
         "ingest_first_parked",
         keys.inputs,
@@ -103,10 +103,10 @@ enum IngestStatements {
         """
     )
 
-    /// The place of the last waiting event about each entity.
+    /// Reads the place of the last parked event about each entity.
     ///
-    /// Read before the entities are locked: an event that is released in between is then visible in the entity, or else
-    /// still waits here.
+    /// It runs before the entities are locked. An event is therefore either still parked in this result, or its effect
+    /// is visible in the entity.
     static let lastPlaces = Statement(
         "ingest_last_places",
         keys.inputs,
@@ -127,7 +127,7 @@ enum IngestStatements {
     /// A document is left out if those before it reach the limit of bytes, in the order in which they are needed.
     ///
     /// The size of a compressed document is known only after decompression. So only documents up to a given total of
-    /// stored bytes are decompressed; of the others the stored size is taken.
+    /// stored bytes are decompressed; for the other documents the stored size is used.
     static let lockEntities = Statement(
         "ingest_lock_entities",
         places.inputs + ["bytes", "stored_bytes"],
@@ -165,7 +165,7 @@ enum IngestStatements {
         """
     )
 
-    /// Which of some entities exist and are not deleted.
+    /// Finds the given entities that exist and are not deleted.
     static let living = Statement(
         "ingest_living",
         keys.inputs,
@@ -192,7 +192,7 @@ enum IngestStatements {
                 x.is_used
         """
 
-    /// The latest of the gateway's own requests about entities.
+    /// Reads the latest of the gateway's own requests about entities.
     static let requests = Statement(
         "ingest_requests",
         keys.inputs,
@@ -209,7 +209,7 @@ enum IngestStatements {
         """
     )
 
-    /// Requests of an entity that are read.
+    /// The maximum number of requests read for each entity.
     static let requestsAnEntity = 64
 
     static let causes = Statement(
@@ -227,7 +227,7 @@ enum IngestStatements {
         """
     )
 
-    /// The requests whose keys the first waiting events name.
+    /// Reads the requests whose keys the first parked events name.
     static let parkedCauses = Statement(
         "ingest_parked_causes",
         keys.inputs + ["limit"],
@@ -249,7 +249,7 @@ enum IngestStatements {
         """
     )
 
-    /// The first create of each type that is in flight.
+    /// Reads the first create in flight of each type.
     static let creates = Statement(
         "ingest_creates",
         TypeNameRow.columns.inputs + ["earliest"],
@@ -290,9 +290,10 @@ enum IngestStatements {
 
     // MARK: - Writing
 
-    /// Remembers events.
+    /// Records the ids and outcomes of events.
     ///
-    /// Two replicas that take the same event at the same moment violate the primary key: then one reads again.
+    /// Two replicas that take the same event at the same moment violate the primary key. The failing replica then reads
+    /// again.
     static let remember = Statement(
         "ingest_remember",
         TakenEventRow.columns.inputs,
@@ -302,7 +303,7 @@ enum IngestStatements {
         """
     )
 
-    /// Records the outcomes of events that had waited.
+    /// Records the outcomes of events that had been parked.
     static let settle = Statement(
         "ingest_settle",
         TakenEventRow.columns.inputs,
@@ -313,7 +314,7 @@ enum IngestStatements {
         """
     )
 
-    /// Forgets events that were refused after they had waited: they may be sent again.
+    /// Deletes the records of events that were refused after they had been parked, so that they can be sent again.
     static let forget = Statement(
         "ingest_forget",
         names.inputs,
@@ -343,7 +344,7 @@ enum IngestStatements {
         """
     )
 
-    /// Postpones waiting events.
+    /// Postpones parked events.
     static let postpone = Statement(
         "ingest_postpone",
         names.inputs + ["until"],
@@ -355,7 +356,7 @@ enum IngestStatements {
         """
     )
 
-    /// Postpones all waiting events about entities.
+    /// Postpones all parked events about entities.
     static let postponeEntities = Statement(
         "ingest_postpone_entities",
         keys.inputs + ["until"],
@@ -367,15 +368,15 @@ enum IngestStatements {
         """
     )
 
-    /// Postpones the followers of an event that continues to wait.
+    /// Postpones later events about the same entity as an event that stays parked.
     ///
-    /// They are read again only because of that event, until their own time limit ends. Each is postponed once, so that
-    /// many cost no more than once each.
+    /// Until their own time limit ends, they are read again only because of that event. Each event is postponed only
+    /// once.
     static let deferFollowers = Statement(
         "ingest_defer_followers",
         QueuePlaceRow.columns.inputs,
         deferring("p.received_at + \(timeout)"),
-        // for a column, a cluster evaluates only expressions that no setting changes
+        // on a cluster, a column can be set only to expressions that do not depend on settings
         variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(timeout)) AT TIME ZONE 'UTC'")
     )
 
@@ -391,7 +392,7 @@ enum IngestStatements {
         """
     }
 
-    /// The first that is left behind those that were judged is due.
+    /// Makes the first remaining parked event about each entity due.
     static let wakeNext = Statement(
         "ingest_wake_next",
         keys.inputs + ["now"],

@@ -6,7 +6,7 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Commits groups of events from elsewhere.
+/// Commits groups of events.
 ///
 /// One group is two round trips: lock the entities and read their known state; decide; write everything and commit.
 struct IngestWork: GroupTransaction {
@@ -27,7 +27,7 @@ struct IngestWork: GroupTransaction {
             entries[id] = try await catalog.entry(id)
             seals[id] = context.hasNewestKeys ? seal.withoutKeyRefresh : seal
         }
-        // missing keys are made for what is written, and not for a user that a refused event names
+        // missing keys are made only for written values, not for a user that a refused event names
         try await catalog.userKeys.fetch(owners(group, entries)) { seals[$0] }
         var steps = IngestGroup(
             group,
@@ -94,7 +94,7 @@ struct IngestWork: GroupTransaction {
         }
     }
 
-    /// Logs events that were refused after they had waited.
+    /// Logs events that were refused after they had been parked.
     ///
     /// Apart from the log, only a source that sends the event again gets this result.
     private func log(_ plan: IngestPlan, _ job: IngestJob) {
@@ -113,10 +113,10 @@ struct IngestWork: GroupTransaction {
 /// Signals that parked events of some entities can be evaluated again.
 ///
 /// An event is parked while a request about its entity is in flight, until that has an outcome. Signals coalesce: any
-/// number of them before the worker's next look count as one.
+/// number of signals before the worker's next poll count as one.
 final class ParkedEntitySignal: Sendable {
     private let entities = Mutex<Set<ParkedKey>>([])
-    /// A value when there is something to take. For one reader.
+    /// Yields a value if entities can be taken. Supports one reader.
     let signals: AsyncStream<Void>
     private let ring: AsyncStream<Void>.Continuation
 
@@ -130,7 +130,7 @@ final class ParkedEntitySignal: Sendable {
         ring.yield()
     }
 
-    /// Rings for no entity: it is time to look.
+    /// Wakes the worker without an entity, so that it polls for due events.
     func tick() { ring.yield() }
 
     func take() -> [ParkedKey] {

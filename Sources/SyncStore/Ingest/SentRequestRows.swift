@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// A request to be sent, of an organization whose events are taken.
+/// A request to be sent, of an organization that takes events.
 struct SentRequestRow {
     let organization: UUID
     let key: UUID
@@ -64,7 +64,7 @@ struct AnsweredRequestRow {
         """
     )
 
-    /// Of requests that cannot have taken effect.
+    /// Deletes the records of requests that cannot have taken effect.
     static let forget = Statement(
         "lane_forget_requests",
         RequestKeyRow.columns.inputs,
@@ -78,7 +78,7 @@ struct AnsweredRequestRow {
     static let statements = [SentRequestRow.write, write, forget]
 }
 
-/// The outcomes of requests, for organizations whose events are taken.
+/// The outcomes of requests, for organizations that take events.
 struct RequestOutcomes {
     private var answered: [AnsweredRequestRow] = []
     private var void: [RequestKeyRow] = []

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Checks whether the master keys configured here wrap the stored data keys.
 final class MasterKeyCheck: Sendable {
-    /// How long a result is valid: a look reads every organization's data key.
+    /// How long a result is valid, because a check reads every organization's data key.
     private static let interval: Duration = .seconds(60)
 
     private struct Inspection {
@@ -24,10 +24,10 @@ final class MasterKeyCheck: Sendable {
         self.masterKeys = masterKeys
     }
 
-    /// Users' keys that are counted at most of each master key: there may be millions.
+    /// The maximum number of users' keys counted for each master key, because there can be millions.
     static let counted = 10_000
 
-    /// Which master keys wrap the stored data keys, users' keys among them.
+    /// Returns the master keys that wrap the stored data keys and users' keys.
     func inspect() async throws -> MasterKeysInUse {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
         let counts = try rows.read {
@@ -36,7 +36,7 @@ final class MasterKeyCheck: Sendable {
         return MasterKeysInUse(counts: counts, masterKeys)
     }
 
-    /// The missing master keys as text; checks again when the result is a minute old.
+    /// The missing master keys as text; checks again if the last result is older than a minute.
     func missing() async throws -> ([String], anyKnown: Bool) {
         let before = last.withLock { $0 }
         if let before, .now - before.at < Self.interval { return (before.missing, before.anyKnown) }
@@ -48,7 +48,8 @@ final class MasterKeyCheck: Sendable {
             && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable
                 || !cluster.servers.silent.isEmpty)
         {
-            // one server of a cluster is unavailable, or hangs: the organizations of the others are served
+            // a server of the cluster is unavailable or hangs; the gateway serves the organizations of the other
+            // servers
             let seen = Inspection(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
             last.withLock { $0 = seen }
             return (seen.missing, seen.anyKnown)
@@ -59,7 +60,7 @@ final class MasterKeyCheck: Sendable {
 
     /// The missing master keys of the last check, if others exist.
     ///
-    /// Requests are served then.
+    /// In that case requests are served.
     var notices: [String] { last.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] } }
 
     static let mastersStatement = Statement(
@@ -82,7 +83,7 @@ final class MasterKeyCheck: Sendable {
         ) x
         GROUP BY x.master_key ORDER BY x.master_key
         """,
-        // a walk along the index would be one over all servers: each counts its own, by the same index
+        // a walk along the index would span all servers, so each server counts its own keys by the same index
         variant: """
             SELECT x.master_key, sum(x.count)::int8 AS count
             FROM (
@@ -109,12 +110,12 @@ package struct MasterKeysInUse: Sendable {
         unknown = counts.filter { masterKeys?[$0.label] == nil }
     }
 
-    /// Data keys that can be unwrapped here.
+    /// The number of data keys that can be unwrapped here.
     ///
-    /// Of users' keys up to ``MasterKeyCheck/counted`` of each master key.
+    /// It includes up to ``MasterKeyCheck/counted`` users' keys of each master key.
     package var openable: Int64 { known.reduce(0) { $0 + $1.count } }
 
-    /// Whether any data key can be unwrapped; also true without data keys.
+    /// Whether any data key can be unwrapped; also true if there are no data keys.
     package var isAnyKnown: Bool { unknown.isEmpty || !known.isEmpty }
 
     /// Texts that name the missing master keys; empty if all are configured.

@@ -6,8 +6,8 @@ package import SyncModel
 package enum OrganizationKeys {
     /// Seconds for which a gateway may still write under the previous data key.
     ///
-    /// A gateway that does not have the new key reads it within five seconds. That and the longest transaction are both
-    /// doubled.
+    /// A gateway that does not have the new key reads it within five seconds. The grace period is twice that time plus
+    /// twice the longest transaction.
     package static let grace: Double = 60
 
     package static let columns = "k.number, k.master_key, k.wrapped_key"
@@ -26,8 +26,8 @@ package enum OrganizationKeys {
 
     /// Inserts a key with a number that the organization does not have yet.
     ///
-    /// If two replicas make one, the first counts. Holds the organization's row, so that a purge, which changes it
-    /// first, leaves no key behind.
+    /// If two replicas make a key with that number, only the first is stored. The statement locks the organization's
+    /// row, which a purge changes first, so that no key remains after a purge.
     package static let makeStatement = Statement(
         "organization_keys_make",
         ["organization", "number", "master_key", "wrapped_key", "now"],
@@ -39,10 +39,10 @@ package enum OrganizationKeys {
         """
     )
 
-    /// Why master keys may not wrap an organization's first data key.
+    /// Returns the reason why master keys must not wrap an organization's first data key.
     ///
-    /// They wrap no data key of any other organization, so they are not those of the database's gateways. Nil if they
-    /// wrap one, and if there is no data key yet.
+    /// If they wrap no data key of any organization, they are not the keys of the database's gateways. Nil if they wrap
+    /// a data key, or if there are no data keys yet.
     package static func misfit(of masterKeys: MasterKeys, _ pool: Pool) async throws -> String? {
         let fit = fitStatement(master_keys: masterKeys.labels)
         if try await pool.run([fit])[0].read(0, 0, as: Bool.self) { return nil }

@@ -4,11 +4,11 @@ package import SyncModel
 /// Opens stored values and seals them again.
 package struct Renewal {
     package let seal: Seal
-    /// Whether values are sealed again; otherwise they are opened only, and unchanged.
+    /// Whether values are sealed again; otherwise they are only opened, and stay unchanged.
     private let seals: Bool
-    /// A value's place afterwards; usually the same.
+    /// Returns a value's place afterwards, which is usually the same.
     private let destination: @Sendable (SealedPlace) -> SealedPlace
-    /// A value that cannot be opened, or not sealed again.
+    /// A value that cannot be opened, or cannot be sealed again.
     package struct Closed: Sendable {
         package let place: SealedPlace
         package let cover: SealedText.Cover
@@ -27,16 +27,16 @@ package struct Renewal {
         self.destination = destination
     }
 
-    /// - Throws: ``StoreFailure/sealed`` where a value could not be opened that another master key opens: the key that
-    ///   it is sealed with must not be deleted.
+    /// - Throws: ``StoreFailure/sealed`` if a value could not be opened here, but another master key opens it. The key
+    ///   that the value is sealed with must not be deleted.
     package func check() throws(Problem) {
         for case .unknownKey(let number) in closed.map(\.error) where seal.isThere(number) { throw StoreFailure.sealed }
         for case .closedUserKey in closed.map(\.error) { throw StoreFailure.sealed }
     }
 
-    /// A value sealed again.
+    /// Returns a JSON value sealed again.
     ///
-    /// One that cannot be opened stays unchanged and is added to ``closed``.
+    /// A value that cannot be opened stays unchanged and is added to ``closed``.
     package mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
         let destination = destination(place)
         return try renewed(stored, place, SealedText.cover(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
@@ -46,7 +46,7 @@ package struct Renewal {
         }
     }
 
-    /// The same of a document, which may be sealed with its owner's key.
+    /// Returns a document sealed again, with its owner's key if its type requires that.
     package mutating func json(
         _ stored: [UInt8]?,
         as place: SealedPlace,
@@ -60,7 +60,7 @@ package struct Renewal {
         }
     }
 
-    /// The same of a text column.
+    /// Returns the value of a text column sealed again.
     package mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
         let destination = destination(place)
         return try renewed(stored, place, SealedText.cover(of: Array((stored ?? "").utf8), isJSON: false)) {

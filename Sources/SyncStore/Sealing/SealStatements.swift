@@ -2,16 +2,16 @@ package import Postgres
 
 /// Statements of a ``SealingRun``.
 ///
-/// Those of a lane's rows are in its ``SealedTable``.
+/// The statements for lanes' rows are in ``SealedTable``.
 package enum SealStatements {
-    /// SQL: whether a value is to be sealed again: it exists and has another beginning.
+    /// SQL that is true if a value is to be sealed again, because it exists and has another beginning.
     package static func isOther(_ column: String, _ beginning: String) -> String {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }
 
-    /// SQL: how a correctly sealed document begins.
+    /// SQL for the beginning of a correctly sealed document.
     ///
-    /// With its owner's key where its type is among `types`.
+    /// The document is sealed with its owner's key if its type is among `types`.
     private static func ofOwner(_ row: String) -> String {
         """
         CASE WHEN \(row).entity_type = ANY (:types::text[]) AND \(row).owner_id IS NOT NULL
@@ -75,7 +75,7 @@ package enum SealStatements {
 
     package static let lockParkedEvents = readingParkedEvents("seal_lock_parked_events", fence: "FOR UPDATE")
 
-    /// Reads the same without waiting for row locks.
+    /// Reads parked events without waiting for row locks.
     package static let lookAtParkedEvents = readingParkedEvents("seal_look_at_parked_events", fence: "OFFSET 0")
 
     private static func readingParkedEvents(_ name: String, fence: String) -> Statement {

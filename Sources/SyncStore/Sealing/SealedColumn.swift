@@ -8,7 +8,7 @@ package struct SealedColumn: Sendable {
     package let isText: Bool
     package let place: @Sendable (_ user: UUID, _ id: UUID) -> SealedPlace
 
-    /// - Parameter isText: whether the column is text, and not JSON.
+    /// - Parameter isText: whether the column is text rather than JSON.
     package init(
         _ name: StaticString,
         isText: Bool = false,
@@ -26,8 +26,8 @@ package struct SealedColumn: Sendable {
     /// A column of a table that ``SealedPlace`` has no case for.
     ///
     /// - Parameters:
-    ///   - number: above ``SealedPlace/lastNumber``, and no other column's: it is part of the stored form.
-    ///   - table: for logs.
+    ///   - number: the column's unique number, above ``SealedPlace/lastNumber``. It is part of the stored form.
+    ///   - table: the table's name in logs.
     package static func numbered(
         _ name: StaticString,
         _ number: UInt8,
@@ -43,7 +43,7 @@ package struct SealedColumn: Sendable {
 package struct SealedSetting: Sendable {
     package let name: StaticString
     package let isText: Bool
-    /// The place of the value in a row, of which the key was read.
+    /// Returns the place of the value in a row whose key was read.
     package let place: @Sendable (inout RowReader) throws -> SealedPlace
 
     package init(

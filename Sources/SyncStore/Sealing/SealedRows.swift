@@ -12,20 +12,20 @@ package struct SealedRows: Sendable, Hashable {
     package var sealed = 0
     /// Values that cannot be opened and were left unchanged.
     package var unreadable = 0
-    /// Texts about the first of these, for an operator; they name rows, and no content.
+    /// Texts for an operator about the first unreadable values. They name rows, without contents.
     package var unreadableValues: [String] = []
-    /// Values that are named at most.
+    /// The maximum number of values named.
     package static let namedValues = 20
     /// Older data keys that were dropped: no value is sealed under them any more.
     package var droppedKeys = 0
     /// Older data keys that are kept, because unopened values may be under them.
     package var keptKeys = 0
-    /// The data keys that values which were left are under.
+    /// The data keys of values that were left unchanged.
     package private(set) var neededKeys: Set<Int32> = []
-    /// Whether one of these values does not name its key.
+    /// Whether a value that was left unchanged does not name its key.
     package private(set) var mayNeedAnyKey = false
 
-    /// Records values that cannot be opened, and why.
+    /// Records values that cannot be opened, with the reasons.
     package mutating func leave(_ closed: [Renewal.Closed]) {
         unreadable += closed.count
         for value in closed {
@@ -41,9 +41,9 @@ package struct SealedRows: Sendable, Hashable {
     }
 }
 
-/// A lane's rows of a table, under its lock.
+/// A lane's rows of a table, read under the lane's lock.
 package struct SealedLaneRows: SealedKind {
-    /// Rows of which one statement finds out whether they are due.
+    /// The number of rows that one statement checks.
     package static let scan: Int64 = 500
 
     package let table: SealedTable
@@ -55,7 +55,7 @@ package struct SealedLaneRows: SealedKind {
     }
 
     package var page: Statement { table.page }
-    // clients choose ids: the least UUID is one, too
+    // clients choose ids, so the least UUID can be an id, too
     package var first: UUID { .least }
 
     package func place(_ id: UUID) -> Parameters {

@@ -7,12 +7,12 @@ package struct SealedTable: Sendable {
     package let columns: [SealedColumn]
     package let page: Statement
     package let read: Statement
-    /// Changes no index and no change position: readers need not see it.
+    /// Writes a row without changing an index or a change position, because readers need not see the change.
     package let write: Statement
 
     package var statements: [Statement] { [page, read, write] }
 
-    /// Nil for a table without such rows.
+    /// Nil for a table whose rows are not sealed or belong to no lane.
     package init?(_ table: StoredTable) {
         guard case .lane(let columns) = table.sealing, let owner = table.users?.owner, let id = table.key.last else {
             return nil
@@ -71,25 +71,26 @@ package struct SealTable: Sendable {
 
     /// The seal of an organization.
     ///
-    /// An organization whose keys were not read is locked: its values are never written unsealed by mistake.
+    /// If an organization's keys were not read, its seal is locked, so that its values are never written unsealed by
+    /// mistake.
     package subscript(organization: UUID) -> Seal {
         seals[organization] ?? .locked("the organization's keys were not read")
     }
 
     package func lane(_ lane: LaneKey) -> LaneSeal { LaneSeal(seal: self[lane.organization], user: lane.user) }
 
-    /// Why one of the organizations cannot be read or written; nil where all can.
+    /// The reason why one of the organizations cannot be read or written; nil if all can be.
     package var lock: String? { seals.values.lazy.compactMap(\.lock).first }
 }
 
 extension Catalog {
     /// Reads values that may be sealed.
     ///
-    /// Where users' keys are not in memory they are fetched, and `body` runs again. Where one is sealed under a key
-    /// that another replica just made, the organization's keys are read again, once; values that cannot be opened then
-    /// stay closed.
+    /// If users' keys are not in memory, they are fetched and `body` runs again. If a value is sealed under a key that
+    /// another replica has just made, the organization's keys are read again once. Values that cannot be opened after
+    /// that stay closed.
     ///
-    /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
+    /// - Throws: the errors of `body`; `store_unavailable` while the organization's data are locked.
     package func opening<Value>(
         _ organization: UUID,
         _ body: (Seal) async throws -> Value
@@ -114,7 +115,7 @@ extension Catalog {
 
 /// A kind of rows with sealed values.
 ///
-/// It defines how to find, read and write those that are to be sealed again.
+/// It defines how to find, read and write the rows that are to be sealed again.
 package protocol SealedKind: Sendable {
     associatedtype Key: Sendable
 
@@ -126,16 +127,16 @@ package protocol SealedKind: Sendable {
     ///
     /// They are sealed under the data key of that number, and with users' own keys where the organization has them.
     func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
-    /// Where the first page begins.
+    /// The key at which the first page begins.
     var first: Key { get }
     func place(_ key: Key) -> Parameters
     func key(_ row: inout RowReader) throws -> Key
-    /// Where the page behind this key begins; nil at the end.
+    /// Returns the key at which the page after this key begins; nil at the end.
     func next(after key: Key) -> Key?
 
-    /// Locks rows and reads them: the last query does.
+    /// Locks and reads rows. The last query returns them.
     func read(_ keys: [Key]) -> [Query]
-    /// Reads the same without locks.
+    /// Reads rows without locks.
     func find(_ keys: [Key]) -> Query
     /// The query that writes a row with its values sealed again; nil if not needed.
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
@@ -143,7 +144,7 @@ package protocol SealedKind: Sendable {
 
 /// Documents.
 ///
-/// They are sealed with their owners' keys where only the owner sees those of their type.
+/// They are sealed with their owners' keys if only owners see entities of their type.
 package protocol SealedDocuments: SealedKind {}
 
 extension SealedDocuments {

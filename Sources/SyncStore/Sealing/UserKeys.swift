@@ -2,39 +2,40 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Fetches users' own keys into memory, and makes missing ones.
+/// Fetches users' own keys into memory, and makes missing keys.
 ///
-/// Many in a statement.
+/// One statement handles many keys.
 package struct UserKeys: Sendable {
     /// How often work is repeated if it lacks keys.
     ///
-    /// Each time they are fetched, so a second time is rare. The bound ends work that lacks other keys each time.
+    /// The missing keys are fetched each time, so a second repetition is rare. The bound ends work that lacks different
+    /// keys each time.
     static let attempts = 200
 
     let pool: Pool
-    /// Nil where nothing is sealed.
+    /// The master keys; nil if nothing is sealed.
     let masterKeys: MasterKeys?
     /// The cached keys, of all organizations.
     package let ring = UserKeyRing()
     let now: TimeSource
     /// Users who get no new key because theirs is missing but values depend on it.
     ///
-    /// The missing key may be restored yet, and there must be no other one then. What is written for them is under the
-    /// organization's key alone.
+    /// The missing key may still be restored, and must not meet another key then. Values written for these users are
+    /// under the organization's key alone.
     package var withoutKey: Set<LaneKey> = []
 
     /// Whether a master key is to wrap users' keys.
     package var canMake: Bool { masterKeys?.wrapping != nil }
 
-    /// Fetches the keys to seal users' rows with, if not cached; makes missing ones.
+    /// Fetches the keys to seal users' rows with, if they are not cached, and makes missing keys.
     ///
-    /// In a separate transaction, so that later writes name keys that are stored.
+    /// It uses a separate transaction, so that later writes name keys that are already stored.
     package func prepare(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { try await make(lacking) }
     }
 
-    /// Fetches the keys that users' rows may have to be sealed with, if not cached.
+    /// Fetches existing keys to seal users' rows with, if they are not cached.
     ///
     /// Makes no key: a caller that still lacks one calls ``fetchMissingKeys(_:)``.
     package func fetch(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
@@ -57,7 +58,7 @@ package struct UserKeys: Sendable {
         }
     }
 
-    /// Does something, and does it again each time that it lacked users' keys.
+    /// Runs `body`, and repeats it each time that users' keys were missing.
     package func fetchingMissingKeys<Value>(_ body: () async throws -> Value) async throws -> Value {
         for _ in 1..<Self.attempts {
             do {
@@ -118,10 +119,10 @@ package enum UserKeyRows {
         """
     )
 
-    /// Inserts keys for users without one: if two gateways make one, the first counts.
+    /// Inserts keys for users without a key. If two gateways make a key for a user, only the first is stored.
     ///
-    /// Holds the organizations' rows, so that a purge, which changes them first, leaves no key behind. For a user whose
-    /// rows are gone no key is made: its erasure may have destroyed one already.
+    /// The statement locks the organizations' rows, which a purge changes first, so that no key remains after a purge.
+    /// No key is made for a user whose rows are gone, because an erasure may already have destroyed the user's key.
     static let makeStatement = Statement(
         "user_keys_make",
         ["organizations", "users", "master_key", "wrapped_keys", "now"],
@@ -151,7 +152,7 @@ package enum UserKeyRows {
         """
     )
 
-    /// The keys of a user (`user`) are another's (`into`) from now on.
+    /// Moves the keys of one user (`user`) to another user (`into`).
     package static let moveStatement = Statement(
         "user_keys_move",
         ["organization", "user", "into"],

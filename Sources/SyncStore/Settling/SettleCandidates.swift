@@ -4,12 +4,12 @@ import SyncModel
 
 /// Finds the mutations of a bulk request, a page at a time.
 ///
-/// User by user in lane order or in the reverse of it. Every page reads a bounded number of open mutations, independent
-/// of the filter.
+/// The order is by user, and in lane order or its reverse. Every page reads a bounded number of open mutations,
+/// independent of the filter.
 struct SettleCandidates {
-    /// The mutations of a page, at most.
+    /// The maximum number of mutations on a page.
     static let limit: Int64 = 500
-    /// Open mutations that a page reads.
+    /// The maximum number of open mutations that a page reads.
     static let scan: Int64 = 50_000
 
     /// A place among an organization's mutations.
@@ -30,7 +30,7 @@ struct SettleCandidates {
     let request: BulkRequest
     let isReversed: Bool
 
-    /// The page behind a place; from the start for nil.
+    /// Returns the page after a place; the first page for nil.
     func page(after place: Place?) async throws -> Page {
         // one user's mutations lie together
         let first = Place(user: request.userID ?? UUID.least, position: .min)
@@ -73,10 +73,10 @@ struct SettleCandidates {
     private static let edgeNames = place + ["scan"]
     private static let pageNames =
         place + ["to_user", "to_position", "statuses", "entity_type", "device", "user", "ids", "is_of_any", "limit"]
-    /// The place behind which a page begins.
+    /// The place after which a page begins.
     private static let place = ["organization", "after_user", "after_position"]
 
-    /// The last mutation that a page reads; no row when there are fewer.
+    /// Finds the last mutation that a page reads; returns no row if there are fewer mutations.
     private static func edge(_ behind: String, _ order: String) -> String {
         """
         SELECT x.user_id, x.position

@@ -13,7 +13,7 @@ package struct SettleReader {
     /// Nil if the user has no lane.
     ///
     /// - Parameters:
-    ///   - screen: selects the mutations that are still meant; nil: all are.
+    ///   - screen: selects the mutations that still match the request; nil to select all.
     ///   - hasContents: whether to read payloads, answers and errors.
     package func begin(
         _ ids: [UUID],
@@ -49,7 +49,7 @@ package struct SettleReader {
         return (state, subjects.filter { meant?.contains($0.record.id) ?? true })
     }
 
-    /// Mutations in their current state, with all their attributes.
+    /// Returns mutations in their current state, with all their attributes.
     package func details(_ ids: [UUID]) async throws -> [MutationDetail] {
         let rows = try await connection.run(
             MutationReader.byIDStatement(organization: lane.organization, user: lane.user, ids: ids)
@@ -57,7 +57,7 @@ package struct SettleReader {
         return try rows.read { try MutationDetail(&$0, user: lane.user, seal) }
     }
 
-    /// The dependencies in the lane; empty if `count` mutations are all open ones.
+    /// Returns the dependencies in the lane. Reads nothing if the lane has at most `count` open mutations.
     package func graph(_ state: LaneState, excluding count: Int) async throws -> DependencyGraph {
         guard state.openCount > count else { return DependencyGraph([]) }
         return DependencyGraph(
@@ -65,7 +65,7 @@ package struct SettleReader {
         )
     }
 
-    /// The mutations blocked on a mutation.
+    /// Returns the mutations blocked on a mutation.
     package func waiters(for id: UUID) async throws -> [DependencyNode] {
         let waiters = try nodes(
             await connection.run(
@@ -75,9 +75,9 @@ package struct SettleReader {
         return waiters.sorted { $0.position < $1.position }
     }
 
-    /// The mutations among `ids` that do not satisfy their dependants yet.
+    /// Returns the mutations among `ids` that do not satisfy their dependants yet.
     ///
-    /// Each has the entity that it writes.
+    /// Each result includes the entity that the mutation writes.
     package func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
         guard !ids.isEmpty else { return [:] }
         let rows = try await connection.run(
@@ -91,7 +91,7 @@ package struct SettleReader {
         return unmet
     }
 
-    /// The mutations among `ids` that need one of the client ids, each with that id.
+    /// Returns the mutations among `ids` that need one of the client ids, each with that id.
     package func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
         guard !ids.isEmpty, !references.isEmpty else { return [:] }
         let clientIDs = references.map(\.clientID)
@@ -119,10 +119,10 @@ package struct SettleReader {
         return needs
     }
 
-    /// Sealed payloads that are searched at a time.
+    /// The number of sealed payloads searched at a time.
     private static let sealedPage = 50
 
-    /// The client ids found in sealed payloads without recorded references.
+    /// Returns the client ids found in sealed payloads without recorded references.
     private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
         let rows = try await connection.run(
             SettleStatements.sealedPayloads(
@@ -135,7 +135,7 @@ package struct SettleReader {
         var needs: [UUID: UUID] = [:]
         for var row in rows {
             let id: UUID = try row.read("id")
-            // a payload that cannot be opened fails when its turn comes, and does not fail this decision
+            // a payload that cannot be opened fails its own mutation later, and does not fail this decision
             var unreadable: [String] = []
             let payload = try laneSeal.read(json: row.read("payload"), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()
@@ -147,7 +147,7 @@ package struct SettleReader {
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
     private var seals: SealTable { SealTable([lane.organization: seal]) }
 
-    /// Where client ids of the user lead, and local ids of one of the user's devices.
+    /// Returns the mappings of the user's client ids and of the local ids of one of the user's devices.
     ///
     /// The local ids are given by the UUIDs that represent them.
     package func mappings(
@@ -178,12 +178,10 @@ package struct SettleReader {
         return entities[lane.organization]?[key]
     }
 
-    /// The errors for mutations to be discarded, by mutation, with the entity.
+    /// Returns the errors for mutations to be discarded, by mutation, with the entities that replace them.
     ///
-    /// The entity takes the mutation's place.
-    ///
-    /// The first mutation about an entity has its document, as far as there is room; for the others the gateway adds it
-    /// when one of them is read.
+    /// The first mutation about an entity has its document, as far as the bytes allow. For the other mutations, the
+    /// gateway adds the document when the mutation is read.
     package func current(_ ids: [UUID]) async throws -> [UUID: [UInt8]] {
         let rows = try await connection.run(
             SettleStatements.current(
@@ -200,7 +198,7 @@ package struct SettleReader {
             let hasError: Bool = try row.read("has_error")
             var unreadable: [String] = []
             let error = try laneSeal.read(json: row.read("error"), .error, of: mutation, &unreadable)
-            // a mutation whose error is not read is discarded all the same, and its error is not changed
+            // a mutation whose error is not read is discarded as well, but its error is not changed
             guard hasError, unreadable.isEmpty else { continue }
             let isOutline: Bool = try row.read("is_outline")
             let (of, state) = try EntityRows.read(&row, seals)
@@ -212,7 +210,7 @@ package struct SettleReader {
 
     /// Splits a list of mutations so that the contents of each part fit a transaction.
     ///
-    /// A part has one at least.
+    /// A part has at least one mutation.
     package func parts(of ids: [UUID]) async throws -> [[UUID]] {
         let rows = try await connection.run(
             SettleStatements.contentBytes(organization: lane.organization, user: lane.user, ids: ids)

@@ -2,11 +2,8 @@ import Foundation
 package import Postgres
 package import SyncModel
 
-// The rows that settling writes of one lane, behind the parameters that all of it shares: organization and user, the
-// change position and the moment.
-
-// The rows that settling writes of one lane, behind the parameters that all of it shares: organization and user, the
-// change position and the moment.
+// The rows that settling writes for one lane. The parameters that they share come first: organization, user, change
+// position and moment.
 
 extension MappingChange {
     package static let columns = Columns<MappingChange>(
@@ -29,7 +26,7 @@ extension MappingChange {
 final class ReleaseRow: Sendable {
     private let release: MutationRelease
     let blockers: FlattenedLists.Bounds
-    /// The problem, where the mutation fails by it.
+    /// The problem that makes the mutation fail, if any.
     private let problem: Problem?
     /// In stored form.
     private let error: [UInt8]?
@@ -55,7 +52,7 @@ final class ReleaseRow: Sendable {
     )
 }
 
-/// A mutation that runs again. Classes: they are read column by column, and never copied.
+/// A mutation that runs again. It is a class because it is read column by column, and never copied.
 final class RestartRow: Sendable {
     private let restart: MutationRestart
     let blockers, references: FlattenedLists.Bounds

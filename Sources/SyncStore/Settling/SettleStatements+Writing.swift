@@ -8,7 +8,7 @@ extension SettleStatements {
 
     /// The columns that an upsert must name in addition to those that it changes.
     ///
-    /// The second text has the same of a row that is called `m`.
+    /// The second text lists their values from a row called `m`.
     private static let unchanged = """
         organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
             entity_type, priority, max_attempts, conflict_resolution, created_at, accepted_at, change_position,
@@ -21,7 +21,7 @@ extension SettleStatements {
             m.created_at, m.accepted_at, :change_position, :now
         """
 
-    /// Mutations that run again, with all traces of earlier attempts cleared.
+    /// Writes mutations that run again, with all traces of earlier attempts cleared.
     static let restart = Statement(
         "settle_restart",
         head + RestartRow.columns.inputs + ["blockers", "references", "types"],
@@ -59,7 +59,7 @@ extension SettleStatements {
         """
     )
 
-    /// Mutations that are discarded, which is final.
+    /// Writes discarded mutations, which are final.
     static let discard = Statement(
         "settle_discard",
         head + DiscardRow.columns.inputs,
@@ -81,7 +81,7 @@ extension SettleStatements {
         """
     )
 
-    /// Mutations whose dependencies changed.
+    /// Writes mutations whose dependencies changed.
     static let release = Statement(
         "settle_release",
         head + ReleaseRow.columns.inputs + ["blockers"],
@@ -106,7 +106,8 @@ extension SettleStatements {
         """
     )
 
-    /// Mappings of creates that were settled. One that is resolved, or that another create has taken over, stays.
+    /// Writes the mappings of settled creates. A mapping that is resolved, or that another create has taken over, stays
+    /// unchanged.
     static let mappings = Statement(
         "settle_mappings",
         head + MappingChange.columns.inputs,
@@ -134,9 +135,9 @@ extension SettleStatements {
 
     // MARK: - Local ids
 
-    /// Local ids that restarted mutations name.
+    /// Writes the local ids that restarted mutations name.
     ///
-    /// They are found by this when the mutation's turn comes.
+    /// The row makes the id findable when the mutation runs.
     static let pinLocalIDs = Statement(
         "settle_pin_local_ids",
         ["organization", "user"] + PinRow.columns.inputs,
@@ -158,7 +159,7 @@ extension SettleStatements {
         """
     )
 
-    /// Local ids of discarded creates: free for other creates.
+    /// Frees the local ids of discarded creates for other creates.
     static let freeLocalIDs = Statement(
         "settle_free_local_ids",
         ["organization", "user"] + MappingChange.freeing.inputs,

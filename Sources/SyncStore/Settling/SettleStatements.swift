@@ -7,7 +7,7 @@ import SyncModel
 /// index look-ups, independent of the tables' size when the plan was made. An UPDATE joined to a list would read a lane
 /// of a hundred thousand mutations once for each row of the list.
 package enum SettleStatements {
-    /// The row of a mutation that a list names, as a table that is called `name`.
+    /// SQL for the row of a listed mutation, as a table called `name`.
     package static func byID(_ list: String, as name: String) -> String {
         """
         CROSS JOIN LATERAL (
@@ -30,9 +30,9 @@ package enum SettleStatements {
         """
     )
 
-    /// The same without contents.
+    /// Reads the mutations without their contents.
     ///
-    /// A discard needs no contents, and hundreds of mutations may have a megabyte each.
+    /// A discard needs no contents, and hundreds of mutations can have a megabyte each.
     static let outlines = Statement(
         "settle_outlines",
         ["organization", "user", "ids"],
@@ -45,7 +45,7 @@ package enum SettleStatements {
         """
     )
 
-    /// The bytes of the contents of mutations, in their order in the list.
+    /// Returns the bytes of mutations' contents, in the order of the list.
     static let contentBytes = Statement(
         "settle_content_bytes",
         ["organization", "user", "ids"],
@@ -62,9 +62,9 @@ package enum SettleStatements {
         m.id, m.position, m.accepted_at, m.status, m.operation, \(EntityName.list), m.depends_on
         """
 
-    /// All dependencies.
+    /// Reads all dependencies of a lane's open mutations.
     ///
-    /// One pass over the lane's open mutations, in the order of their index.
+    /// It makes one pass over the open mutations, in the order of their index.
     static let edges = Statement(
         "settle_edges",
         ["organization", "user"],
@@ -102,10 +102,10 @@ package enum SettleStatements {
         """
     )
 
-    /// Mutations that need one of some client ids, each of a type.
+    /// Finds mutations that need one of some client ids, each id with its type.
     ///
-    /// They need it as their entity, in endpoint or payload, or as a dependency. Where a mutation's client ids were not
-    /// recorded, its text is searched.
+    /// A mutation needs a client id as its entity, in its endpoint or payload, or as a dependency. If a mutation's
+    /// client ids were not recorded, its text is searched.
     static let needs = Statement(
         "settle_needs",
         ["organization", "user", "ids", "client_ids", "entity_types"],
@@ -168,11 +168,11 @@ package enum SettleStatements {
 
     /// The entities that replace mutations to be discarded.
     ///
-    /// As far as their user may see them.
+    /// Only entities that the user is allowed to see are returned.
     ///
-    /// A document comes with the first mutation about its entity, as long as there is room in `bytes`; the
-    /// others get the entity without it. So a thousand mutations about one entity do not store a thousand copies.
-    /// Errors are read up to `error_bytes` bytes; a mutation beyond that keeps its error.
+    /// A document comes with the first mutation about its entity, as long as it fits in `bytes`; the other mutations
+    /// get the entity without its document. Therefore a thousand mutations about one entity do not store a thousand
+    /// copies. Errors are read up to `error_bytes` bytes; a mutation beyond that keeps its error.
     static let current = Statement(
         "settle_current",
         ["organization", "user", "ids", "bytes", "error_bytes"],

@@ -2,7 +2,7 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Settles over all users of an organization, lane by lane.
+/// Settles mutations of all users of an organization, lane by lane.
 ///
 /// Each transaction has a bounded number of mutations. A call that ends early keeps what it has settled, and can be
 /// repeated.
@@ -36,7 +36,7 @@ extension Settlement {
 
     /// Discards all mutations of the request that can be discarded.
     ///
-    /// Those with dependants are discarded only if the request specifies how to treat these.
+    /// A mutation with dependants is discarded only if the request specifies how to treat the dependants.
     ///
     /// Works from the end of each lane, so that dependants within the request are discarded before their dependencies.
     package func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
@@ -55,7 +55,7 @@ extension Settlement {
     /// Discards the given mutations, except those on which a remaining mutation depends.
     ///
     /// - Parameters:
-    ///   - choose: selects from the found mutations; called under the lane's lock.
+    ///   - choose: selects from the found mutations; it is called under the lane's lock.
     ///   - forgetting: further queries about the discarded mutations.
     package func discardUnneeded(
         _ ids: [UUID],
@@ -118,11 +118,11 @@ extension Settlement {
 
 /// The result of a bulk call.
 package struct BulkOutcome: Sendable {
-    /// Mutations that matched the request at the search.
+    /// The number of mutations that matched the request when they were searched.
     package var matched = 0
-    /// Mutations that were settled.
+    /// The number of mutations that were settled.
     ///
-    /// Fewer than matched where some could not be, more where dependants were discarded too.
+    /// It is lower than `matched` if some mutations could not be settled, and higher if dependants were discarded too.
     package var settled = 0
 }
 
@@ -130,15 +130,15 @@ package struct BulkOutcome: Sendable {
 package struct DiscardedMutation: Sendable {
     /// The mutation after the discard.
     package let mutation: MutationDetail
-    /// All mutations that this call discarded.
+    /// The ids of all mutations that this call discarded.
     ///
-    /// Dependants, and the mutation, unless it was discarded before.
+    /// These are the dependants, and the mutation itself unless it was discarded before.
     package let ids: [UUID]
 }
 
 /// A condition that mutations must still meet once their lane is locked.
 package protocol SettlementGuard: Sendable {
-    /// A query that returns the ids of the mutations that meet it.
+    /// Returns a query for the ids of the mutations that meet the condition.
     ///
     /// - Parameter user: the user whose lane is locked.
     func query(of user: UUID) -> Query

@@ -2,15 +2,16 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// A person's decisions about mutations that wait: retry, discard, resolve.
+/// A person's decisions about stuck mutations: retry, discard, resolve.
 ///
-/// Product rules 4, 6 and 12. Each is one transaction under the lane's lock; a mutation in flight is never touched.
+/// They implement product rules 4, 6 and 12. Each decision is one transaction under the lane's lock. A mutation in
+/// flight is never changed.
 package struct Settlement: Sendable {
-    /// Mutations that one transaction discards or releases.
+    /// The maximum number of mutations that one transaction discards or releases.
     ///
-    /// It holds the lane for less than a second.
+    /// Such a transaction locks the lane for less than a second.
     package static let batch = 5_000
-    /// Attempts at one transaction while other replicas take its ids.
+    /// The maximum number of attempts at a transaction while other replicas take its ids.
     package static let attempts = 3
 
     package let pool: Pool
@@ -18,16 +19,16 @@ package struct Settlement: Sendable {
     package let notifier: ChangeNotifier
     package let now: TimeSource
     package let failure: StoreFailure
-    /// For all statements of a write together; the server's own time-out is for each.
+    /// The time-out for all statements of a write together. The server's own time-out applies to each statement.
     package let writeTimeout: Duration
-    /// For an operation: selects the found mutations that are still meant.
+    /// Selects the found mutations that still match the request; used by bulk operations.
     package var screen: (any SettlementGuard)?
 
     /// Makes a failed or conflicting mutation pending again.
     ///
-    /// It becomes blocked where it has to wait.
+    /// It becomes blocked if it has to wait for another mutation.
     ///
-    /// - Returns: the mutation afterwards; nil when the user has no mutation of that id.
+    /// - Returns: the mutation afterwards; nil if the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func retry(
         _ id: UUID,
@@ -44,10 +45,10 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Whether a retry would be accepted in the present state; changes nothing.
+    /// Returns whether a retry would be accepted in the present state. Changes nothing.
     ///
     /// - Returns: false when the user has no mutation of that id.
-    /// - Throws: what the retry would.
+    /// - Throws: the errors of the retry.
     package func validate(
         _ id: UUID,
         _ request: RetryRequest,
@@ -77,7 +78,7 @@ package struct Settlement: Sendable {
 
     /// Resolves a conflict: the server's or the client's version wins.
     ///
-    /// - Parameter records: further queries to write with it.
+    /// - Parameter records: further queries to run in the same transaction.
     /// - Returns: the mutation afterwards; nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func resolve(
@@ -105,8 +106,8 @@ package struct Settlement: Sendable {
 
     /// Discards a mutation, with or without its dependants.
     ///
-    /// Dependants beyond the limit of one transaction are discarded in several, those that most depend on first; the
-    /// mutation itself is discarded in the last.
+    /// Dependants beyond the limit of one transaction are discarded in several transactions, the most dependent ones
+    /// first. The last transaction discards the mutation itself.
     ///
     /// - Returns: nil when the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when there are dependants and the request does
@@ -147,10 +148,10 @@ package struct Settlement: Sendable {
     /// Discards mutations of one lane.
     ///
     /// - Parameters:
-    ///   - show: called with the mutation afterwards, where there is only one; see ``commit(_:_:_:showing:_:)``.
-    ///   - choose: selects from the found mutations; called under the lane's lock, in each attempt.
+    ///   - show: called with the mutation afterwards, if there is only one; see ``commit(_:_:_:showing:_:)``.
+    ///   - choose: selects from the found mutations; it is called under the lane's lock, in each attempt.
     ///   - recording: further queries about the discarded mutations.
-    /// - Returns: the ids of all that were discarded.
+    /// - Returns: the ids of all discarded mutations.
     package func discard(
         _ ids: [UUID],
         _ choice: DependantsChoice?,
@@ -188,7 +189,7 @@ package struct Settlement: Sendable {
 
     /// Plans a discard, and writes the replacing entity into each mutation's error.
     ///
-    /// No feed delivers that entity again.
+    /// The error needs the entity because no feed delivers it again.
     package func publish(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
@@ -200,7 +201,7 @@ package struct Settlement: Sendable {
         plan.show(try await reader.current(plan.discards.map(\.node.id)))
     }
 
-    /// The facts that the plan of a restart needs.
+    /// Returns the facts that the plan of a restart needs.
     package func knowledge(
         about subject: SettleSubject,
         _ edit: ContentEdit,
@@ -216,9 +217,9 @@ package struct Settlement: Sendable {
         )
     }
 
-    /// Adds a restart, once it is certain that it creates no cycle of dependencies.
+    /// Adds a restart after checking that it creates no cycle of dependencies.
     ///
-    /// - Parameter graph: the lane's dependencies; read where they are needed and missing, once for all restarts of a
+    /// - Parameter graph: the lane's dependencies; they are read if needed and nil, once for all restarts of a
     ///   transaction.
     package func add(
         _ planner: RestartPlanner,
@@ -238,10 +239,10 @@ package struct Settlement: Sendable {
     ///
     /// - Parameters:
     ///   - hasContents: whether to read the mutations' payloads, answers and errors.
-    ///   - show: called with each of the mutations in its new state, before the commit, so that the committed state is
-    ///     answered even if a later step fails. Called again when the transaction is tried again.
-    ///   - body: plans with what was found; answers further queries to write.
-    /// - Returns: the plan that was committed; nil when there is no such lane.
+    ///   - show: called with each of the mutations in its new state, before the commit, so that the answer has the
+    ///     committed state even if a later step fails. It is called again if the transaction is retried.
+    ///   - body: makes the plan from the rows that were read, and returns further queries to run.
+    /// - Returns: the plan that was committed; nil if there is no such lane.
     /// - Throws: `payload_too_large` if several mutations take too long together.
     @discardableResult
     package func commit(
@@ -331,7 +332,7 @@ package struct Settlement: Sendable {
 
     /// The entity that a conflict is about, locked.
     ///
-    /// Also whether it was written after the upstream showed it. Nil where the entity is unknown.
+    /// Also returns whether the entity was written after the upstream showed it. Nil if the entity is unknown.
     private func entity(
         of subject: SettleSubject,
         _ idPointer: String,
@@ -345,7 +346,7 @@ package struct Settlement: Sendable {
         return (key, stored, isOvertaken)
     }
 
-    /// Resolves for the server: waiting mutations continue, with the server's entity.
+    /// Resolves for the server: waiting mutations continue with the server's entity.
     private func adopt(
         _ subject: SettleSubject,
         _ idPointer: String,
