@@ -5,14 +5,14 @@ import Postgres
 package import SyncModel
 import Synchronization
 
-/// The table of what operators did.
+/// The table of operators' acts.
 ///
-/// A row is written before the act and its outcome after it, so that each act has its row even if the gateway ends in
+/// An act's row is written before the act and its outcome after it, so that the row exists even if the gateway ends in
 /// between.
 package struct AuditLog: Sendable {
-    /// Rows that one page reads at most.
+    /// The maximum number of rows that one page reads.
     ///
-    /// With filters it may show fewer than were asked for, with more pages after it.
+    /// With filters, a page that is not the last can have fewer acts than requested.
     static let window: Int64 = 2_000
 
     let pool: Pool
@@ -27,7 +27,7 @@ package struct AuditLog: Sendable {
         self.failure = failure
     }
 
-    /// Which row an act's is.
+    /// The name of an act's row.
     package struct Mark: Sendable {
         let organization: UUID
         let id: UUID
@@ -35,13 +35,13 @@ package struct AuditLog: Sendable {
 
     /// Records that an act begins.
     ///
-    /// - Throws: `store_unavailable`, `overloaded`, for any failure of the database. Then the caller must not perform
-    ///   the act.
+    /// - Throws: `store_unavailable`, `overloaded`, for any failure of the database. The caller must not perform the
+    ///   act in that case.
     package func begin(_ act: AuditAct) async throws(Problem) -> Mark {
         try await write(act, nil)
     }
 
-    /// Records read access, which is over as soon as it is allowed.
+    /// Records a read access together with its outcome.
     package func record(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
         _ = try await write(act, outcome)
     }
@@ -50,7 +50,7 @@ package struct AuditLog: Sendable {
     ///
     /// The act is not undone: if the outcome cannot be written, the log reports it.
     package func end(_ mark: Mark, _ outcome: AuditOutcome) async {
-        // the caller may have gone: the act is over all the same
+        // the outcome is recorded even if the caller has disconnected
         let written = await Task {
             try await pool.run([
                 AuditStatements.end(
@@ -104,7 +104,7 @@ package struct AuditLog: Sendable {
 
     // MARK: - Reading
 
-    /// A page of acts, the newest first.
+    /// Returns a page of acts, the newest first.
     ///
     /// - Parameter limit: 1 to 1,000.
     package func page(_ filter: AuditFilter, limit: Int, after cursor: UUID?) async throws(Problem) -> AuditPage {
@@ -138,9 +138,9 @@ extension AuditAct {
     }
 }
 
-/// Ids of acts in the order in which they are made here.
+/// A generator of acts' ids in ascending order.
 ///
-/// The audit is read in this order, so it also applies within one millisecond.
+/// The audit is read in the order of ids, so ids of the same millisecond must ascend, too.
 final class AuditIDs: Sendable {
     private let generator = UUIDv7Generator()
     private let last = Mutex(UUID.least)
@@ -162,6 +162,6 @@ extension Store {
     /// The acts of operators.
     package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
 
-    /// Console sessions that were ended. The caller keeps it: it caches.
+    /// Console sessions that were ended. The caller must keep the value, because it contains a cache.
     package var endedSessions: EndedSessions { EndedSessions(pool: pool, now: now, failure: failure) }
 }

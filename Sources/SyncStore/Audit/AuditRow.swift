@@ -3,15 +3,15 @@ import JSONText
 import Postgres
 package import SyncModel
 
-/// An act, as it is stored.
+/// An operator's act, as it is stored.
 package struct AuditRow: Sendable {
     /// The user concerned by an act.
     package enum User: Sendable, Hashable {
         case known(UUID)
-        /// The user was erased since; only the hash remains.
+        /// The user was erased after the act; only the hash remains.
         case erased(UserHash)
 
-        /// The id, or the hash that remains of it.
+        /// The user's id or remaining hash.
         package var text: String {
             switch self {
             case .known(let id): id.lowercased
@@ -26,7 +26,7 @@ package struct AuditRow: Sendable {
         """
 
     package let id: UUID
-    /// Nil where it concerns none.
+    /// The organization concerned; nil if the act concerns no organization.
     package let organization: UUID?
     package let at: Timestamp
     package let actor: String
@@ -38,10 +38,10 @@ package struct AuditRow: Sendable {
     package let user: User?
     package let into: User?
     package let requestID: String?
-    /// A JSON object; nil: the act was begun, and its end is not known.
+    /// A JSON object; nil if the act has begun and its end is not known.
     package let outcome: [UInt8]?
 
-    /// Nil where there is no act in the row.
+    /// Nil if the row contains no act.
     init?(_ row: inout RowReader) throws {
         guard let id: UUID = try row.read("id") else { return nil }
         self.id = id
@@ -65,15 +65,15 @@ package struct AuditRow: Sendable {
     }
 }
 
-/// Which acts are asked for.
+/// A filter of acts.
 package struct AuditFilter: Sendable {
-    /// Nil: of all, and those that concern none.
+    /// Nil for acts of all organizations and of no organization.
     package var organization: UUID?
     package var actor: String?
     package var action: String?
     /// The first moment, to the millisecond.
     package var since: Timestamp?
-    /// The first moment that is too late.
+    /// The end of the period, exclusive.
     package var until: Timestamp?
 
     package init(since: Timestamp? = nil) {
@@ -84,10 +84,10 @@ package struct AuditFilter: Sendable {
 /// A page of the audit.
 package struct AuditPage: Sendable {
     package let acts: [AuditRow]
-    /// Where the next page begins; nil at the end.
+    /// The cursor of the next page; nil at the end.
     package let next: UUID?
 
-    /// Each row has how far the scan went, and, unless no act matches, an act.
+    /// Reads rows that contain the end of the scan and, unless no act matches, an act.
     init(_ rows: Rows, limit: Int, window: Int) throws {
         var acts: [AuditRow] = []
         var (looked, last): (Int64, UUID?) = (0, nil)
@@ -98,7 +98,7 @@ package struct AuditPage: Sendable {
             isCut = try row.read("has_more")
             if let act = try AuditRow(&row) { acts.append(act) }
         }
-        // one more than asked for shows that there are more, and so does an end before the last one
+        // there are more acts if one more than requested was read, or if the scan was cut off
         let hasMore = acts.count > limit || isCut
         self.acts = Array(acts.prefix(limit))
         next = hasMore ? self.acts.last?.id : looked == window ? last : nil

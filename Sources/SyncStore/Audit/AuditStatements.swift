@@ -3,7 +3,7 @@ import SyncModel
 
 /// The statements of the audit.
 ///
-/// Erased users are written as their hashes, independent of the time of the erasure.
+/// Erased users are written as their hashes, whether they were erased before or after the act.
 package enum AuditStatements {
     private static func hash(_ user: String) -> String {
         "sha256(uuid_send(:organization::uuid) || uuid_send(\(user)::uuid))"
@@ -27,7 +27,7 @@ package enum AuditStatements {
                 (\(ErasedUsers.isErased(":organization::uuid", ":into::uuid"))) AS into_goes
         ) k
         """,
-        // values alone: an act may concern no organization, from whose row the value could come
+        // only parameters: an act can concern no organization, so no row of `organizations` can supply the value
         variant: """
             INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
                 into_hash, request_id, outcome)
@@ -38,7 +38,7 @@ package enum AuditStatements {
             """
     )
 
-    /// By the cluster's function of `sql/citus.sql`.
+    /// SQL that is true for an erased user, by the cluster's function in `sql/citus.sql`.
     private static func isErased(_ user: String) -> String { "is_erased(:organization::uuid, \(user)::uuid)" }
 
     package static let end = Statement(
@@ -61,14 +61,14 @@ package enum AuditStatements {
 
     // MARK: - Reading
 
-    /// Acts of an organization.
+    /// Reads acts of an organization.
     package static let page = reading("audit_page", ["organization"], of: "a.organization_id = :organization AND ")
-    /// Of all, and of none.
+    /// Reads acts of all organizations and of no organization.
     package static let pageOfAll = reading("audit_page_of_all", [], of: "")
 
-    /// Reads so many rows by the index, and filters these.
+    /// Reads a limited number of rows by the index, and filters them.
     ///
-    /// However rare the matches are, no page reads more.
+    /// The limit applies however rare the matches are.
     private static func reading(_ name: String, _ key: [String], of organization: String) -> Statement {
         Statement(
             name,
@@ -107,7 +107,7 @@ package enum AuditStatements {
 
     // MARK: - What goes
 
-    /// Acts before an id and after another, the oldest first.
+    /// Reads acts between two ids, the oldest first.
     ///
     /// The acts are of any organization.
     package static let old = Statement(
@@ -131,7 +131,7 @@ package enum AuditStatements {
         """
     )
 
-    /// Takes erased users out of it, and which rows of theirs it was about. That an act erased them stays.
+    /// Removes erased users and the names of their rows from acts. The record that an act erased them stays.
     package static let erase = Statement(
         "audit_erase_user",
         ["organization", "users"],
@@ -152,7 +152,7 @@ package enum AuditStatements {
         """
     )
 
-    /// Takes all users of a purged organization out of it, `limit` rows at a time.
+    /// Removes all users of a purged organization from acts, `limit` rows at a time.
     package static let purge = Statement(
         "audit_purge_users",
         ["organization", "limit"],

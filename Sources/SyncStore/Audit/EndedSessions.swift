@@ -7,12 +7,12 @@ import Synchronization
 ///
 /// They are shared by all gateways of the database.
 ///
-/// A session is a signed text that every gateway accepts until it expires. A sign-out stores the text's digest. Each
-/// gateway refuses it at once if it handled the sign-out itself, and otherwise within ``refreshSeconds``.
+/// A session is a signed text that every gateway accepts until it expires. A sign-out stores the text's digest. A
+/// gateway refuses the session immediately if it handled the sign-out itself, and otherwise within ``refreshSeconds``.
 package final class EndedSessions: Sendable {
-    /// Seconds for which a gateway uses the list that it read last.
+    /// The seconds for which a gateway uses the list that it read last.
     static let refreshSeconds: Int64 = 5
-    /// Sessions in memory, at most; the ones that expire last are kept.
+    /// The maximum number of sessions in memory. The sessions that expire last are kept.
     static let maximumSessions = 10_000
 
     private struct State {
@@ -52,7 +52,8 @@ package final class EndedSessions: Sendable {
 
     /// Whether a session has been ended.
     ///
-    /// If the database cannot be read, the list that was read last decides: the console shows an outage, too.
+    /// If the database cannot be read, the list that was read last decides, because the console must also show an
+    /// outage.
     package func contains(_ digest: Data) async -> Bool {
         let moment = now()
         let isFresh = state.withLock { state in
@@ -64,7 +65,7 @@ package final class EndedSessions: Sendable {
     }
 
     private func refresh(at moment: Timestamp) async {
-        // concurrent requests read the list once: the others use the present list
+        // of concurrent requests, only the first reads the list; the others use the present list
         let isFirst = state.withLock { state in
             let isFirst = state.readAt.map { $0 > moment || moment.seconds - $0.seconds >= Self.refreshSeconds } ?? true
             if isFirst { state.readAt = moment }
@@ -94,7 +95,7 @@ package final class EndedSessions: Sendable {
         "INSERT INTO ended_sessions AS s (digest, ends_at) VALUES (:digest, :ends_at) ON CONFLICT (digest) DO NOTHING"
     )
 
-    /// The ones that have not expired at `now`, up to `limit`.
+    /// Reads the ended sessions that have not expired at `now`, up to `limit`.
     static let readStatement = Statement(
         "sessions_ended",
         ["now", "limit"],

@@ -85,7 +85,7 @@ struct ParkedEventRow {
         .value("look_at") { $0.lookAt }
     )
 
-    /// Reads the columns of ``columns`` and a flag that tells whether the document was left out.
+    /// Reads the columns of ``columns`` and a flag, true if the document was left out.
     static func read(_ row: inout RowReader, _ seals: SealTable) throws -> ParkedEvent {
         let name = EventName(
             organization: try row.read("organization_id"),

@@ -3,29 +3,29 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// One group of lane steps within its transaction. Notifies no one.
+/// One group of lane steps within its transaction. It sends no notifications.
 ///
-/// It reads what their ``LanePlan``s need and writes what they decide.
+/// It reads the data that the ``LanePlan``s need, and writes the changes that they decide.
 struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
     private let reader: QueuedReader
     private let makeID: @Sendable () -> UUID
     private let writer: LaneGroupWriter
-    /// For entities' documents: a document that cannot be opened is not patched.
+    /// The seals for entities' documents. A document that cannot be opened is not patched.
     private let documentSeals: SealTable
     private let planner: DispatchPlanner
     private let now: Timestamp
-    /// By place in the group; nil for steps that lost their lane.
+    /// The plans, by the step's place in the group; nil for steps that lost their lane.
     private var plans: [LanePlan?]
     private var entities: [UUID: EntityTable] = [:]
-    /// Organizations of the group that events from elsewhere are taken of.
+    /// The group's organizations that take events.
     private let sources: [UUID]
-    /// Entities for whose requests such events wait, by organization.
+    /// Entities with parked events, by organization.
     private var waiting: [UUID: Set<EntityKey>] = [:]
-    /// Organizations of which requests have outcomes.
+    /// Entities whose parked events can be evaluated again.
     private(set) var woken: Set<ParkedKey> = []
-    /// Whether an organization was read too early.
+    /// Whether an organization's cached entry is too old.
     ///
     /// Another replica has since registered a head's type, or made the key that a head is sealed under.
     private(set) var isStale = false
@@ -41,7 +41,7 @@ struct LaneGroup {
     ) {
         self.group = group
         self.entries = entries
-        // values that another configuration can open wait for that configuration
+        // values that another configuration can open are left for that configuration
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
@@ -53,7 +53,7 @@ struct LaneGroup {
         plans = group.map { _ in nil }
     }
 
-    /// The plan of a row, and the organization as it was read.
+    /// Returns the plan of a row, and the organization as it was read.
     ///
     /// Nil for a step that lost its lane.
     private func step(_ row: inout RowReader) throws -> (plan: LanePlan, entry: Catalog.Entry)? {
@@ -101,7 +101,7 @@ struct LaneGroup {
         }
         guard !lanes.isEmpty else { return [] }
         let blockers = JobRow.columns.query(LaneStatements.doneBlockers, lanes)
-        // a worker may be lost with nothing in flight, and a statement without rows has no server in a cluster
+        // a lost worker can have had no mutation in flight, and on a cluster a statement without rows has no server
         return [blockers] + (flights.isEmpty ? [] : [PushIDRow.ids.query(LaneStatements.inFlight, flights)])
     }
 
@@ -167,7 +167,7 @@ struct LaneGroup {
             guard let waiting = waiting[organization] else { continue }
             for outcome in plan.outcomes {
                 let entity = outcome.mutation.entity
-                // the entity of a create may be any of its type until its outcome names it
+                // a create can concern any entity of its type until its outcome names the entity
                 for key in waiting where key.type == entity.type && entity.serverID.map({ $0.text == key.id }) ?? true {
                     woken.insert(ParkedKey(organization: organization, entity: key))
                 }
@@ -175,7 +175,7 @@ struct LaneGroup {
         }
     }
 
-    /// A mutation's id is unique in its lane only; each lane releases its own waiters.
+    /// A mutation's id is unique only in its lane, so each lane releases its own waiters.
     private func readReleased(_ rows: Rows) throws {
         for var row in rows {
             guard let (plan, _) = try step(&row) else { continue }
@@ -211,7 +211,7 @@ struct LaneGroup {
         plans.compactMap { plan in plan.flatMap { plan in plan.note.map { (plan.request.lane, $0) } } }
     }
 
-    /// Why heads cannot be opened.
+    /// The errors of heads that cannot be opened.
     var sealed: [SealError] {
         plans.compactMap { if case .sealed(_, let error)? = $0?.head { error } else { nil } }
     }

@@ -13,7 +13,7 @@ struct LaneGroupWriter {
 
     /// Writes outcomes, then reads the next heads.
     ///
-    /// In this order: outcomes, mappings, local ids, known ids, released mutations, then the reads.
+    /// The order is outcomes, mappings, local ids, known ids, released mutations, and last the reads.
     func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var released: [BlockerRow] = []
         var heads: [HeadRow] = []
@@ -33,9 +33,9 @@ struct LaneGroupWriter {
         return queries
     }
 
-    /// The last writes, and COMMIT.
+    /// Returns the last writes, and COMMIT.
     ///
-    /// Heads that were settled without running, flights, lanes, feeds, and entities.
+    /// They write heads that were settled without running, flights, lanes, feeds and entities.
     func finalQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var lanes: [LaneRow] = []
         var flights: [FlightRow] = []
@@ -107,7 +107,7 @@ struct LaneGroupWriter {
         return queries + knownIDs.queries
     }
 
-    /// Adds a statement over rows, with the moment behind them; nothing without rows.
+    /// Adds a statement over rows, with the moment as the last parameter. Adds nothing if there are no rows.
     private func add<Row>(
         _ statement: Statement,
         _ columns: Columns<Row>,

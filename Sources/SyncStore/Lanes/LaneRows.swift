@@ -19,7 +19,7 @@ package enum LaneRows {
         .value("queued_since", \.state.queue.since)
     )
 
-    /// The columns of a ``LaneState``, behind the lane's key; for a table `x`.
+    /// The lane's key and the columns of a ``LaneState``, for a table `x`.
     package static let list = columns.names(of: "x")
 
     /// Reads the columns of ``list``.
@@ -52,7 +52,7 @@ package enum LaneRows {
 
     static let find = reading("lanes_look", fence: "OFFSET 0")
 
-    /// The same of lanes of one organization, on a cluster.
+    /// Locks lanes of one organization, on a cluster.
     private static let lockOfOne = readingOfOne("lanes_lock_of_one", fence: "FOR UPDATE")
     private static let lookOfOne = readingOfOne("lanes_look_of_one", fence: "")
 
@@ -118,7 +118,7 @@ package enum LaneRows {
         }
     }
 
-    /// The lanes that ``lock`` or ``find`` found.
+    /// Reads the result of ``lock`` or ``find``.
     package static func lanes(_ rows: Rows) throws -> [LaneKey: LaneState] {
         var lanes = [LaneKey: LaneState](minimumCapacity: rows.count)
         for var row in rows {
@@ -136,7 +136,7 @@ package enum LaneRows {
     /// Writes one existing, locked lane.
     package static func write(_ key: LaneKey, _ state: LaneState) -> Query { write([LaneRow(key: key, state: state)]) }
 
-    /// Creates a lane where it is missing and the organization takes one.
+    /// Creates a lane if it is missing and the organization accepts new lanes.
     package static func make(_ lane: LaneKey) -> Query { Query(GroupStatements.makeLanes, keys([lane])) }
 
     static let statements = [lock, lockOfOne, find, lookOfOne, write]
@@ -181,7 +181,7 @@ struct FlightRow {
         .value("attempt_count", \.attempts)
     )
 
-    /// Writes to the built-in store count as no attempt.
+    /// A write to the built-in store does not count as an attempt.
     private var attempts: Int16 {
         guard case .upstream = dispatch.destination else { return dispatch.mutation.attemptCount }
         return dispatch.attempts
@@ -194,7 +194,7 @@ struct BlockerRow {
     let lane: LaneKey
     let blocker: UUID
     let changePosition: Int64
-    /// The cost of releasing them, in look-ups.
+    /// The maximum cost of releasing the waiters, in look-ups.
     var budget: Int64 = 0
 
     static let columns = Columns<BlockerRow>(
@@ -205,9 +205,9 @@ struct BlockerRow {
         .value("budget", \.budget)
     )
 
-    /// Look-ups that one statement may cost, over all lanes: a tenth of a second.
+    /// The maximum number of look-ups of one statement over all lanes, about a tenth of a second.
     ///
-    /// So jobs in the same commit hardly wait for a lane with much to release.
+    /// The limit keeps jobs in the same commit from waiting for a lane with many waiters.
     static let wholeBudget = 16_384
 
     static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {
@@ -219,15 +219,15 @@ struct BlockerRow {
 
 /// The dependencies of a mutation, as they are shown.
 package enum Dependencies {
-    /// Of a mutation `m`: its `depends_on` without those known to be done.
+    /// SQL for the `depends_on` of a mutation `m`, without the dependencies known to be done.
     ///
-    /// In a long list, entries before `blocked_on` are done and still there.
+    /// In a long list, the entries before `blocked_on` are done, but still stored.
     package static let open = """
         CASE WHEN cardinality(m.depends_on) > \(LaneStatements.shortList)
                 THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
                 ELSE m.depends_on END
         """
 
-    /// The first of them.
+    /// SQL for the first of these dependencies.
     package static func first(_ count: Int) -> String { "(\(open))[1:\(count)]" }
 }

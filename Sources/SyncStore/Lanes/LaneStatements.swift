@@ -5,18 +5,18 @@ import SyncModel
 ///
 /// Each look-up is a lateral subquery with a fence, by index, in one partition.
 enum LaneStatements {
-    /// Waiters of a lane that one statement reads.
+    /// The maximum number of a lane's waiters that one statement reads.
     static let unblockLimit = 1_000
-    /// What releasing one mutation costs without its dependencies, in look-ups.
+    /// The cost of releasing one mutation, without its dependencies, in look-ups.
     static let releaseCost = 8
-    /// Lists of dependencies up to this length are reduced to the unmet ones.
+    /// The maximum length of a list of dependencies that is reduced to its unmet entries.
     static let shortList = 32
 
-    /// `MutationRecord.satisfiesDependants`, of a mutation that is called `y`.
+    /// SQL for `MutationRecord.satisfiesDependants`, for a mutation called `y`.
     private static let satisfiesDependants =
         "(y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))"
 
-    /// The flights of lanes whose worker is lost.
+    /// Reads the mutations in flight of lanes whose worker is lost.
     static let inFlight = Statement(
         "lane_in_flight",
         PushIDRow.ids.inputs,
@@ -32,9 +32,9 @@ enum LaneStatements {
         """
     )
 
-    /// Done mutations that others still wait for.
+    /// Finds done mutations that other mutations still wait for.
     ///
-    /// Their lane's worker was lost before it had released all of those.
+    /// The lane's worker was lost before it had released all waiters.
     static let doneBlockers = Statement(
         "lane_done_blockers",
         JobRow.columns.inputs,
@@ -67,7 +67,7 @@ enum LaneStatements {
         )
     )
 
-    /// Outcomes that ``OutcomeRow/common`` describes, as most are: half as many arrays.
+    /// Writes outcomes that ``OutcomeRow/common`` describes, as it does most. It needs half as many arrays.
     static let writeCommonOutcomes = Statement(
         "lane_write_usual_outcomes",
         OutcomeRow.common.inputs + ["now"],
@@ -102,8 +102,8 @@ enum LaneStatements {
         """
     }
 
-    /// Resolves, fails or counts the mappings of creates. After more than ten tries, or with its create, a mapping
-    /// fails (product rule 10); success always resolves it.
+    /// Resolves, fails or counts the mappings of creates. A mapping fails after more than ten tries, or when its create
+    /// fails (product rule 10). A success always resolves it.
     static let writeMappings = Statement(
         "lane_write_mappings",
         MappingOutcomeRow.columns.inputs + ["now"],
@@ -128,8 +128,9 @@ enum LaneStatements {
 
     /// Records the server ids that the local ids of creates lead to.
     ///
-    /// If the device has another id of the entity already, both lead there. A pull that gives the device that other id
-    /// at the same moment violates the unique index: then the group is planned again, and finds it.
+    /// If the device already has another id of the entity, both ids lead to the entity. If a pull gives the device that
+    /// other id at the same moment, the unique index is violated. The group is then planned again, and finds the other
+    /// id.
     static let writeLocalIDs = Statement(
         "lane_write_local_ids",
         CreatedIDRow.columns.inputs,
@@ -156,19 +157,22 @@ enum LaneStatements {
         """
     )
 
-    /// Releases mutations that waited for a done one.
+    /// Releases mutations that waited for a done mutation.
     ///
-    /// Those that wait for nothing else become pending, the others wait for the first of their remaining dependencies.
-    /// The order does not matter, because no mutation runs before all are released.
+    /// A mutation that waits for nothing else becomes pending. Otherwise it waits for the first of its remaining
+    /// dependencies. The order does not matter, because no mutation runs before all are released.
     ///
-    /// Its work is bounded by dependencies, for there may be thousands of waiters with thousands of them each: it takes
-    /// as many waiters as `budget` has room for, at least one, and answers whether there may be more. Entries before
-    /// the blocker in a list were done before, so they are not read again, and the scan ends with the first that is not
-    /// done. So each dependency is looked up once when it is done, and once as what is waited for. A short list is
-    /// reduced to what is not done. Of a long one the done part is cut off when it reaches half, for copying the list
-    /// each time would be more work than all else.
+    /// Its work is bounded by the number of dependencies, because there can be thousands of waiters with thousands of
+    /// dependencies each. It takes as many waiters as `budget` allows, at least one, and returns whether there may be
+    /// more.
     ///
-    /// The waiters are gathered once, or a plan may gather them again for every mutation of the lane.
+    /// The entries before the blocker in a list are done and not read again. The scan ends at the first entry that is
+    /// not done. Each dependency is therefore looked up once when it is done, and once as the blocker. A short list is
+    /// reduced to the entries that are not done. In a long list, the done part is cut off only when it reaches half,
+    /// because copying the list each time would cost more than all other work.
+    ///
+    /// The waiters are gathered once in advance, because a plan could otherwise gather them again for every mutation of
+    /// the lane.
     static let unblock = Statement(
         "lane_unblock",
         BlockerRow.columns.inputs + ["now"],
@@ -233,14 +237,15 @@ enum LaneStatements {
         document: "CASE WHEN m.base_version <> e.version THEN e.document END"
     )
 
-    /// The first pending mutation of each lane, with its client ids and its entity.
+    /// Reads the first pending mutation of each lane, with its client ids and its entity.
     ///
-    /// The client ids that it names lead to the server ids in parallel arrays. Of the entity that it changes, the row
-    /// has the last writer and the upstream's validator in the feed. The document is read only where the mutation was
-    /// made on another version, for there may be a conflict.
+    /// Parallel arrays contain the client ids that the mutation names and their server ids. The row also has the last
+    /// writer and the upstream's validator of the entity in the feed. The entity's document is read only if the
+    /// mutation was made on another version, because there can be a conflict.
     ///
-    /// Usually the expected mutation is the head. Only otherwise is it searched for in the order of positions, which
-    /// has to merge partitions and costs more. An append runs its parts in order, and the limit ends it after one.
+    /// Usually the expected mutation is the head. Only if it is not, the head is searched for in the order of
+    /// positions, which has to merge partitions and costs more. The plan's Append node runs its parts in order, and the
+    /// limit ends it after the first row.
     static let heads = Statement(
         "lane_heads",
         HeadRow.columns.inputs,

@@ -13,7 +13,7 @@ package final class LaneStore: Service {
     private let cluster: Cluster
     let failure: StoreFailure
 
-    /// Why its committers cannot write; nil while they can.
+    /// The reason why the committers cannot write; nil while they can.
     var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
@@ -30,10 +30,10 @@ package final class LaneStore: Service {
         self.failure = failure
     }
 
-    /// Makes a step, committed together with those of other lanes.
+    /// Makes a step, committed together with steps of other lanes.
     ///
-    /// A step that was answered `store_unavailable` may have been committed all the same. Repeating the step finds
-    /// that out, and so does a claim by the same worker; another worker finds it once the lease has run out.
+    /// A step that failed with `store_unavailable` may still have been committed. Repeating the step, or a claim by the
+    /// same worker, detects that. Another worker detects it after the lease has expired.
     ///
     /// - Throws: `store_unavailable`, `overloaded`.
     package func step(
@@ -62,11 +62,11 @@ package final class LaneStore: Service {
 
     // MARK: - Candidates
 
-    /// Lanes that may be claimed, longest due first: a plain read without locks.
+    /// Returns lanes that can be claimed, the longest due first. It reads without locks.
     ///
     /// - Parameters:
     ///   - excluding: organizations whose lanes are processed already.
-    ///   - limit: lanes at most.
+    ///   - limit: the maximum number of lanes.
     package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
         let silent = cluster.servers.silent
         if silent.isEmpty {
@@ -74,11 +74,11 @@ package final class LaneStore: Service {
                 return try await lanes(Self.dueStatement, Parameters(now, excluding, limit))
             } catch  where cluster.isThere && [.storeUnavailable, .overloaded].contains(error.code) {}
         }
-        // a server of the cluster is unavailable: the lanes of the others are found shard by shard
+        // a server of the cluster is unavailable: the lanes on the other servers are found shard by shard
         return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, limit, silent))
     }
 
-    /// Lanes of one organization that may be claimed, the longest due first.
+    /// Returns lanes of one organization that can be claimed, the longest due first.
     package func due(at now: Timestamp, in organization: UUID, limit: Int) async throws(Problem) -> [LaneKey] {
         let parameters = Parameters(now, organization, limit)
         return try await lanes(Self.dueOfOrganizationStatement, parameters)
@@ -86,9 +86,9 @@ package final class LaneStore: Service {
 
     /// Postpones due lanes while their upstream's circuit is open.
     ///
-    /// They are not polled before.
+    /// The lanes are not polled before the given moments.
     ///
-    /// - Parameter moments: by lane, when it may be claimed again.
+    /// - Parameter moments: the lanes, with the moment from which each can be claimed again.
     package func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
         guard !moments.isEmpty else { return }
         do {
@@ -114,15 +114,15 @@ package final class LaneStore: Service {
 
     /// The number of lanes by state, over all organizations.
     package struct Stats: Sendable, Hashable {
-        /// A worker holds a lease on it.
+        /// Lanes on which a worker holds a lease.
         package var running = 0
-        /// It may be claimed now.
+        /// Lanes that can be claimed now.
         package var due = 0
-        /// Its head waits for a back-off, or for the upstream.
+        /// Lanes whose head waits for a back-off or for the upstream.
         package var waiting = 0
-        /// It waits for a person's decision.
+        /// Lanes that are halted until a person decides.
         package var halted = 0
-        /// When the first pending or in-flight mutation was accepted, in all organizations.
+        /// The acceptance time of the oldest pending or in-flight mutation, over all organizations.
         package var oldest: Timestamp?
     }
 
@@ -163,15 +163,16 @@ package final class LaneStore: Service {
         package var organization: UUID
         /// Lanes that wait for a person's decision.
         package var halted: Int
-        /// When the first of its mutations was accepted that are pending or in flight.
+        /// The acceptance time of the organization's oldest pending or in-flight mutation.
         package var oldest: Timestamp?
     }
 
-    /// Counts by organization; organizations where nothing waits are left out.
+    /// Counts lanes by organization. Organizations in which nothing waits are left out.
     ///
-    /// Those come first whose oldest pending mutation has waited longest, then those with the most halted lanes.
+    /// Organizations are sorted by the age of the oldest pending mutation, longest first, and after that by the most
+    /// halted lanes.
     ///
-    /// - Parameter limit: organizations at most.
+    /// - Parameter limit: the maximum number of organizations.
     package func stats(organizations limit: Int) async throws(Problem) -> [OrganizationStats] {
         do {
             let rows = try await pool.run([Self.organizationsStatement(limit: limit)])[0]
@@ -221,10 +222,11 @@ package final class LaneStore: Service {
         """
     )
 
-    /// The same without the shards of unavailable servers (by host and port).
+    /// Finds due lanes without the shards of unavailable servers (by host and port).
     ///
-    /// Also without those of servers that do not answer. It costs more, and is only used where the other fails. Each
-    /// shard's answer is a text of lines, and that of an unavailable server is no success.
+    /// The shards of servers that do not answer are left out, too. This statement costs more than ``dueStatement``, and
+    /// is only used if that fails. Each shard returns a text of lines. A command on an unavailable server does not
+    /// succeed.
     static let dueByShardStatement = Statement(
         "lanes_due_by_shard",
         ["now", "except", "limit", "servers"],
@@ -270,10 +272,10 @@ package final class LaneStore: Service {
         """
     )
 
-    /// Postpones lanes, except those claimed or given back since the read.
+    /// Postpones lanes, except those claimed or released since the read.
     ///
-    /// A lane whose lease has run out is postponed like any other; otherwise many of them would come before the lanes
-    /// of other users.
+    /// A lane whose lease has expired is postponed like any other lane. Otherwise many such lanes would come before the
+    /// lanes of other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
         postponed.inputs + ["now"],
@@ -294,17 +296,17 @@ package final class LaneStore: Service {
 /// Whether an upstream has accepted other mutations.
 ///
 /// This decides whether an answer is the operator's problem or the mutation's own (product rule 11). It is read from
-/// the mutations themselves, independent of which replica sent them, and costs successful ones nothing.
+/// the mutations themselves, independent of the replica that sent them, and adds no cost to successful mutations.
 extension LaneStore {
-    /// Final mutations of the organization that are read, the last first.
+    /// The maximum number of final mutations of the organization that are read, the latest first.
     ///
-    /// More mutations of the built-in store than this may hide forwarded ones, which then count at a later poll.
+    /// A higher number of mutations in the built-in store can hide forwarded mutations, which count at a later poll.
     static let successesLookedAt = 2_000
 
     /// Whether an organization's upstream has accepted a request sent after a moment.
     ///
     /// - Parameter timeout: how long a request may take: the success of a mutation accepted before the moment counts
-    ///   only from this long after it, since its request may have been in flight at that moment.
+    ///   only after this time has passed since the moment, because its request may have been in flight at the moment.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,
@@ -331,7 +333,7 @@ extension LaneStore {
 
     /// Prevents a plan that gathers and sorts all mutations of the organization.
     ///
-    /// The planner would choose it if it expected few.
+    /// The planner would choose that plan if it expected few mutations.
     static let successShape = Statement(
         "lane_success_shape",
         """
@@ -340,8 +342,8 @@ extension LaneStore {
         """
     )
 
-    /// The built-in store makes no attempts. A delete that was answered 404 is done, but the upstream accepted
-    /// nothing.
+    /// Reads whether the upstream accepted a request. Mutations of the built-in store have no attempts. A delete
+    /// answered with 404 is done, but the upstream has not accepted it.
     static let successStatement = Statement(
         "lane_successes",
         ["organization", "since", "now"],

@@ -8,12 +8,12 @@ import SyncModel
 /// Commits groups of lane steps.
 ///
 /// One group is three round trips: lock lanes and entities; write the outcomes of requests, release their waiters and
-/// read the next heads; mark these as in flight and commit.
+/// read the next heads; mark the heads as in flight and commit.
 struct LaneWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let leaseSeconds: Double
-    /// Rings where events from elsewhere may have waited for an outcome.
+    /// The signal for entities whose parked events may have waited for an outcome.
     let parkedSignal: ParkedEntitySignal
     let participants: [any CommitParticipant]
     let now: TimeSource
@@ -38,9 +38,9 @@ struct LaneWork: GroupTransaction {
         }
     }
 
-    /// Whether a lane to be claimed contains a value that cannot be opened.
+    /// Whether the group's only lane is to be claimed and contains a value that cannot be opened.
     ///
-    /// The lane is alone in its group at this point. It is postponed, so that not every poll tries it again.
+    /// If so, the lane is postponed, so that not every poll tries it again.
     private static func isDamaged(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
@@ -49,7 +49,7 @@ struct LaneWork: GroupTransaction {
     ) -> Bool {
         guard group.count == 1, let job = group.first, job.request.step.token == nil else { return false }
         guard case .unknownKey = error, let entry = entries[job.lane.organization] else { return true }
-        // the key may have been made a moment ago
+        // another replica may have just made the key
         return entry.readAt >= moment
     }
 
@@ -96,7 +96,8 @@ struct LaneWork: GroupTransaction {
 
     /// Postpones lanes of organizations whose data cannot be opened, without a claim.
     ///
-    /// None of their mutations is sent, counted or given up. A mutation in flight stays so until its lease has run out.
+    /// None of their mutations is sent, counted or given up. A mutation in flight stays in flight until its lease has
+    /// expired.
     private func skip(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
         let until = moment.adding(seconds: LanePlan.pause)
         let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }
@@ -138,7 +139,7 @@ struct LaneJob: GroupJob {
 
     var lane: LaneKey { request.lane }
     var weight: Int { 1 }
-    /// Bytes to be written that an upstream sent.
+    /// The bytes from the upstream that the step writes.
     var bytes: Int { if case .settle(_, let outcome) = request.step { outcome.responseBody?.count ?? 0 } else { 0 } }
     var isAnswered: Bool { reply.isSent }
 

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// The outcome of a mutation. A class: it is read column by column, and never copied.
+/// The outcome of a mutation. It is a class because it is read column by column, and never copied.
 final class OutcomeRow: Sendable {
     private let lane: LaneKey
     private let result: LaneOutcome
@@ -68,7 +68,7 @@ final class OutcomeRow: Sendable {
         .value("hold_count") { $0.result.outcome.hold?.count ?? 0 }
     )
 
-    /// Whether ``common`` covers all of them: the other columns have their defaults.
+    /// Whether ``common`` covers all columns of the row, because the other columns have their defaults.
     static func areCommon(_ rows: [OutcomeRow]) -> Bool {
         rows.allSatisfy { row in
             let outcome = row.result.outcome
@@ -81,14 +81,14 @@ final class OutcomeRow: Sendable {
 
 /// A request of a mutation's history.
 struct AttemptRow {
-    /// Requests that are stored of a mutation, the last ones.
+    /// The maximum number of a mutation's requests that are stored, the latest ones.
     static let kept = 20
 
     private let lane: LaneKey
     private let result: LaneOutcome
     private let note: AttemptRecord
 
-    /// Nil where there is no attempt to record, as usual.
+    /// Nil if there is no attempt to record, as usual.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         guard let note = result.outcome.attempt else { return nil }
         self.lane = lane
@@ -110,8 +110,8 @@ struct AttemptRow {
 
     /// Writes attempts; executed before the outcome is written.
     ///
-    /// If the time of sending is not recorded, the time of the mark as in flight is used. The rows of a mutation are a
-    /// ring, so that nothing is ever deleted for a new one.
+    /// If the time of sending is not recorded, the time of the mark as in flight is used. The rows of a mutation form a
+    /// ring, so that no row is deleted for a new one.
     static let write = Statement(
         "lane_write_attempts",
         columns.inputs,
@@ -147,12 +147,12 @@ struct MappingOutcomeRow {
     let entityType: String
     let outcome: Outcome
     let changePosition: Int64
-    /// Whether its error may be stored here unsealed.
+    /// Whether the error can be stored in the mapping unsealed.
     let isPlain: Bool
 
-    /// Nil where the mutation has no mapping.
+    /// Nil if the mutation has no mapping.
     ///
-    /// Only creates have one, and not those under a local or a global id.
+    /// Only creates have a mapping, except creates under a local or global id.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
         let mutation = result.mutation
         guard let clientID = mutation.createdClientID else { return nil }
@@ -172,7 +172,7 @@ struct MappingOutcomeRow {
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
         .value("fails") { $0.outcome.status == .failed },
         .value("tries") { $0.outcome.isFailedTry ? 1 : 0 },
-        // an upstream's error is also in the mutation, and sealed there
+        // an upstream's error is stored sealed in the mutation
         .value("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
         .value("change_position", \.changePosition)
     )
@@ -195,7 +195,7 @@ struct CreatedIDRow {
 }
 
 extension CreatedIDRow {
-    /// Nil while the create is not final: an id leads somewhere only then.
+    /// Nil while the create is not final, because only a final create has a server id.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         let mutation = result.mutation
         guard result.outcome.status.isFinal, mutation.operation == .create, let serverID = result.outcome.serverID,

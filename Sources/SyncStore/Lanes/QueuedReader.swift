@@ -2,14 +2,14 @@ import Foundation
 package import Postgres
 package import SyncModel
 
-/// Reads mutations that are in flight, or next in their lanes.
+/// Reads mutations that are in flight or next in their lanes.
 struct QueuedReader {
     let seals: SealTable
     let now: Timestamp
 
-    /// Reads a mutation, if need be without its values that cannot be opened.
+    /// Reads a mutation, without any values that cannot be opened.
     ///
-    /// These are damaged ones, and those accepted long ago under a data key that does not exist.
+    /// Such values are damaged, or were accepted long ago under a data key that no longer exists.
     func mutation(_ row: inout RowReader, of lane: LaneKey, _ entry: Catalog.Entry) throws -> QueuedMutation {
         let seal = seals.lane(lane)
         let start = row
@@ -19,7 +19,7 @@ struct QueuedReader {
             let closed = LaneSeal(seal: seal.seal.withoutKeyRefresh, user: seal.user)
             row = start
             let mutation = try QueuedColumns.mutation(&row, closed)
-            // the key may have been made a moment ago
+            // another replica may have just made the key
             guard mutation.acceptedAt.adding(seconds: OrganizationKeys.grace) < now else {
                 throw SealError.unknownKey(number)
             }
@@ -27,7 +27,7 @@ struct QueuedReader {
         }
     }
 
-    /// Reads the columns of ``LaneStatements/heads`` behind the job.
+    /// Reads the columns of ``LaneStatements/heads`` after the job's.
     func head(_ row: inout RowReader, of lane: LaneKey, _ entry: Catalog.Entry) throws -> FoundHead {
         let start = row
         do {
@@ -68,7 +68,7 @@ package enum QueuedColumns {
     /// For a table that is called `m`.
     package static let list = MutationColumn.list(of: .queued)
 
-    /// Reads the place in the lane, of a row whose other columns are not read.
+    /// Reads the place in the lane from a row whose other columns are not read.
     package static func position(_ row: inout RowReader) throws -> Int64 {
         row.skip("id")
         row.skip("accepted_at")
@@ -91,7 +91,7 @@ package enum QueuedColumns {
             conflictResolution: try row.choice("conflict_resolution")
         )
         var unreadable: [String] = []
-        // stored with a settled conflict, for people to read: it is never sent
+        // stored with a settled conflict only for people to read, and never sent
         var lost: [String] = []
         mutation.endpoint = try row.endpoint()
         mutation.payload = try seal.read(json: row.read("payload"), .payload, of: id, &unreadable)
@@ -131,11 +131,12 @@ package enum QueuedColumns {
     }
 }
 
-/// Client ids with a new server id, while mutations under the client id are open.
+/// Client ids that got a server id while mutations under the client id are open.
 ///
 /// A mutation waits for the latest open one of its entity, by any of its names (product rule 3): a later push under the
-/// server id must find those that came while only the client id was known. So the latest of them carries both ids;
-/// those before it are reached through its dependencies. If it is given up, the latest of the rest takes its place.
+/// server id must find the mutations that came while only the client id was known. Therefore the latest of these
+/// mutations carries both ids, and the earlier ones are reached through its dependencies. If that mutation is given up,
+/// the latest of the remaining ones takes its place.
 struct KnownIDs {
     private var serverIDs: [MappingName: ServerID] = [:]
 
@@ -145,15 +146,15 @@ struct KnownIDs {
         add(lane, created.clientID, created.entityType, outcome.serverID)
     }
 
-    /// Skips a mutation without both names: it has nothing to pass on.
+    /// Adds a pair of ids. Does nothing if either id is missing.
     mutating func add(_ lane: LaneKey, _ clientID: UUID?, _ entityType: String, _ serverID: ServerID?) {
         guard let clientID, let serverID else { return }
         serverIDs[MappingName(lane: lane, clientID: clientID, entityType: entityType)] = serverID
     }
 
-    /// To be run once the mutations and mappings are written, in key order.
+    /// The query to run after the mutations and mappings are written. Its rows are in key order.
     ///
-    /// Empty where nothing was added.
+    /// Empty if nothing was added.
     var queries: [Query] {
         guard !serverIDs.isEmpty else { return [] }
         return [Query(Self.statement, Self.columns.parameters(serverIDs.sorted { $0.key < $1.key }))]
@@ -166,7 +167,7 @@ struct KnownIDs {
         .serverID { $0.value }
     )
 
-    /// Readers need not see the change: the change position is not raised.
+    /// Writes the server ids. The change position is not raised, because readers need not see the change.
     static let statement = Statement(
         "lane_known_ids",
         columns.inputs,

@@ -4,23 +4,23 @@ import SyncModel
 
 /// The plans of all pushes of a group, made in sequence.
 ///
-/// So each sees the effects of those before it on the organization's entities.
+/// Each plan sees the effects of earlier plans on the organization's entities.
 struct GroupPlan {
-    /// For each push its plan, or the problem that refuses it.
+    /// The plan of each push, or the problem that refuses it.
     private(set) var outcomes: [Result<PushPlan, Problem>] = []
-    /// Entities by organization, as the group leaves them.
+    /// The entities by organization, as they are after the group.
     private(set) var entities: [UUID: EntityTable]
     /// The snapshot of each push.
     let snapshots: [PushSnapshot]
     /// Pushes that cannot be planned before every name in them is looked up.
     ///
-    /// While there are any, the plan is discarded: later pushes in the group were planned without them.
+    /// If there are any, the plan is discarded, because later pushes in the group were planned without them.
     private(set) var incomplete: Set<Int> = []
-    /// Pushes that take too much to be committed together with others. While there are any, the plan is discarded.
+    /// Pushes with too much work to share a group. If there are any, the plan is discarded.
     private(set) var heavy: Set<Int> = []
-    /// Light pushes whose documents were not read, because others left no room.
+    /// Light pushes whose documents were not read, because other pushes used up the limit of bytes.
     private(set) var crowded: Set<Int> = []
-    /// Pushes whose user's lane is missing, and was not made.
+    /// Pushes whose user's lane is missing and was not created.
     private(set) var withoutLane: [Int] = []
     /// Whether a cached lane or device is missing.
     private(set) var lacksRemembered = false
@@ -82,27 +82,27 @@ struct GroupPlan {
     }
 }
 
-/// Everything that a group's plans need, read under its locks.
+/// The data that a group's plans need, read under the group's locks.
 struct GroupSnapshot {
-    /// One a push.
+    /// The snapshots of the pushes, in their order.
     var pushes: [PushSnapshot]
     /// Whether the push's lane exists.
     ///
-    /// It does not when the organization is no longer active.
+    /// It is missing if the organization is no longer active.
     var hasLane: [Bool]
-    /// By organization.
+    /// The entities, by organization.
     var entities: [UUID: EntityTable] = [:]
     /// Mappings that the group names, and when the use of each was last recorded.
     var mappingUses: [MappingUse] = []
     /// Local ids that an unconfirmed pull may have assigned, by push.
     ///
-    /// They lead nowhere yet; each has the UUID that represents it.
+    /// They lead to no entity yet. Each has the UUID that represents it.
     var unassigned: [Int: [LocalID: UUID]] = [:]
 }
 
 /// A row of ``GroupStatements/mappings`` about one client id.
 struct FoundMapping {
-    /// The place of the asking push in the group.
+    /// The place in the group of the push that names the id.
     let push: Int
     let mapping: IDMapping
     /// When its use was last recorded; nil if never.
@@ -130,10 +130,10 @@ package struct MappingUse {
 
     let push: Int
     let name: ClientReference
-    /// Nil if never.
+    /// The time at which a use was last recorded; nil if never.
     let notedAt: Timestamp?
 
-    /// Whether to record its use again.
+    /// Whether to record the mapping's use again.
     func isChange(at now: Timestamp) -> Bool {
         guard let notedAt else { return true }
         return notedAt.adding(seconds: Self.precision) <= now

@@ -53,10 +53,10 @@ extension GroupReader {
 
     private var laneSeals: [LaneSeal] { group.map { [seals] in seals.lane($0.lane) } }
 
-    /// Looks up the keys of entries, and the client ids of mappings in their answer.
+    /// Looks up the keys of entries, and the client ids of mappings in their answers.
     mutating func addRepeated() {
         let (keys, clients) = (rows(wanted, \.keys), rows(wanted, \.clients))
-        // a push without names has no rows, and a statement without rows has no server in a cluster
+        // a push without names has no rows, and on a cluster a statement without rows has no server
         if !keys.isEmpty { steps.append(mutations(keys, laneSeals)) }
         guard !clients.isEmpty else { return }
         steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))
@@ -64,9 +64,9 @@ extension GroupReader {
 
     // MARK: - Completion
 
-    /// A further round trip, for pushes with an entry that would be refused.
+    /// Returns the queries of a further round trip, for pushes with an entry that would be refused.
     ///
-    /// It looks up the names that were assumed to be new.
+    /// They look up the names that were assumed to be new.
     func completion(of pushes: Set<Int>) -> [Query] { deferred(of: pushes).map(\.query) }
 
     /// Adds the results of ``completion(of:)`` to the snapshot.
@@ -126,7 +126,7 @@ extension GroupReader {
     static func readMappings(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         for found in try rows.read(FoundMapping.init) {
             let name = found.mapping.reference
-            // a comparison may have looked it up before
+            // a comparison may already have looked up the id
             if snapshot.pushes[found.push].mapping(name) != nil { continue }
             snapshot.pushes[found.push].mappings[name.clientID, default: []].append(found.mapping)
             snapshot.mappingUses.append(MappingUse(push: found.push, name: name, notedAt: found.usedAt))
@@ -135,9 +135,9 @@ extension GroupReader {
 
     // MARK: - Ids that repeated entries are compared by
 
-    /// A third round trip, for repetitions in which ids differ from the first try.
+    /// Makes a third round trip, for repeats whose ids differ from those of the first try.
     ///
-    /// - Parameter pushes: only these; nil for all.
+    /// - Parameter pushes: the places of pushes to read for; nil for all.
     func comparisons(_ snapshot: inout GroupSnapshot, of pushes: Set<Int>? = nil) -> [Step] {
         var mapped: [PushIDRow] = []
         var local: [PushLocalIDRow] = []

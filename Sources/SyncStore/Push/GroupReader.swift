@@ -5,11 +5,11 @@ import SyncModel
 struct GroupReader {
     /// How rows are read.
     enum Access {
-        /// Under locks, by a transaction that will write; missing lanes are created.
+        /// Reads under locks, in a transaction that will write. Missing lanes are created.
         case locking
-        /// As of one moment, by a transaction that writes nothing.
+        /// Reads one snapshot, in a transaction that writes nothing.
         ///
-        /// It takes no locks and waits for none.
+        /// It takes no locks and never waits for locks.
         case looking
     }
 
@@ -20,25 +20,25 @@ struct GroupReader {
     private let access: Access
     private let opening: [Query]
     let seals: SealTable
-    /// Bytes of documents that are read.
+    /// The maximum bytes of documents to read.
     private let documentBytes: Int
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
-    /// The first look-ups, one a push.
+    /// The first look-ups of each push.
     let wanted: [PushLookUps]
-    /// One a push, above which keys are new; nil to look up every key.
+    /// The watermark for each push, above which keys are new; nil to look up every key.
     let watermarks: [Int64]?
-    /// Whether that is enough to refuse an entry.
+    /// Whether the first look-ups suffice to refuse an entry.
     private let isComplete: Bool
-    /// In the order of the queries.
+    /// The queries with the handlers of their results, in order.
     var steps: [Step] = []
 
     /// - Parameters:
-    ///   - hints: the cached watermarks of devices, so that less has to be looked up; nil to look up everything. A
-    ///     device without one counts as new: its lane is created if need be, and its keys are not looked up. Omitted
-    ///     names are looked up before anything is refused (``completion(of:)``).
-    ///   - deviceLimit: how many devices a user may have; counting stops there.
-    ///   - documentBytes: bytes of documents that are read; others are left out.
+    ///   - hints: the cached watermarks of devices, so that fewer names are looked up; nil to look up all names. A
+    ///     device without a watermark counts as new: its lane is created if missing, and its keys are not looked up.
+    ///     Omitted names are looked up before anything is refused (``completion(of:)``).
+    ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
+    ///   - documentBytes: the maximum bytes of documents to read; other documents are left out.
     init(
         _ group: [PushInput],
         hints: WatermarkHints?,
@@ -67,9 +67,9 @@ struct GroupReader {
         addEntities()
     }
 
-    /// Reads, on a committer's connection, the data of pushes that only repeat others.
+    /// Reads the data of repeats, on a committer's connection.
     ///
-    /// It does not read what new entries are judged by.
+    /// It does not read the data that only new entries need.
     init(repeating group: [PushInput], seals: SealTable) {
         self.init(group, seals, .looking, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
@@ -116,7 +116,7 @@ struct GroupReader {
 
     // MARK: - Lanes and devices
 
-    /// - Parameter maybeNew: lanes that may be missing. The lane of a cached device exists, unless it was purged.
+    /// - Parameter maybeNew: lanes that are possibly missing. The lane of a cached device exists unless it was purged.
     private mutating func addLanes(maybeNew: [LaneKey]) {
         let pushOfLane = pushOfLane
         if access == .locking, !maybeNew.isEmpty {

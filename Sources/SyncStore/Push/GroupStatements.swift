@@ -6,15 +6,15 @@ import SyncModel
 /// All are set-based; each row carries its push's place in the group. Inputs come in key order, and locks are taken in
 /// that order: lanes first, then entities; feeds are raised last, when writing.
 ///
-/// The text fixes the shape of every plan, for a plan is made once and kept: a plain join, planned while the tables
-/// were nearly empty, would always read a whole table. So each look-up is a lateral subquery with a fence (`OFFSET 0`,
-/// `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
+/// The text fixes the shape of every plan, because a plan is made once and kept. A plain join, planned while the tables
+/// were nearly empty, would always read a whole table. Therefore each look-up is a lateral subquery with a fence
+/// (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
 enum GroupStatements {
     /// Creates missing lanes, in active organizations only.
     ///
-    /// A purged organization takes no new rows. A purge does not see a lane that is not committed yet, so creating one
-    /// holds the organization's row, which a purge changes first. No lane is created for a user that was joined into
-    /// another or erased, whose lane was removed: the caller has not received that change yet.
+    /// A purged organization takes no new rows. A purge does not see a lane that is not committed yet, so creating a
+    /// lane locks the organization's row, which a purge changes first. No lane is created for a user that was erased or
+    /// joined into another user. The lane of such a user was removed, but the caller has not received that change yet.
     static let makeLanes = Statement(
         "group_make_lanes",
         Columns.lanes.inputs,
@@ -54,9 +54,9 @@ enum GroupStatements {
 
     private static let deviceKeys = Columns<DeviceKey>(.device { $0 })
 
-    /// The same of one organization, on a cluster.
+    /// Reads devices of one organization, on a cluster.
     ///
-    /// Returns the rows for all pairs of the users and the devices; the reader selects the requested ones.
+    /// It returns the rows for all pairs of the users and the devices. The reader selects the requested rows.
     private static let devicesOfOne = Statement(
         "group_devices_of_one",
         ["organization", "users", "devices"],
@@ -67,14 +67,14 @@ enum GroupStatements {
         """
     )
 
-    /// Reads devices; perhaps others of the same users, too.
+    /// Reads devices. The result can include other devices of the same users.
     static func devices(_ keys: [DeviceKey]) -> Query {
         deviceKeys.query(devices, keys).orOfOne(keys, \.lane.organization) {
             devicesOfOne(organization: $0, users: keys.map(\.lane.user), devices: keys.map(\.id))
         }
     }
 
-    /// Counts users' devices up to a limit, where a device is unknown.
+    /// Counts users' devices up to a limit, for users with an unknown device.
     static let deviceCounts = Statement(
         "group_device_counts",
         PushIDRow.devices.inputs + ["limit"],
@@ -122,7 +122,7 @@ enum GroupStatements {
         )
     }
 
-    /// Adds the bytes of contents for one push, and for all.
+    /// Adds the maximum bytes of contents for one push and for all pushes.
     ///
     /// These parameters follow the names of mutations.
     static func addBounds(to parameters: inout Parameters) {
@@ -144,7 +144,7 @@ enum GroupStatements {
         """
     )
 
-    /// The mappings.
+    /// Reads the mappings.
     ///
     /// A failed mapping whose create was discarded or deleted is abandoned; the create is read for failed mappings
     /// only.
@@ -166,12 +166,13 @@ enum GroupStatements {
         """
     )
 
-    /// The latest open mutation on each entity that the group updates.
+    /// Finds the latest open mutation on each entity that the group updates.
     ///
     /// It is searched for only in lanes that have open ones.
     ///
-    /// By client id that is never a create: a mutation that follows a create waits for it by the mapping. If that
-    /// create took the client id over, it also waits for what was open under the id before.
+    /// The result for a client id is never a create, because a mutation that follows a create waits for it by the
+    /// mapping. If that create took over the client id, the mutation also waits for the mutations that were open under
+    /// the id before.
     static let open = latest(
         "group_open",
         own: false,
@@ -183,7 +184,7 @@ enum GroupStatements {
         """
     )
 
-    /// The same where some entities are named by a local id.
+    /// Finds the latest open mutations if some entities are named by a local id.
     static let openOwn = latest(
         "group_open_own",
         own: true,

@@ -86,15 +86,15 @@ struct GroupWriter {
         plans.sorted { group[$0.index].lane < group[$1.index].lane }
     }
 
-    /// Also for refused pushes.
+    /// Records new users, even those of refused pushes.
     ///
-    /// This commit creates their lanes, so no later push finds its user new.
+    /// This commit creates their lanes, so no later push would see its user as new.
     private mutating func addUsers() {
         let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)
     }
 
-    /// Adds a statement over rows, with the moment behind them; nothing without rows.
+    /// Adds a statement over rows, with the moment as the last parameter. Adds nothing if there are no rows.
     private mutating func add<Row>(_ statement: Statement, _ columns: Columns<Row>, _ rows: [Row]) {
         if !rows.isEmpty { queries.append(columns.query(statement, rows, at: now)) }
     }
@@ -120,7 +120,7 @@ struct GroupWriter {
                 row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
                 row.references = references.add(new.references.map(\.clientID))
                 referenceTypes += new.references.lazy.map(\.entityType)
-                // usually stored as it is: no value is sealed or looks sealed
+                // values are usually stored unchanged, because none is sealed or looks sealed
                 if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
                 rows.append(row)
             }
@@ -136,7 +136,7 @@ struct GroupWriter {
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
-    /// Usually no mutation fails or conflicts at once.
+    /// Usually no mutation fails or conflicts during the push.
     private mutating func addParticipants() {
         var outcomes: [FailedOutcome] = []
         for change in changes {
@@ -168,7 +168,7 @@ struct GroupWriter {
 
     /// Adds the ids of mutations that waited for an abandoned create.
     ///
-    /// They may still be open when another create takes over its id.
+    /// They can still be open when another create takes over its id.
     private mutating func addKnownIDs() {
         var known = KnownIDs()
         for change in changes {
@@ -180,7 +180,7 @@ struct GroupWriter {
         queries += known.queries
     }
 
-    /// Mappings named by pushes that change something. In key order, and each once.
+    /// Adds the use of mappings named by pushes that change something. Each mapping is written once, in key order.
     private mutating func addMappingUses() {
         let changed = Set(changes.map(\.index))
         var seen: Set<MappingName> = []
@@ -192,7 +192,7 @@ struct GroupWriter {
         add(GroupStatements.touchMappings, MappingName.columns, seen.sorted())
     }
 
-    /// Local ids. In key order, for pulls write them too, without the lanes' locks.
+    /// Adds local ids in key order, because pulls also write them, without the lanes' locks.
     private mutating func addLocalIDs() {
         var (new, replacing, confirmed) = (LocalIDRows(), LocalIDRows(), LocalIDRows())
         var pinned = LocalIDRows()
@@ -225,7 +225,7 @@ struct GroupWriter {
         add(GroupStatements.writeRejections, RejectionRow.columns, rows)
     }
 
-    /// Quota use; in key order, as lanes.
+    /// Adds the quota use, in key order like lanes.
     private mutating func addAllowances() {
         let rows = changes.compactMap { change in
             change.plan.allowance.map { AllowanceRow(lane: group[change.index].lane, bucket: $0) }

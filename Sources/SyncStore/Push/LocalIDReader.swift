@@ -10,7 +10,7 @@ struct LocalIDReader: Sendable {
         self.group = group
     }
 
-    /// Looks up ids; nil without ids.
+    /// Returns the query that looks up ids; nil if there are no ids.
     ///
     /// - Parameter isWanted: whether an id of a push has to be looked up.
     func find(_ isWanted: (_ push: Int, _ clientID: UUID) -> Bool) -> Query? {
@@ -36,9 +36,9 @@ struct LocalIDReader: Sendable {
 
     // MARK: - Assignments of pulls
 
-    /// Two more round trips, for pushes that are the first to use a pull's assignments.
+    /// Makes two more round trips, for pushes that are the first to use a pull's assignments.
     ///
-    /// They read where those ids lead, and the entities that are written by them.
+    /// They read the server ids of the assigned ids, and the entities that are written by these ids.
     func readAssigned(
         _ snapshot: inout GroupSnapshot,
         _ access: GroupReader.Access,
@@ -50,7 +50,7 @@ struct LocalIDReader: Sendable {
         guard let pages = pages(snapshot), let again = find({ unassigned[$0]?.values.contains($1) == true }) else {
             return
         }
-        // a pull may have confirmed a page since: an id that is no longer among the pages is found behind them
+        // a pull may have confirmed a page meanwhile, so the second query finds ids that are no longer among the pages
         let found = try await connection.run([pages, again])
         snapshot.unassigned = [:]
         try read(found[1], &snapshot)
@@ -74,7 +74,7 @@ struct LocalIDReader: Sendable {
         try EntityRows.loadBounded(results[1], into: &snapshot.entities, seals)
     }
 
-    /// Reads the pages that may have assigned the ids that lead nowhere.
+    /// Returns the query for pages that may have assigned the ids without an entity.
     ///
     /// This push then confirms the page for the ids that it uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {
@@ -135,7 +135,7 @@ struct LocalIDRows {
 
     var isEmpty: Bool { rows.isEmpty }
 
-    /// - Parameter create: stored while the id leads nowhere.
+    /// - Parameter create: the create, stored while the id has no server id.
     mutating func add(
         _ device: DeviceKey,
         _ id: LocalID,
@@ -152,7 +152,7 @@ struct LocalIDRows {
     /// The key of a row.
     private static let key = Columns<Row>(.device(\.device), .localID(\.id))
 
-    /// All columns: for ``LocalIDStatements/write`` and its like.
+    /// All columns, for ``LocalIDStatements/write`` and similar statements.
     static let whole = Columns<Row>(
         key,
         .serverID(\.serverID),
@@ -160,10 +160,10 @@ struct LocalIDRows {
         .value("client_id") { row in row.create.map { _ in row.id.clientID(on: row.device.id) } }
     )
 
-    /// For ``LocalIDStatements/confirmSecond``.
+    /// The columns for ``LocalIDStatements/confirmSecond``.
     static let second = Columns<Row>(key, .serverID(\.serverID))
 
-    /// For ``LocalIDStatements/pin``.
+    /// The columns for ``LocalIDStatements/pin``.
     static let pin = Columns<Row>(key, .value("client_id") { $0.id.clientID(on: $0.device.id) })
 
     func query(_ statement: Statement) -> Query { Query(statement, Self.whole.parameters(sorted)) }
@@ -173,16 +173,16 @@ struct LocalIDRows {
 
 /// A row of ``LocalIDStatements/find`` about one local id.
 struct FoundLocalID {
-    /// The place of the asking push in the group.
+    /// The place in the group of the push that names the id.
     let push: Int
     let id: LocalID
     /// The UUID that represents it.
     let clientID: UUID
-    /// Where it leads, or will; nil where the device has assigned no such id.
+    /// The present or future mapping of the id; nil if the device has assigned no such id.
     let mapping: IDMapping?
-    /// Whether waiting mutations that name it can be sent.
+    /// Whether waiting mutations that name the id can be sent.
     let isPinned: Bool
-    /// Whether an unconfirmed pull may have assigned it.
+    /// Whether an unconfirmed pull may have assigned the id.
     let mayBeAssigned: Bool
 
     init(_ row: inout RowReader) throws {

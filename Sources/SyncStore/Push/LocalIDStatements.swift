@@ -4,10 +4,10 @@ import Postgres
 ///
 /// They follow ``GroupStatements``.
 package enum LocalIDStatements {
-    /// Where local ids lead, one row for each requested id.
+    /// Reads the mappings of local ids, one row for each requested id.
     ///
-    /// The last column is true if an unconfirmed pull may have assigned an id that leads nowhere. An id whose create
-    /// was discarded or deleted is abandoned; the create is read only for ids that lead nowhere.
+    /// The last column is true if an unconfirmed pull may have assigned an id that has no server id. An id whose create
+    /// was discarded or deleted is abandoned; the create is read only for ids without a server id.
     static let find = Statement(
         "group_local_ids",
         PushLocalIDRow.columns.inputs,
@@ -34,7 +34,7 @@ package enum LocalIDStatements {
         """
     )
 
-    /// Where local ids lead that only comparisons of repetitions need, those of deleted entities included.
+    /// Reads the mappings of local ids that only comparisons of repeats need, including those of deleted entities.
     static let findCompared = Statement(
         "group_compared_local_ids",
         PushLocalIDRow.compared.inputs,
@@ -56,8 +56,8 @@ package enum LocalIDStatements {
 
     /// The local id of an entity on a device, as a subquery for LATERAL that uses the index by server ids.
     ///
-    /// An equality for each column would suit the primary key as well. Without statistics a plan may choose that, and
-    /// then each look-up reads all ids of the device. Only one index has the order of this comparison.
+    /// An equality for each column would also match the primary key. Without statistics, a plan could choose that key,
+    /// and each look-up would read all ids of the device. Only one index has the order of this comparison.
     package static func ofServer(
         _ id: String,
         type: String,
@@ -79,7 +79,7 @@ package enum LocalIDStatements {
         """
     }
 
-    /// Unconfirmed assignments of pulls to devices: whole pages.
+    /// Reads whole pages of unconfirmed assignments of pulls to devices.
     static let pages = Statement(
         "group_local_id_pages",
         PushIDRow.devices.inputs,
@@ -95,15 +95,15 @@ package enum LocalIDStatements {
         """
     )
 
-    /// New ids of creates.
+    /// Inserts new ids of creates.
     ///
-    /// One that exists already, because a pull was just confirmed, violates the primary key, and the group is planned
-    /// again.
+    /// An id that already exists, because a pull was just confirmed, violates the primary key. The group is then
+    /// planned again.
     static let write = Statement("group_write_local_ids", LocalIDRows.whole.inputs, rows)
 
-    /// Ids that replace abandoned ones, whose creates were deleted.
+    /// Writes ids that replace abandoned ids, whose creates were deleted.
     ///
-    /// One that leads somewhere after all violates a CHECK (23514): the lane's lock makes that impossible.
+    /// An id that has a server id after all would violate a CHECK (23514). The lane's lock makes that impossible.
     static let replace = Statement(
         "group_replace_local_ids",
         LocalIDRows.whole.inputs,
@@ -117,14 +117,15 @@ package enum LocalIDStatements {
         """
     )
 
-    /// Ids that a pull assigned and a push uses. A pull that confirms its page at this moment writes the same.
+    /// Inserts ids that a pull assigned and a push uses. A pull that confirms its page at the same moment writes the
+    /// same rows.
     static let confirm = Statement(
         "group_confirm_local_ids",
         LocalIDRows.whole.inputs,
         rows + "\nON CONFLICT DO NOTHING"
     )
 
-    /// Those whose entities have another id on the device: both ids lead there.
+    /// Inserts assigned ids whose entities have another id on the device. Both ids lead to the entity.
     static let confirmSecond = Statement(
         "group_confirm_second_local_ids",
         LocalIDRows.second.inputs,

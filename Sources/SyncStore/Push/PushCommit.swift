@@ -12,7 +12,7 @@ package final class PushCommit: Service {
     private let stuckMutations: FailureSearcher
     private let holds: LaneBlockerReader
 
-    /// Why its committers cannot write; nil while they can.
+    /// The reason why the committers cannot write; nil while they can.
     var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
@@ -27,9 +27,9 @@ package final class PushCommit: Service {
         self.holds = holds
     }
 
-    /// Commits a push, together with others.
+    /// Commits a push, together with other pushes.
     ///
-    /// The answer comes once the commit is durable. A push whose client went away is committed all the same.
+    /// Returns once the commit is durable. A push is committed even if its client has disconnected.
     ///
     /// - Parameter traceparent: W3C trace context of the request; it is passed to the upstream.
     /// - Throws: the problem that refuses the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
@@ -54,11 +54,11 @@ package final class PushCommit: Service {
         return await completed(answer, of: LaneKey(organization: organization.id, user: user))
     }
 
-    /// Commits a push, together with others, without waiting for its answer.
+    /// Commits a push, together with other pushes, without waiting for its answer.
     ///
-    /// - Parameter receiver: takes the answer, on any thread; where it is not ``isComplete(_:)``, the rest comes from
+    /// - Parameter receiver: receives the answer, on any thread. If the answer is not ``isComplete(_:)``, use
     ///   ``completed(_:of:)``.
-    /// - Returns: false where the cached organization is too old; then nothing has happened.
+    /// - Returns: false if the cached organization is too old; nothing has happened in that case.
     package func submitAtOnce(
         _ push: PushRequest,
         organization: Organization,
@@ -86,9 +86,9 @@ package final class PushCommit: Service {
         !answer.lane.mayBeHeld && !answer.verdicts.contains { $0.status == .blocked }
     }
 
-    /// The answer to a committed push with the remaining look-ups.
+    /// Returns the answer to a committed push with the results of the remaining look-ups.
     ///
-    /// No error from here on may replace it.
+    /// The push is committed, so no later error must replace its answer.
     package func completed(_ answer: PushAnswer, of lane: LaneKey) async -> PushAnswer {
         var answer = answer
         answer.stuck = await stuckMutations.stuck(
@@ -143,7 +143,7 @@ struct PushJob: GroupJob {
 
 /// The pushes of a group, with the inputs of their plans.
 ///
-/// All lists have one element a push.
+/// All lists have one element for each push.
 struct PushBatch {
     private(set) var jobs: [PushJob] = []
     private(set) var contexts: [PushPlanner.Context] = []
@@ -157,7 +157,7 @@ struct PushBatch {
         inputs.append(input)
     }
 
-    /// The pushes at some places.
+    /// Returns the pushes at some places.
     subscript(places: [Int]) -> PushBatch {
         var part = PushBatch()
         for place in places { part.add(jobs[place], contexts[place], inputs[place]) }
@@ -169,7 +169,7 @@ struct PushBatch {
 struct PushInput {
     let push: PushRequest
     let lane: LaneKey
-    /// What the user may push; nil for any number.
+    /// The limit of the user's pushes; nil for no limit.
     let quota: Quota?
     /// The local ids that the push names.
     let localIDs: PushLocalIDs
@@ -177,12 +177,12 @@ struct PushInput {
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
 }
 
-/// Remembers recent devices' watermarks, so that new keys need no look-up.
+/// A cache of recent devices' watermarks, so that new keys need no look-up.
 ///
-/// Only a hint: if the locked row has another watermark, the group is read again with every key looked up, and the
-/// unique index rejects a key that is known after all.
+/// The cache is only a hint. If the locked row has another watermark, the group is read again and every key is looked
+/// up. The unique index rejects a key that is known after all.
 final class WatermarkHints: Sendable {
-    /// Devices in memory at most (about 6 MB); beyond it the memory starts over.
+    /// The maximum number of devices in memory (about 6 MB). If it is exceeded, the cache starts empty again.
     static let capacity = 50_000
 
     private let watermarks = Mutex([DeviceKey: Int64]())

@@ -15,9 +15,9 @@ struct PushLookUps {
     /// Other local ids are always looked up.
     private(set) var created: Set<UUID> = []
 
-    /// The look-ups made at first.
+    /// Returns the look-ups made at first.
     ///
-    /// - Parameter watermark: above which keys are new; nil to look up every key.
+    /// - Parameter watermark: the watermark above which keys are new; nil to look up every key.
     static func initial(for push: PushRequest, above watermark: Int64?) -> PushLookUps {
         var wanted = PushLookUps()
         for entry in push.entries {
@@ -36,7 +36,7 @@ struct PushLookUps {
         return wanted
     }
 
-    /// The look-ups needed only before something is refused, which is rare.
+    /// Returns the look-ups needed only before an entry is refused, which is rare.
     static func deferred(of push: PushRequest, above watermark: Int64?, excluding wanted: PushLookUps) -> PushLookUps {
         var rest = PushLookUps()
         for entry in push.entries {
@@ -58,7 +58,7 @@ struct PushLookUps {
 
     /// Whether an entry is new: its number is above the watermark.
     ///
-    /// The unique indexes catch the exception.
+    /// The unique indexes detect the exceptions.
     private static func isNew(_ entry: PushEntry, above watermark: Int64?) -> Bool {
         watermark.map { (entry.sequenceNumber ?? 0) > $0 } ?? false
     }
@@ -72,9 +72,9 @@ struct EntityLookUps {
 
     mutating func add(_ row: PushEntityRow) { rows.append(row) }
 
-    /// The latest open mutation on each.
+    /// The query for the latest open mutation on each entity.
     var open: Query {
-        // a push may write one entity five hundred times
+        // one push can write one entity five hundred times
         let rows = rows.count > 1 ? Array(Set(rows)) : rows
         return rows.contains(where: \.needsNumber)
             ? PushEntityRow.openOwn.query(GroupStatements.openOwn, rows)
@@ -83,7 +83,7 @@ struct EntityLookUps {
 
     /// Reads the entities, with or without locks.
     ///
-    /// - Parameter documentBytes: bytes of documents that are read; others are left out.
+    /// - Parameter documentBytes: the maximum bytes of documents to read; other documents are left out.
     func query(_ access: GroupReader.Access, documentBytes: Int) -> Query {
         let direct = rows.compactMap { row in
             row.entity.serverID.map { (row.device.lane.organization, EntityKey(type: row.entity.type, id: $0.text)) }

@@ -4,14 +4,14 @@ package import SyncModel
 
 /// Computes the result that a push would have now.
 ///
-/// It reads what a push reads, and decides as a push does, in a transaction that can neither write nor lock. So it
-/// creates no lane and never waits for one.
+/// It reads the same data as a push and decides in the same way, in a transaction that can neither write nor lock.
+/// Therefore it creates no lane and never waits for a lane.
 package struct PushPreviewer: Sendable {
     let pool: Pool
     let catalog: Catalog
     let now: TimeSource
     let failure: StoreFailure
-    /// Devices that a user may have.
+    /// The maximum number of a user's devices.
     let deviceLimit: Int
 
     /// - Throws: the problem that would refuse the whole push; `overloaded` and `store_unavailable` with `retryAfter`.

@@ -3,14 +3,14 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide;
-/// write everything and commit. Pushes with an entry that would be refused have a further one, which looks up every
-/// name in them: a refusal never rests on mere memory.
+/// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide; write
+/// everything and commit. Pushes with an entry that would be refused have a further round trip, which looks up every
+/// name in them. A refusal therefore never depends on a cache alone.
 struct PushWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let now: TimeSource
-    /// Devices that a user may have.
+    /// The maximum number of a user's devices.
     let deviceLimit: Int
     let participants: [any CommitParticipant]
     let failure: StoreFailure
@@ -42,7 +42,7 @@ struct PushWork: GroupTransaction {
             if batch.isEmpty { return }
         }
         let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
-        // one that is alone at the worker for heavy ones may read as much as a push may
+        // a push that is alone at the heavy worker can read as much as one push is allowed to read
         let isAlone = group.count == 1 && context.takesHeavy
         let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
         let reader = GroupReader(
@@ -86,13 +86,13 @@ struct PushWork: GroupTransaction {
         )
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds, at: moment)
-        // after the others' answers, which need not wait for these reads
+        // after the answers to the other pushes, which need not wait for these reads
         for index in plan.withoutLane {
             group[index].reply.send(.failure(await catalog.reasonForNoLane(of: group[index].lane, taking: "pushes")))
         }
     }
 
-    /// Commits pushes whose documents cannot be read together, each in a transaction.
+    /// Commits pushes whose documents cannot be read together, each in its own transaction.
     private func commitOneByOne(
         _ group: [PushJob],
         on connection: Connection,
@@ -170,7 +170,7 @@ struct PushWork: GroupTransaction {
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
-                // its new mutations usually run at once, and are not checked
+                // the push's new mutations usually run immediately, and are not checked
                 let lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
                 answer(job, planned, lane: lane, feed: feeds[job.organization.id])
             }
@@ -178,7 +178,7 @@ struct PushWork: GroupTransaction {
         let changed = plan.changes
         guard !changed.isEmpty else { return }
         notifier.changed(changed.map { group[$0.index].lane })
-        // another mutation that waits behind it does not end a back-off
+        // a new mutation that waits behind the head does not end the head's back-off
         notifier.ready(changed.filter { $0.plan.lane.isReady(at: moment) }.map { group[$0.index].lane })
     }
 
@@ -197,14 +197,14 @@ struct PushWork: GroupTransaction {
     }
 }
 
-/// Pushes that only repeat others, as devices send that missed the answer.
+/// Pushes that only repeat earlier pushes, sent by devices that did not receive the answer.
 extension PushWork {
-    /// Answers them from one reading transaction: one round trip, no locks, no flush.
+    /// Answers repeats from one reading transaction, with one round trip, no locks and no flush.
     ///
-    /// The first try of a repetition is known to be committed, because the device's watermark is cached from there. The
-    /// cache only chooses the way: a push is answered here if each of its entries is found and none is refused.
+    /// The first try of a repeat is known to be committed, because the device's watermark was cached then. The cache
+    /// only selects this path: a push is answered here only if each of its entries is found and none is refused.
     ///
-    /// - Returns: the pushes to plan under locks: all others.
+    /// - Returns: the remaining pushes, to be planned under locks.
     func answerRepetitions(
         _ batch: PushBatch,
         _ seals: SealTable,
@@ -235,9 +235,9 @@ extension PushWork {
         return input.push.entries.allSatisfy { $0.sequenceNumber.map { $0 <= watermark } ?? false }
     }
 
-    /// The plan of a push that changes nothing.
+    /// Returns the plan of a push that changes nothing.
     ///
-    /// Nil where more has to be read, or written.
+    /// Nil if more has to be read or written.
     private func repetition(
         _ batch: PushBatch,
         _ index: Int,

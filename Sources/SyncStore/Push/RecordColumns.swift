@@ -4,22 +4,22 @@ package import SyncModel
 
 /// The columns of `mutations` that make a ``MutationRecord``.
 package enum RecordColumns {
-    /// For a table that is called `m`.
+    /// The columns, for a table called `m`.
     package static let list = MutationColumn.list(of: .record)
 
-    /// The same without contents, for decisions that need none of them.
+    /// The columns without contents, for decisions that need no contents.
     package static let outline = MutationColumn.list(
         of: .record,
         except: ["response_body": "NULL::json", "error": "NULL::json"]
     )
 
-    /// The same, from a table with the running sums of ``bytes``.
+    /// Returns the columns, from a table with the running sums of ``bytes``.
     ///
     /// The sums are `bytes_to` and `all_to`. Contents that do not fit are left out.
     ///
     /// - Parameters:
-    ///   - limit: the parameter with the bytes that one request may have.
-    ///   - all: the parameter with the bytes that are read together.
+    ///   - limit: the parameter with the maximum bytes for one request.
+    ///   - all: the parameter with the maximum bytes read together.
     package static func bounded(by limit: String, all: String) -> String {
         let fits = """
             (m.bytes <= \(WorkBounds.small)

@@ -51,9 +51,9 @@ extension GroupStatements {
         """
     )
 
-    /// Mutations that ``MutationRow/common`` describes, as most are.
+    /// Inserts mutations that ``MutationRow/common`` describes, as it does most.
     ///
-    /// A third of the arrays fewer, and no slices of lists.
+    /// It has a third fewer arrays, and no slices of lists.
     static let writeCommonMutations = Statement(
         "group_write_usual_mutations",
         MutationRow.common.inputs + ["now"],
@@ -71,8 +71,9 @@ extension GroupStatements {
         mappingRows
     )
 
-    /// Mappings that replace abandoned ones. One that is not abandoned after all, for another create has taken it over
-    /// or its own came back, violates NOT NULL (23502): the lane's lock makes that impossible.
+    /// Writes mappings that replace abandoned mappings. A mapping that is not abandoned after all, because another
+    /// create has taken it over or its own create came back, would violate NOT NULL (23502). The lane's lock makes that
+    /// impossible.
     static let replaceMappings = Statement(
         "group_replace_mappings",
         MappingRow.columns.inputs + ["now"],
@@ -98,7 +99,7 @@ extension GroupStatements {
         FROM \(MappingRow.columns.unnested(as: "k"))
         """
 
-    /// Records the use of mappings, unless that was done within a day.
+    /// Records the use of mappings, unless a use was recorded within a day.
     ///
     /// See ``GroupStatements/mappings``. Retention needs it for mappings without an entity.
     static let touchMappings = Statement(
@@ -130,8 +131,8 @@ extension GroupStatements {
 
     /// Marks types as in use.
     ///
-    /// An id space that an operator changed since the plan was made violates NOT NULL (23502): the committer then reads
-    /// the types again and plans again.
+    /// An id space that an operator has changed since the plan was made violates NOT NULL (23502). The committer then
+    /// reads the types again and plans again.
     static let useTypes = Statement(
         "group_use_types",
         TypeRow.columns.inputs,
