@@ -6,12 +6,12 @@ import Glibc
 ///
 /// Examples are reading bodies of megabytes, planning what they hold, and writing pages.
 ///
-/// The system prefers its threads less than others. On the threads that all tasks share, of which there are as many as
-/// cores, all other requests would wait until it is over.
+/// The system schedules these threads with lower priority. On the threads that all tasks share, of which there are as
+/// many as cores, all other requests would wait for such a computation.
 package enum BackgroundExecutor {
     /// Runs fewer pieces of work at a time than there are cores.
     ///
-    /// One fewer, so that other requests are served without delay.
+    /// It runs one fewer, so that other requests are served without delay.
     package static let executor: any TaskExecutor = ThreadExecutor(
         "heavy",
         threads: max(1, ProcessInfo.processInfo.activeProcessorCount - 1),
@@ -23,14 +23,14 @@ package enum BackgroundExecutor {
 ///
 /// `@unchecked`: the jobs are touched under the condition's lock alone, and the threads are private.
 final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
-    /// As on the shared threads: reading JSON recurses as deep as it is nested.
+    /// The same stack size as on the shared threads, because reading JSON recurses as deep as the JSON is nested.
     private static let stackSize = 8 << 20
 
     private let condition = NSCondition()
     private var jobs: Deque<UnownedJob> = []
     private var hasEnded = false
 
-    /// - Parameter niceness: how much less the system prefers the threads (nice(1)).
+    /// - Parameter niceness: how much the priority of the threads is lowered (nice(1)).
     init(_ name: String, threads: Int = 1, niceness: Int32 = 0) {
         for _ in 0..<threads {
             let thread = Thread { [self] in
@@ -52,7 +52,7 @@ final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
         }
     }
 
-    /// Ends the threads when their work is done. No task may use them any more.
+    /// Ends the threads when their work is done. No task must use them any more.
     func end() {
         condition.withLock {
             hasEnded = true

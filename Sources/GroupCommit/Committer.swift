@@ -5,13 +5,13 @@ import Synchronization
 
 /// Commits one group after another on its own connection.
 package final class Committer<Work: GroupTransaction>: Sendable {
-    /// Tries of one group at serialization failures, deadlocks and races.
+    /// The maximum number of tries of a group after serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
-    /// The smallest part of the usual time that half a group has: an eighth.
+    /// The largest divisor of the usual time for a part of a group that was halved.
     static var maxTimeoutDivisor: Int { 8 }
 
     package let queue: GroupQueue<Work.Job>
-    /// The worker whose groups it commits.
+    /// The worker whose groups this committer commits.
     let worker: Int
     private let work: Work
     private let connection: CommitterConnection
@@ -19,7 +19,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     private let routes: ShardRouting?
     /// A write of one row, which shows whether writes are possible.
     ///
-    /// Empty where no probe is sent.
+    /// Empty if no probe is sent.
     private let probe: [Query]
     private let health = Mutex(WriteHealth())
     /// The group that is being committed.
@@ -27,7 +27,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     private struct CurrentGroup {
         var jobs: [Work.Job] = []
-        /// The lock or the time that its last try met.
+        /// The lock conflict or time-out in the last try of the group.
         var failure: PostgresError?
     }
 
@@ -77,12 +77,12 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     // MARK: - Health
 
-    /// Why this committer cannot write; nil while it can.
+    /// The reason why this committer cannot write; nil while it can.
     func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
         health.withLock { $0.writeFailure(at: now) }
     }
 
-    /// Asks for a probe where the committer is idle and one is due.
+    /// Requests a probe if the committer is idle and a probe is due.
     func probeIfDue(at now: ContinuousClock.Instant) {
         guard !probe.isEmpty, health.withLock({ $0.isProbeDue(at: now) }) else { return }
         queue.wakeForProbe(worker)
@@ -94,7 +94,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
             _ = try await connection.open().run(probe)
             health.withLock { $0.probed(at: .now) }
         } catch {
-            // a write of one row takes this long only where the disk hangs
+            // a write of one row takes this long only if the disk hangs
             let isLate = error.kind == .timedOut
             health.withLock { $0.failedProbe(isLate ? PostgresError(.unresponsive, error.message) : error, at: .now) }
         }
@@ -135,7 +135,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         context.takesHeavy = takesHeavy || worker == queue.workers
         var last: PostgresError?
         for attempt in 1...Self.attempts {
-            // no caller waits for it any more, and others wait behind it
+            // no caller waits for the job any more, and other jobs wait for it
             if attempt > 1 || timeoutDivisor > 1, group.allSatisfy(\.isAnswered) { return nil }
             do {
                 try await tryOnce(group, context, timeoutDivisor: timeoutDivisor)
@@ -148,7 +148,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
                 work.invalidateCache(group)
             } catch CommitFailure.contended(let error) {
                 metrics.retry(.contended)
-                // a job that waits for a lock may not make others wait
+                // a job that waits for a lock must not make other jobs wait
                 if error.isTooLong, timeoutDivisor > 1 || queue.hasWork(at: worker) {
                     fail(group, error)
                     return nil
@@ -178,9 +178,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
                 await bisect(group, error, timeoutDivisor: timeoutDivisor)
                 return nil
             } catch CommitFailure.unavailable(let error) {
-                // usually a connection that was cut while idle, after a restart: one more try on a new one
-                // An unreplicated group is committed: another try would answer it as repeated, although a failover may
-                // lose it.
+                // usually the connection was cut while idle by a restart, so the group is tried again on a new
+                // connection An unreplicated group is committed: another try would answer it as repeated, although a
+                // failover may lose it.
                 let isCommitted = error.kind == .unreplicated
                 if !isCommitted { metrics.retry(.connection) }
                 if attempt > 1 || isCommitted {
@@ -197,15 +197,16 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         return nil
     }
 
-    /// Leaves heavy jobs to the worker for them, and tries the others again. At the end that worker takes no more: they
-    /// are done here, behind the others.
+    /// Leaves heavy jobs to the heavy worker, and tries the other jobs again. At the end, the heavy worker accepts no
+    /// more jobs, and the heavy jobs are done here after the others.
     private func deferToHeavyWorker(_ lanes: Set<LaneKey>, of group: [Work.Job], timeoutDivisor: Int) async {
         let others = group.filter { !lanes.contains($0.lane) }
         let here = group.filter { lanes.contains($0.lane) && !queue.deferToHeavyWorker($0) }
         if !others.isEmpty { await commit(others, timeoutDivisor: timeoutDivisor) }
         for job in here {
             guard queue.isClosed else {
-                // its organization already has its share of waiting jobs; done here, others would wait for it
+                // its organization already has its share of waiting jobs; if the job were done here, other jobs would
+                // wait for it
                 job.refuse(.overloaded("too many writes are waiting"))
                 continue
             }
@@ -215,7 +216,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// Fetches users' keys that a group lacks; the error where that fails.
+    /// Fetches users' keys that a group lacks. Returns the error if that fails.
     private func fetchMissingKeys(_ error: SealError) async -> (any Error)? {
         do {
             try await work.fetchMissingKeys(error)
@@ -225,10 +226,10 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// Halves a group in which the database refuses something.
+    /// Halves a group that the database refuses.
     ///
-    /// Also one in which a value cannot be opened. It ends with the failing job alone, so that no other job fails with
-    /// it.
+    /// A group with a value that cannot be opened is halved, too. Halving ends with the failing job alone, so that no
+    /// other job fails with it.
     private func bisect(_ group: [Work.Job], _ error: any Error, timeoutDivisor: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
@@ -238,11 +239,11 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Halves a group that took too long until one organization is alone.
     ///
-    /// Each half has half of the time. Then it tries its jobs one by one, with a part of the time. A job that takes too
-    /// long even then is refused, and so is one whose turn has not come within twice the usual time, because others
-    /// wait.
+    /// Each half has half of the time. The jobs of that organization are then tried one by one, with a part of the
+    /// time. A job that takes too long even then is refused, and so is one whose turn has not come within twice the
+    /// usual time, because others wait.
     ///
-    /// A job that is alone from the start had all of the time: trying it again would not help.
+    /// A job that is alone from the start had all of the time, so trying it again would not help.
     private func split(_ group: [Work.Job], _ error: PostgresError, timeoutDivisor: Int) async {
         guard group.count > 1 else {
             if timeoutDivisor == 1, let job = group.first, !error.isRetryable {
@@ -275,8 +276,8 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Gives a job that took too long in a part of the time a last try.
     ///
-    /// It leaves the job to the worker for heavy ones, or tries it there in the whole time: only then is it certain
-    /// that the job takes too long.
+    /// The job is left to the heavy worker, or tried in the whole time if this is that worker. Only the whole time
+    /// shows that the job takes too long.
     private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
         if error.kind == .timedOut, !error.isRetryable {
             if worker != queue.workers {
@@ -292,7 +293,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
         // queued jobs would get the same answer while the database is unavailable, so they get it now. If one server of
-        // several is unavailable, those of other shards may succeed.
+        // several is unavailable, jobs of other shards may succeed.
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
         let isOneOfSeveral = error.sqlState != nil || connection.hasSelectedServer
         for job in queue.drain(at: worker, fromShardOf: isOneOfSeveral ? first.lane.organization : nil) {
@@ -336,7 +337,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }
-        // a job that stands alone waits for a lock as long as its caller waits, and no other
+        // a job that is alone can wait for a lock as long as its caller waits, because no other job waits with it
         if error.isTooLong, !(isAlone && error.isRetryable) { return .tooLong(error) }
         if error.isRetryable { return .contended(error) }
         if error.isUnavailable { return .unavailable(error) }

@@ -3,29 +3,29 @@ import Synchronization
 
 /// A committer's own connection.
 ///
-/// Opened at first use and again after it broke, at most four times a second. Where groups are on several servers, one
-/// to each of those.
+/// It is opened at first use and reopened after it broke, at most four times a second. If groups are on several
+/// servers, there is one connection to each of them.
 package final class CommitterConnection: Sendable {
     /// The connection to one server, with its state.
     private struct Line {
         var connection: Connection?
-        /// How long a statement may take on it now.
+        /// The present time-out of statements on the connection.
         var limit: Duration
         var lastFailure: (at: ContinuousClock.Instant, error: PostgresError)?
     }
 
     private struct State {
-        /// By server; nil is the configuration's own.
+        /// The connections, by server; nil is the configured server.
         var lines: [ServerAddress?: Line] = [:]
         /// The server that has the rows of the current group.
         var server: ServerAddress?
-        /// Of the connections before those that are open.
+        /// The traffic of earlier connections, which are closed.
         var pastTraffic = Traffic()
     }
 
     /// How long a server that cannot be reached directly is not tried again.
     ///
-    /// Its rows are requested through the configuration's own server until then.
+    /// Until that time, its rows are requested through the configured server.
     private static let fallback: Duration = .seconds(10)
 
     private let configuration: ConnectionConfiguration
@@ -48,16 +48,16 @@ package final class CommitterConnection: Sendable {
 
     /// Sets the server that has the rows of the next group.
     ///
-    /// Nil for the configuration's own.
+    /// Nil for the configured server.
     func selectServer(_ server: ServerAddress?) { state.withLock { $0.server = server } }
 
-    /// Whether groups lie on several servers.
+    /// Whether the rows of groups are on several servers.
     var hasSelectedServer: Bool { state.withLock { $0.server != nil } }
 
     /// How long a statement usually may take.
     var statementTimeout: Duration { configuration.statementTimeout }
 
-    /// The traffic so far, on this connection and those before it.
+    /// The traffic so far, on the open connections and earlier ones.
     var traffic: Traffic {
         state.withLock { state in
             state.lines.values.reduce(state.pastTraffic) { $0 + ($1.connection?.traffic ?? Traffic()) }
@@ -67,7 +67,8 @@ package final class CommitterConnection: Sendable {
     /// The open connection.
     ///
     /// - Parameter timeoutDivisor: the divisor of a statement's usual time: 1 for all of it, 2 for a half.
-    /// - Throws: why connecting failed; within a quarter of a second of a failed try, that failure again.
+    /// - Throws: the failure to connect. Within a quarter of a second of a failed try, the same failure is thrown
+    ///   again.
     func open(timeoutDivisor: Int = 1) async throws(PostgresError) -> Connection {
         let (connection, server) = try await nearest()
         let limit = configuration.statementTimeout / timeoutDivisor
@@ -90,7 +91,7 @@ package final class CommitterConnection: Sendable {
 
     /// Connects to the server that has the group's rows.
     ///
-    /// If that is not reached from here, to the configuration's own.
+    /// If that server cannot be reached directly, the configured server is used.
     private func nearest() async throws(PostgresError) -> (Connection, ServerAddress?) {
         if let server = state.withLock({ $0.server }) {
             let failure = state.withLock { $0.lines[server]?.lastFailure }
@@ -111,7 +112,7 @@ package final class CommitterConnection: Sendable {
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         var configuration = configuration
         configuration.server = server
-        // distinguishes them from the sessions by which the gateway is connected to its own server
+        // distinguishes these sessions from those of the gateway on the configured server
         if server != nil { configuration.applicationName += " direct" }
         do throws(PostgresError) {
             let connection =
@@ -144,15 +145,15 @@ package final class CommitterConnection: Sendable {
     }
 }
 
-/// Where groups are sent if their rows are on one of several servers.
+/// The routing of groups whose rows are on one of several servers.
 ///
-/// Directly to that one, which saves the way through another.
+/// A group is sent directly to that server, which saves the forwarding by another server.
 package struct ShardRouting: Sendable {
     /// The server that has a shard's rows, if known.
     let server: @Sendable (Int) -> ServerAddress?
     /// Called when a server cannot be reached.
     ///
-    /// It answered before, or was not tried yet.
+    /// The server answered before, or was not tried yet.
     let onFallback: @Sendable (ServerAddress, PostgresError) -> Void
 
     package init(

@@ -4,12 +4,13 @@ package import SyncModel
 
 /// Accepts jobs and commits them in groups.
 ///
-/// While a committer is busy, arrivals queue; when it is free it takes all that wait. No timer, so no added latency
-/// when idle.
+/// While a committer is busy, arriving jobs queue. When it is free, it takes all waiting jobs. There is no timer, and
+/// therefore no added latency when idle.
 ///
-/// An organization always goes to the same committer, so two groups of one process never wait for each other. So do all
-/// organizations of a partition, for the first row that a statement writes to a partition costs more than the next ten.
-/// Heavy jobs go to a separate committer, on a separate thread, while nothing else of their organization is committed.
+/// An organization always goes to the same committer, so two groups of one process never wait for each other. All
+/// organizations of a partition go to the same committer, too, because the first row that a statement writes to a
+/// partition costs more than the next ten. Heavy jobs go to a separate committer, on a separate thread, while nothing
+/// else of their organization is committed.
 package final class Committers<Work: GroupTransaction>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
@@ -17,8 +18,8 @@ package final class Committers<Work: GroupTransaction>: Service {
 
     /// - Parameters:
     ///   - count: committers of light jobs; each has its own connection.
-    ///   - hasHeavyWorker: whether one more commits heavy jobs.
-    ///   - limits: of a group.
+    ///   - hasHeavyWorker: whether one more committer commits heavy jobs.
+    ///   - limits: the limits of a group.
     ///   - timeout: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
     package init(
         _ count: Int,
@@ -51,9 +52,9 @@ package final class Committers<Work: GroupTransaction>: Service {
         }
     }
 
-    /// Has a job committed together with others, and waits for its answer.
+    /// Commits a job together with others, and returns its answer.
     ///
-    /// - Parameter place: of its organization; a partition's or shard's jobs all go to one committer.
+    /// - Parameter place: the place of the job's organization. All jobs of a partition or shard go to one committer.
     package func submit<Value: Sendable>(
         at place: Placement,
         _ job: (JobCompletion<Value>) -> Work.Job
@@ -65,9 +66,9 @@ package final class Committers<Work: GroupTransaction>: Service {
         return try result.get()
     }
 
-    /// Has a job committed together with others.
+    /// Queues a job to be committed together with others.
     ///
-    /// Does not wait for the answer to its reply.
+    /// Does not wait for the answer.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: JobCompletion<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too many writes are waiting")))
@@ -105,7 +106,7 @@ package final class Committers<Work: GroupTransaction>: Service {
         }
     }
 
-    /// Why a committer cannot write; nil while all can.
+    /// The reason why a committer cannot write; nil while all can.
     package var writeFailure: PostgresError? {
         let now = ContinuousClock.now
         return committers.lazy.compactMap { $0.writeFailure(at: now) }.first
@@ -118,7 +119,7 @@ package final class Committers<Work: GroupTransaction>: Service {
 /// The database of committers.
 package struct CommitterDatabase: Sendable {
     package let connection: ConnectionConfiguration
-    /// Where the database is one of several servers.
+    /// The routing of groups if the database has several servers.
     package let routes: ShardRouting?
     /// A write of one row, by which idle committers show that they can write; empty for none.
     package let probe: [Query]

@@ -5,7 +5,7 @@ import Synchronization
 /// The jobs that wait for the committers, each of which has a worker. Bounded and fair: ``FairGroupQueue`` decides the
 /// order.
 package final class GroupQueue<Job: GroupJob>: Sendable {
-    /// Jobs that may wait; beyond it the gateway is overloaded.
+    /// The maximum number of waiting jobs. If it is exceeded, the gateway is overloaded.
     static var capacity: Int { 4_096 }
 
     private struct State {
@@ -20,7 +20,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         var activeWorkers: ActiveWorkerCount
         /// The weights of the current groups, by worker.
         var weights: [Int: Int] = [:]
-        /// Where that lies, by worker.
+        /// The place of the current group, by worker.
         var shards: [Int: Int] = [:]
 
         mutating func jobs(of items: [FairGroupQueue.Item]) -> [Job] {
@@ -33,11 +33,11 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// The number of workers for light jobs: an organization has one of them.
+    /// The number of workers for light jobs. Each organization has one of them.
     let workers: Int
     private let state: Mutex<State>
 
-    /// - Parameter hasHeavyWorker: whether there is one more, for heavy jobs; it has the highest number.
+    /// - Parameter hasHeavyWorker: whether there is one more worker, for heavy jobs. It has the highest number.
     package init(workers: Int, hasHeavyWorker: Bool, limits: GroupLimits = GroupLimits()) {
         self.workers = workers
         let line = FairGroupQueue(
@@ -51,7 +51,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     package var count: Int { state.withLock { $0.line.count } }
 
-    /// Whether it accepts no more jobs.
+    /// Whether the queue accepts no more jobs.
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
     /// Whether jobs wait that a worker could take.
@@ -86,7 +86,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     /// Leaves a job of the current group to the worker for heavy ones.
     ///
-    /// False if that accepts no more.
+    /// Returns false if that worker accepts no more jobs.
     func deferToHeavyWorker(_ job: Job) -> Bool {
         state.withLock { state in
             guard !state.isClosed else { return false }
@@ -112,9 +112,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     /// The next group for a worker, whose group before it counts as done.
     ///
-    /// Waits for the first job; an empty group requests a probe. Nil once closed and empty.
+    /// Waits for the first job. An empty group requests a probe. Nil once the queue is closed and empty.
     ///
-    /// - Parameter took: the time of the group before; nil where it was not measured.
+    /// - Parameter took: the duration of the previous group; nil if it was not measured.
     func next(at worker: Int, took: Duration? = nil) async -> [Job]? {
         finish(at: worker, took)
         while true {

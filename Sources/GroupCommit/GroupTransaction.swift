@@ -7,11 +7,12 @@ package protocol GroupTransaction: Sendable {
     associatedtype Job: GroupJob
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
-    /// - Parameter context: what must not be taken from a cache.
-    /// - Throws: `PostgresError`, ``CommitFailure``, or what `Catalog` throws; then nothing of the group is committed.
+    /// - Parameter context: the data that must not be read from a cache.
+    /// - Throws: `PostgresError`, ``CommitFailure``, or the errors of `Catalog`. Nothing of the group is committed in
+    ///   that case.
     func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws
 
-    /// The problem for a job that failed; the log has the rest.
+    /// Returns the problem for a job that failed. The details are logged.
     func problem(_ error: any Error) -> Problem
 
     /// The problem for a job that failed alone, in the time of a whole group.
@@ -42,16 +43,16 @@ package protocol GroupJob: Sendable {
     var enqueuedAt: ContinuousClock.Instant { get }
     /// Whether its caller has stopped waiting.
     var isAnswered: Bool { get }
-    /// Answers that it was not done.
+    /// Answers that the job was not done.
     func refuse(_ problem: Problem)
 }
 
 /// The reply to a job's caller. Only the first answer counts.
 ///
-/// A push that was answered because its time was over may still be committed, and is a replay when it is sent again.
+/// A push that was answered at its time-out may still be committed. If it is sent again, it is a repeat.
 package final class JobCompletion<Value: Sendable>: Sendable {
     package typealias Answer = Result<Value, Problem>
-    /// Called once, on any thread; must be quick.
+    /// Called once, on any thread. It must return quickly.
     package typealias Receiver = @Sendable (Answer) -> Void
 
     private let receiver: Mutex<Receiver?>
@@ -66,7 +67,7 @@ package final class JobCompletion<Value: Sendable>: Sendable {
 
     package var isSent: Bool { receiver.withLock { $0 == nil } }
 
-    /// Answers, unless that was done.
+    /// Sends an answer, unless one was sent before.
     package func send(_ answer: Answer) {
         let waiting = receiver.withLock { receiver in
             defer { receiver = nil }
@@ -101,7 +102,7 @@ package struct RetryContext: Sendable {
     package var looksUpAll = false
     /// Whether data keys were read again after a value under an unknown one was met.
     ///
-    /// Then the value stays closed.
+    /// If so, the value stays closed.
     package var hasNewestKeys = false
     /// Whether heavy jobs may be done: the group has no other organization's jobs.
     package var takesHeavy = false

@@ -6,14 +6,14 @@ import SyncModel
 ///
 /// A commit is proof that writes are possible, and a failed one counts until the next. An idle writer is probed by a
 /// write of one row. Only failures of the database as a whole count: a refused job, a contended row and a statement
-/// that takes too long do not. A refused job makes a probe due, and a probe counts whatever its failure is.
+/// that takes too long do not. A refused job makes a probe due, and a failed probe counts with any error.
 package struct WriteHealth: Sendable {
-    /// How long a writer may fail before the gateway is not ready. A restart of the database is usually shorter.
+    /// How long a writer can fail before the gateway is not ready. A restart of the database is usually shorter.
     package static let timeout: Duration = .seconds(3)
-    /// How long a lack of resources or a refusal by the database counts, unless a job is committed. A probe is no proof
-    /// against it: it may reuse space on a full disk, where the next job finds none. So readiness changes twice a
-    /// minute at most. While commits are not replicated, a commit is no proof either: one without changes waits for no
-    /// standby.
+    /// How long a lack of resources or a refusal by the database counts, unless a job is committed. A successful probe
+    /// does not end this time, because it can reuse space on a full disk on which the next job finds no space.
+    /// Therefore readiness changes at most twice a minute. While commits are not replicated, a commit is no proof
+    /// either, because a commit without changes waits for no standby.
     package static let shortage: Duration = .seconds(30)
     /// How long a writer may be idle before it is probed.
     ///
@@ -35,7 +35,7 @@ package struct WriteHealth: Sendable {
 
     /// Whether an error means that the database as a whole accepts no writes.
     package static func counts(_ error: PostgresError) -> Bool {
-        // a full pool is full of work, and 53400 is a limit that one statement exceeds
+        // a full pool only shows much work, and 53400 is a limit that a single statement exceeds
         (error.isUnavailable || error.isOfDatabase) && error.kind != .poolExhausted && error.sqlState != "53400"
     }
 
@@ -56,14 +56,14 @@ package struct WriteHealth: Sendable {
         committed(at: now)
     }
 
-    /// Records the failure of a probe. A probe depends on no job, so each failure concerns the database: also that of a
-    /// server out of transaction ids (54000), which a single job may cause as well.
+    /// Records the failure of a probe. A probe depends on no job, so each failure concerns the database: also error
+    /// 54000 of a server without free transaction ids, which a single job can cause as well.
     package mutating func failedProbe(_ error: PostgresError, at now: ContinuousClock.Instant) {
         guard !error.isRetryable, error.kind != .cancelled, error.kind != .poolExhausted else { return }
         record(error, at: now)
     }
 
-    /// Records a failure; one that does not concern the database as a whole makes a probe due.
+    /// Records a failure. A failure that does not concern the database as a whole makes a probe due.
     package mutating func failed(_ error: PostgresError, at now: ContinuousClock.Instant) {
         if Self.counts(error) {
             record(error, at: now)
@@ -106,11 +106,11 @@ package struct CommitMetrics: Sendable {
         case staleKeys = "stale_keys"
         /// Users' keys were not in memory.
         case userKeys = "user_keys"
-        /// Another transaction was in the way.
+        /// Another transaction conflicted with the group.
         case contended
         /// The connection broke.
         case connection
-        /// A job would change too much to be done together with others.
+        /// A job would change too much to share a group.
         case heavy
         /// The database refused the group; it is halved.
         case bisected
@@ -126,7 +126,7 @@ package struct CommitMetrics: Sendable {
     private let retries: [Retry: Counter]
 
     /// - Parameters:
-    ///   - prefix: how the metrics' names begin.
+    ///   - prefix: the beginning of the metrics' names.
     ///   - jobs: the noun for the members of a group.
     package init(prefix: String, jobs: String) {
         self.jobs = Recorder(label: "\(prefix)_\(jobs)")
@@ -140,7 +140,7 @@ package struct CommitMetrics: Sendable {
         self.retries = Dictionary(uniqueKeysWithValues: retries)
     }
 
-    /// - Parameter traffic: all that the group took, retries and halves included.
+    /// - Parameter traffic: all traffic of the group, including retries and halves.
     func group(jobs: Int, mutations: Int, traffic: Traffic, took: Duration) {
         self.jobs.record(jobs)
         self.mutations.record(mutations)

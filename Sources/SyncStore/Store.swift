@@ -17,13 +17,13 @@ package final class Store: Sendable {
     package let notifier: ChangeNotifier
     /// Runs lanes step by step; a service to run.
     package let lanes: LaneStore
-    /// Takes edits that were made elsewhere; a service to run.
+    /// Takes events; a service to run.
     package let ingest: IngestCommit
     /// Connections for everything but group commit.
     package let pool: Pool
     /// Connections to the server by which gateways notify each other of changes.
     ///
-    /// Nil where that is the same.
+    /// Nil if that is the same server.
     private let hintsPool: Pool?
     /// The cluster that the database is, if it is one.
     package let cluster: Cluster
@@ -103,7 +103,7 @@ package final class Store: Sendable {
         }
     }
 
-    /// Why requests cannot be served; empty when they can.
+    /// The reasons why requests cannot be served; empty if they can be served.
     package func readiness() async -> [String] {
         do {
             // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, independent of that of
@@ -139,7 +139,7 @@ package final class Store: Sendable {
 
     private static let readOnly = "the database is read-only: a standby, or default_transaction_read_only is on"
 
-    /// Why writes are not possible although the database can be read; nil if they are.
+    /// The reason why writes are not possible although the database can be read; nil if they are possible.
     ///
     /// A cluster's servers fail one by one, and the organizations of the others are served.
     private var writeTrouble: String? {
@@ -151,7 +151,7 @@ package final class Store: Sendable {
         return error.isOfReadOnlyServer ? Self.readOnly : "the database does not accept writes"
     }
 
-    /// Which master keys wrap the stored data keys, read again.
+    /// Reads which master keys wrap the stored data keys.
     package func masterKeysInUse() async throws -> MasterKeysInUse { try await keyCheck.inspect() }
 
     /// Notices for operators while requests can be served, as of the last check.

@@ -18,7 +18,7 @@ package struct StoreConfiguration: Sendable {
     package var poolSize: Int
     /// The number of push committers; the same number serves lane steps.
     ///
-    /// Each has its own connection. One more connection serves heavy pushes and one serves events from elsewhere.
+    /// Each has its own connection. One more connection serves heavy pushes, and one serves events.
     package var committers: Int
     /// How long a worker may hold a lane without a sign of life, in seconds.
     package var leaseSeconds: Double
@@ -30,7 +30,7 @@ package struct StoreConfiguration: Sendable {
     package var pollInterval: Duration = .seconds(15)
     /// How long to wait for Postgres.
     package var timeouts = DatabaseTimeouts()
-    /// Devices that a user may have; every request of one more is refused.
+    /// The maximum number of a user's devices. Every request of a further device is refused.
     package var devicesPerUser = 1_000
     /// How long taken events and sent requests are remembered.
     package var retention = RetentionPolicy()
@@ -81,7 +81,7 @@ package struct DatabaseTimeouts: Sendable {
 
 /// Runs work with a time limit; unfinished work is cancelled.
 ///
-/// - Throws: what the work throws; `timedOut`.
+/// - Throws: the errors of the work; `timedOut`.
 func within<Value: Sendable>(
     _ limit: Duration,
     _ work: @escaping @Sendable () async throws -> Value

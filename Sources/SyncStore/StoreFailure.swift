@@ -7,12 +7,12 @@ package import SyncModel
 
 /// Turns database errors into the caller's problem, in one place.
 ///
-/// No details outside, everything in the log.
+/// Responses contain no details; the log contains all of them.
 package struct StoreFailure: Sendable {
     package let logger: Logger
     /// While the database is unavailable all requests fail in the same way.
     ///
-    /// One line a second logs it.
+    /// At most one log line per second reports it.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
     private let warnedOfUnreadable = Throttle(.seconds(1), isDueFirst: true)
     /// Counts values that could not be opened when their rows were read.
@@ -56,7 +56,7 @@ package struct StoreFailure: Sendable {
             return .overloaded("too many transactions contend for these entities")
         }
         if error.kind == .timedOut {
-            // the database is there: one statement had too much to do
+            // the database is available: one statement had too much to do
             logger.warning("Store timed out", metadata: metadata)
             return Self.tooLong
         }
@@ -129,10 +129,10 @@ package struct StoreFailure: Sendable {
 
     /// The `Retry-After` for a failure of one organization, in seconds.
     ///
-    /// The database is available then.
+    /// The database is available in that case.
     package static let sealedRetryAfter = 30
 
-    /// One thing took too long, while the database is there.
+    /// One operation took too long, although the database is available.
     ///
     /// It may take as long the next time, so its caller waits longer than after other overloads.
     package static var tooLong: Problem {
@@ -146,7 +146,8 @@ package struct StoreFailure: Sendable {
 
     /// The problem of several mutations that one transaction writes.
     ///
-    /// If that takes too long, the caller must send fewer of them. One mutation cannot be divided: it is tried again.
+    /// If that takes too long, the caller must send fewer of them. A single mutation cannot be divided, and is tried
+    /// again.
     package func problem(_ error: any Error, doing what: StaticString, count: Int, advice: String) -> Problem {
         let problem = problem(error, doing: what)
         guard count > 1, (error as? PostgresError)?.kind == .timedOut else { return problem }

@@ -21,7 +21,7 @@ package final class Catalog: Sendable {
     ///
     /// The change is of an organization or a user; waiting requests are included.
     package static let settlingSeconds = lifetimeSeconds + waitSeconds + 1
-    /// Organizations cached at most; beyond it the cache starts over.
+    /// The maximum number of cached organizations. If it is exceeded, the cache starts empty again.
     static let capacity = 20_000
 
     package struct Entry: Sendable {
@@ -29,13 +29,13 @@ package final class Catalog: Sendable {
         /// time.
         package var organization: Organization?
         var types: [ByteExactString: EntityType]
-        /// Where its rows are.
+        /// The place of the organization's rows.
         var place: Placement
         /// Seals and opens the organization's stored values.
         var seal: Seal
         /// Users who were joined into others.
         package var joins = UserJoins()
-        /// Whether events from elsewhere are accepted: a valid service token exists.
+        /// Whether events are accepted, because a valid service token exists.
         var hasSources = false
         /// Users whose erasure is recent or in progress.
         var erased = ErasedUsers()
@@ -67,7 +67,7 @@ package final class Catalog: Sendable {
 
         /// Records when an organization was created, nil if it does not exist.
         ///
-        /// Returns whether it was another one before.
+        /// Returns whether a different organization had this id before.
         mutating func record(_ id: UUID, createdAt: Timestamp?) -> Bool {
             guard createdAtByID[id] != createdAt else { return false }
             let isOver = createdAtByID.count >= Catalog.capacity
@@ -129,7 +129,7 @@ package final class Catalog: Sendable {
         return (organization, owner)
     }
 
-    /// The owner of a user's requests: the user itself, or the one it was joined into.
+    /// Returns the owner of a user's requests: the user, or the user into which it was joined.
     ///
     /// - Throws: `overloaded` while the user is being joined with another; `user_erased`.
     package func owner(of user: UUID, in organization: UUID) async throws(Problem) -> UUID {
@@ -146,7 +146,7 @@ package final class Catalog: Sendable {
         return owner
     }
 
-    /// Whether a user is neither part of another nor being joined with one.
+    /// Whether a user is neither joined into another user nor being joined.
     ///
     /// The state is at most five seconds old.
     package func isItself(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
@@ -182,7 +182,7 @@ package final class Catalog: Sendable {
         return true
     }
 
-    /// Whether a user's data were erased, or are just now; asks the database.
+    /// Whether a user's data were erased or are being erased. Reads the database.
     package func isErased(_ user: LaneKey) async throws(Problem) -> Bool {
         do {
             return try await pool.run([ErasedUsers.lookUp(user)])[0].count > 0
@@ -191,7 +191,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Why a user's lane to be locked is missing.
+    /// Returns the reason why a user's lane is missing.
     ///
     /// The organization was active a moment ago.
     func reasonForNoLane(of lane: LaneKey, taking what: String) async -> Problem {
@@ -294,7 +294,7 @@ package final class Catalog: Sendable {
 
     /// Unwraps an organization's keys.
     ///
-    /// Makes the first one if there is no key and a master key can wrap it.
+    /// Makes the first key if there is no key and a master key can wrap it.
     private func seal(
         of id: UUID,
         _ keys: [RowReader],
@@ -346,7 +346,7 @@ package final class Catalog: Sendable {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
 
-    /// Sets the callback for an organization that is another than before.
+    /// Sets the callback for an organization that was replaced by another under its id.
     ///
     /// It was purged, here or by another gateway, and may have been created again under its id.
     func onRecreated(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.recreationHandler = action } }

@@ -4,16 +4,16 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Reads organizations for the catalog, concurrent requests in one round trip.
+/// Reads organizations for the catalog, with one round trip for concurrent requests.
 ///
 /// With thousands of organizations, most small pushes find that their organization's entry has expired.
 final class CatalogReader: Sendable {
     /// The rows of one organization. The caller reads them, so that an unreadable row fails its own organization only.
     struct Found: Sendable {
         var organization: RowReader?
-        /// Where its rows are; nil where tables are neither partitioned nor distributed.
+        /// The place of the organization's rows; nil if tables are neither partitioned nor distributed.
         var place: Placement?
-        /// Whether events from elsewhere are taken.
+        /// Whether events are accepted.
         var hasSources = false
         /// When the organization was created; nil if it does not exist.
         var createdAt: Timestamp?
@@ -47,7 +47,7 @@ final class CatalogReader: Sendable {
         }
     }
 
-    /// Organizations in one round trip at most.
+    /// The maximum number of organizations in one round trip.
     private static let limit = 32
     /// An organization with more entity types is large.
     private static let fewTypes = 200
@@ -255,11 +255,11 @@ final class CatalogReader: Sendable {
 
 /// Looks up rows by key for many callers at once.
 ///
-/// Keys that are requested while a look-up is under way are collected, and the next one looks them up together. So many
-/// requests with invented keys cost one statement for each round trip, and neither the database nor a caller with a
-/// valid key has to wait for their rejection.
+/// Keys that are requested while a look-up is under way are collected, and the next one looks them up together.
+/// Therefore any number of requests with invented keys cost only one statement for each round trip. Neither the
+/// database nor a caller with a valid key has to wait for the rejection of such requests.
 ///
-/// Waiting callers are not counted: each has its own connection, and those are.
+/// The number of waiting callers has no limit, because each has its own connection, and connections are limited.
 package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Result<Value?, any Error>, Never>
 
@@ -275,8 +275,8 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - limit: keys of one look-up at most.
-    ///   - fetch: answers the values of different keys, as far as they exist.
+    ///   - limit: the maximum number of keys of one look-up.
+    ///   - fetch: returns the values of distinct keys, as far as they exist.
     package init(limit: Int = 256, _ fetch: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
         self.limit = limit
         self.fetch = fetch

@@ -4,8 +4,8 @@ package import SyncModel
 
 /// The erased users of an organization that a gateway needs immediately.
 ///
-/// Those whose erasure is in progress or began recently. For all others it asks the database at intervals
-/// (``Catalog/owner(of:in:)``).
+/// These are the users whose erasure is in progress or began recently. For all other users, the gateway reads the
+/// database at intervals (``Catalog/owner(of:in:)``).
 package struct ErasedUsers: Sendable {
     /// How long an erasure counts as recent, in seconds.
     ///
@@ -87,8 +87,8 @@ extension Problem {
 
 /// The joined users of an organization at a moment, usually none.
 ///
-/// Nothing that must not happen twice depends on it. A user whose rows have moved has no lane, and gets no new one
-/// (``GroupStatements/makeLanes``); a lane that a worker holds is not moved.
+/// No effect that must not happen twice depends on this cached state. A user whose rows have moved has no lane, and
+/// gets no new one (``GroupStatements/makeLanes``); a lane that a worker holds is not moved.
 package struct UserJoins: Sendable {
     /// The owner of a user's requests.
     package enum Standing: Sendable, Hashable {
@@ -126,9 +126,9 @@ package struct UserJoins: Sendable {
     /// Whether the user is being joined with another.
     package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
 
-    /// Whether a join that was under way at `readAt` may have ended since.
+    /// Whether a join that was in progress at `readAt` may have ended since then.
     ///
-    /// It may be done or given up.
+    /// It may have been completed or given up.
     func isOutdated(at now: Timestamp) -> Bool {
         !closed.isEmpty && closed.values.contains { $0 <= now }
     }
@@ -157,7 +157,7 @@ package struct UserJoins: Sendable {
 }
 
 extension Problem {
-    /// Neither user of a join is served while it is made: for seconds.
+    /// The problem for both users of a join, which are not served for the seconds that it takes.
     package static var userIsJoining: Problem {
         var problem = Problem.overloaded("the user is being merged with another user")
         problem.retryAfter = 2

@@ -9,9 +9,9 @@ package enum EntityRows {
     /// They are in the order of execution.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
-    /// The columns of an entity, for a table that is called `table`.
+    /// The columns of an entity, for a table called `table`.
     ///
-    /// - Parameter document: the expression for the document, where it is not simply the column.
+    /// - Parameter document: the expression for the document, if it is not the column itself.
     package static func list(of table: String, document: String? = nil) -> String {
         let names = [
             "organization_id", "entity_type", "id", "id_is_integer", "version", "is_deleted", "document", "owner_id",
@@ -100,7 +100,7 @@ package enum EntityRows {
     /// The query that locks entities by their server ids.
     package static func lock(_ entities: [Key]) -> Query { query(EntityStatements.lockEntities, entities) }
 
-    /// The query that reads them without waiting for row locks.
+    /// The query that reads entities by their server ids, without waiting for row locks.
     package static func find(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
 
     private static func query(_ statement: Statement, _ entities: [Key]) -> Query {
@@ -156,10 +156,10 @@ package enum EntityRows {
         return queries
     }
 
-    /// Bytes of documents that one statement writes; the last one may exceed them.
+    /// The maximum bytes of documents that one statement writes. The last document can exceed it.
     private static let statementBytes = 8_388_608
 
-    /// Rows as a statement each takes them.
+    /// Splits rows into the parts of separate statements.
     private static func chunks(_ rows: [EntityRow]) -> [[EntityRow]] {
         var chunks: [[EntityRow]] = []
         var (start, bytes) = (0, 0)
@@ -175,9 +175,7 @@ package enum EntityRows {
     }
 }
 
-/// An entity to be written.
-///
-/// With the number of its organization's later writes in this transaction.
+/// An entity to be written, with the number of its organization's later writes in this transaction.
 struct EntityRow {
     let organization: UUID
     let key: EntityKey
@@ -210,11 +208,12 @@ struct EntityRow {
     }
 }
 
-/// Which mappings idempotency records may need.
+/// The condition for mappings that idempotency records may need.
 ///
-/// A repetition may name an entity by its server id where the first try had the client id, or the other way round.
+/// A repeat can name an entity by its server id where the first try had the client id, or vice versa.
 package enum MappingNeed {
-    /// Mutations of a user that are examined. Where so many old ones are open, all younger ones count as records.
+    /// The maximum number of a user's mutations examined. If that many old mutations are open, all younger ones count
+    /// as records.
     private static let examined = 16
 
     /// Seconds for which a recorded use may be too early.
@@ -224,8 +223,8 @@ package enum MappingNeed {
 
     /// SQL about a mapping `i`: whether every record of its user was accepted after the mapping's last use.
     ///
-    /// The entity's server id counts as such a use while the entity or its tombstone exists: a repetition may name the
-    /// client id instead. So the deletion of a tombstone records a use.
+    /// The entity's server id counts as such a use while the entity or its tombstone exists: a repeat can name the
+    /// client id instead. Therefore the deletion of a tombstone records a use.
     ///
     /// A user's mutations have positions in the order of acceptance, so the first ones show how old the oldest record
     /// is. A join moves mutations behind others and records a use of their mappings (``UserMoves/mergeMappings``).

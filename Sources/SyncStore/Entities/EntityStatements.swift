@@ -24,8 +24,8 @@ enum EntityStatements {
         bounded(reading(fence: "OFFSET 0"))
     )
 
-    /// Locks the same, and those named by a device's local id. Only for groups that name any: starting a plan costs
-    /// something for every partition of every table.
+    /// Locks the same entities, and those named by a device's local id. It is used only for groups that name local ids,
+    /// because starting a plan has a cost for every partition of every table.
     static let lockOwnEntities = Statement(
         "push_lock_own_entities",
         names + own.inputs + ["bytes"],
@@ -41,7 +41,7 @@ enum EntityStatements {
 
     /// The statement with documents up to a number of bytes, its last parameter.
     ///
-    /// They are in key order. The size of each is known without sending it.
+    /// The documents are in key order. Their sizes are known without sending them.
     private static func bounded(_ sql: String) -> String {
         let document = "CASE WHEN q.bytes_to - q.bytes < :bytes::int8 THEN q.document END"
         return """
@@ -124,7 +124,7 @@ enum EntityStatements {
     /// Inserts new entities.
     ///
     /// Their feed positions are the last ones of the raised counter, in order of execution. An id that another replica
-    /// took since the read violates the primary key, and the group is planned again.
+    /// has taken since the read violates the primary key. The group is then planned again.
     static let makeEntities = Statement(
         "group_make_entities",
         EntityRow.columns.inputs + ["now"],

@@ -50,7 +50,7 @@ struct LocalIDReader: Sendable {
         guard let pages = pages(snapshot), let again = find({ unassigned[$0]?.values.contains($1) == true }) else {
             return
         }
-        // a pull may have confirmed a page meanwhile, so the second query finds ids that are no longer among the pages
+        // a pull may have confirmed a page since then, so the second query finds ids that are no longer among the pages
         let found = try await connection.run([pages, again])
         snapshot.unassigned = [:]
         try read(found[1], &snapshot)

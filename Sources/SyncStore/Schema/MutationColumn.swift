@@ -2,7 +2,7 @@ package import SyncModel
 
 /// A column of `mutations`, described once. The lists of columns that readers name are made from ``all``.
 package struct MutationColumn: Sendable {
-    /// What is made of the columns of a row.
+    /// The purpose of a column.
     package enum Part: Sendable {
         /// A ``MutationRecord``, of which every response consists.
         case record
@@ -15,16 +15,17 @@ package struct MutationColumn: Sendable {
     package enum Content: Sendable {
         /// Ids, numbers, states and times.
         case plain
-        /// Bytes that hold no content of users.
+        /// Bytes without content of users.
         case open
-        /// Names a user.
+        /// The column names a user.
         case user
-        /// What users or the upstream wrote: sealed, and hidden from operators who may not read it.
+        /// Content that users or the upstream wrote. It is sealed, and hidden from operators without permission to read
+        /// it.
         case sealed(SealedPlace.Column)
     }
 
     package let name: StaticString
-    /// The PostgreSQL type, of a domain its name.
+    /// The PostgreSQL type, or the name of the domain.
     package let type: String
     package let content: Content
     package let parts: Set<Part>
@@ -53,7 +54,7 @@ package struct MutationColumn: Sendable {
         self.isShown = isShown
     }
 
-    /// In the order in which readers read them.
+    /// All columns, in the order in which readers read them.
     package static let all: [MutationColumn] = [
         MutationColumn("organization_id", "uuid"),
         MutationColumn("user_id", "uuid", content: .user),
@@ -113,9 +114,9 @@ package struct MutationColumn: Sendable {
         MutationColumn("error_status", "int2"),
     ]
 
-    /// The columns of a part, for a table that is called `m`.
+    /// The columns of a part, for a table called `m`.
     ///
-    /// - Parameter others: expressions that take the place of some columns.
+    /// - Parameter others: expressions that replace some columns.
     package static func list(of part: Part, except others: KeyValuePairs<String, String> = [:]) -> String {
         all.filter { $0.parts.contains(part) }.map { column in
             let other = others.first { $0.key == "\(column.name)" }?.value
@@ -123,7 +124,7 @@ package struct MutationColumn: Sendable {
         }.joined(separator: ", ")
     }
 
-    /// SQL of the bytes that the details of a mutation take in a page, for a table that is called `x`.
+    /// SQL for the bytes of a mutation's details in a page, for a table called `x`.
     ///
     /// Each column of a variable size counts, and the rest as ``restBytes``.
     static let detailBytes =
@@ -147,13 +148,14 @@ package struct MutationColumn: Sendable {
     /// The columns that the details of a mutation show without further code.
     package static let shown = all.filter(\.isShown)
 
-    /// An array of them as JSON texts, for a table that is called `m`, with a comma; empty without such columns.
+    /// SQL for an array of these columns as JSON texts, for a table called `m`, with a comma; empty if there are no
+    /// such columns.
     static let shownList: String = {
         let values = shown.map { "coalesce(to_json(\(ExportedColumn.form(of: "\($0.name)", in: "m")))::text, 'null')" }
         return values.isEmpty ? "" : "ARRAY[\(values.joined(separator: ", "))] AS shown, "
     }()
 
-    /// Those that an export shows in addition to the details, in a row `m`.
+    /// The columns of a row `m` that an export shows in addition to the details.
     static let exported = all.filter(\.isExported).map { column in
         ExportedColumn("\(column.name)", ExportedColumn.form(of: "\(column.name)", in: "m"))
     }

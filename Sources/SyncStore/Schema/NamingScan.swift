@@ -5,13 +5,13 @@ import SyncModel
 
 /// Searches a table of an organization for rows that name users without being stored under the users' ids.
 ///
-/// These are parked events that name the owner of a document, and webhook messages. No index has them by user, so all
-/// are read once, in the order of their keys, a page at a time and without locks.
+/// Such rows are webhook messages, and parked events that name the owner of a document. No index contains them by user.
+/// Therefore all rows are read once in key order, a page at a time and without locks.
 package struct NamingScan: Sendable {
-    /// Rows that one statement reads.
+    /// The maximum number of rows that one statement reads.
     static let page: Int64 = 5_000
 
-    /// A row's key behind the organization.
+    /// A row's key without the organization.
     package struct Key: Sendable {
         package let first: String
         package let second: String
@@ -22,14 +22,15 @@ package struct NamingScan: Sendable {
         }
     }
 
-    /// Up to `limit` rows behind a key, in the order of keys: those that name the users, and the last.
+    /// Reads up to `limit` rows after a key, in key order. It returns the rows that name the users, and the last row.
     package let find: Statement
-    /// Sorts before all keys.
+    /// A key that a key that sorts before all keys.
     private let least: Key
 
     /// Walks once over all rows there are.
     ///
-    /// - Parameter found: called behind each page with the keys of those that name the users, none included.
+    /// - Parameter found: called after each page with the keys of the rows that name the users, even if there are no
+    ///   such rows.
     package func run(
         _ pool: Pool,
         of organization: UUID,
@@ -43,7 +44,7 @@ package struct NamingScan: Sendable {
         }
     }
 
-    /// Whether there is one at all.
+    /// Whether any row names one of the users.
     package func findsAny(_ pool: Pool, of organization: UUID, naming users: [UUID]) async throws -> Bool {
         var place = least
         while let page = try await page(pool, of: organization, naming: users, behind: place) {
@@ -53,7 +54,7 @@ package struct NamingScan: Sendable {
         return false
     }
 
-    /// Nil behind the last row.
+    /// Nil after the last row.
     private func page(
         _ pool: Pool,
         of organization: UUID,
@@ -85,7 +86,7 @@ package struct NamingScan: Sendable {
     )
 
     /// - Parameters:
-    ///   - first: the first column of the key behind the organization.
+    ///   - first: the first column of the key after the organization.
     ///   - type: the type of both of these columns.
     ///   - isNamed: whether a row `y` names one of the users (`:users`).
     ///   - least: sorts before all keys.

@@ -12,12 +12,12 @@ package enum Roles {
 
     /// On a cluster, the role whose members read an organization.
     ///
-    /// It has no rights itself, and no session logs in with it.
+    /// The role has no rights itself, and no session logs in with it.
     package static func reader(of organization: UUID) -> String {
         "sluice_reader_\(organization.uuidString.lowercased())"
     }
 
-    /// Makes that role where it is missing, and a quoted login role a member.
+    /// Creates that role if it is missing, and makes a quoted login role a member.
     package static func binding(_ quoted: String, to organization: UUID) -> String {
         """
         DO $$BEGIN
@@ -29,7 +29,7 @@ package enum Roles {
         """
     }
 
-    /// The statements for a superuser, where the tables' owner may not create roles.
+    /// The statements for a superuser, if the tables' owner is not allowed to create roles.
     package static let creation = "CREATE ROLE \(gateway) NOLOGIN; CREATE ROLE \(reader) NOLOGIN"
 
     static let script = String(decoding: PackageResources.roles_sql, as: UTF8.self)
@@ -45,7 +45,7 @@ package enum Roles {
 
     /// Whether the roles have been granted their rights in this database.
     ///
-    /// Then the rights have to be kept up to date.
+    /// If so, the rights have to be kept up to date.
     package static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
         try await connection.run(Query(isGrantedStatement)).read(0, 0, as: Bool.self)
     }
@@ -54,10 +54,10 @@ package enum Roles {
     ///
     /// Never runs at the same time as a migration.
     ///
-    /// The first run briefly needs an exclusive lock on every table. While it waits behind a long read, all other
-    /// statements queue behind it: so it gives up after a second, and tries again a little later.
+    /// The first run briefly needs an exclusive lock on every table. While it waits for a long read, all other
+    /// statements wait for it. Therefore it gives up after a second, and tries again a little later.
     ///
-    /// - Throws: SQLSTATE 42501 where the connection's role may not; then nothing was changed.
+    /// - Throws: SQLSTATE 42501 if the connection's role lacks the permission. Nothing was changed in that case.
     package static func grant(on connection: Connection) async throws(PostgresError) {
         for _ in 1..<attempts {
             do throws(PostgresError) {

@@ -83,7 +83,8 @@ package enum Schema {
 
     /// Applies missing migrations.
     ///
-    /// - Parameter partitions: 1 to 1,024; counts when the tables are created, later runs keep their number.
+    /// - Parameter partitions: 1 to 1,024; used only when the tables are created. Later runs keep the tables' number of
+    ///   partitions.
     package static func migrator(partitions: Int = defaultPartitions) -> Migrator {
         Migrator(migrations: migrations, variables: ["partitions": String(partitions)])
     }

@@ -1,22 +1,22 @@
 package import Postgres
 
-/// Why a database cannot hold the gateway's schema.
+/// The reason why a database cannot contain the gateway's schema.
 package enum SchemaObstacle: Error, Sendable, Equatable {
     /// The database's encoding cannot store every text.
     case encoding(String, database: String)
-    /// The search path leads to no schema in which tables could be created.
+    /// The search path contains no schema in which tables could be created.
     case noSchema
     /// Relations or types of another program have names that pending migrations create.
     case taken([String], database: String)
-    /// The role may not create tables in this schema.
+    /// The role is not allowed to create tables in this schema.
     case noRight(schema: String, database: String, role: String)
 }
 
 extension Schema {
-    /// Names of other programs' relations that an obstacle lists at most.
+    /// The maximum number of names of other programs' relations that an obstacle lists.
     private static let shownNames = 5
 
-    /// Why pending migrations cannot be applied to a database, or it cannot be used.
+    /// Returns the reason why pending migrations cannot be applied to a database, or why it cannot be used.
     ///
     /// Nil without an obstacle. Changes nothing.
     ///
@@ -40,7 +40,8 @@ extension Schema {
                 if try rows.read(0, 5) { return nil }
                 return .noRight(schema: schema, database: database, role: try rows.read(0, 6))
             }
-            // another run may have applied a migration since this one read the list: then its relations are ours
+            // another run may have applied a migration since this run read the list, so its relations belong to the
+            // gateway
             if let last, last.applied == applied, last.taken == taken {
                 return .taken(Array(taken.prefix(shownNames)), database: database)
             }
@@ -50,7 +51,7 @@ extension Schema {
 
     /// The names that pending migrations create.
     ///
-    /// Without those that an applied one has created before.
+    /// Names that an applied migration has created are left out.
     private static func wanted(by pending: [Migration]) -> Parameters {
         let names = Set(pending.map(\.name))
         let applied = migrations.filter { !names.contains($0.name) }

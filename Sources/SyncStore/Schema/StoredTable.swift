@@ -6,15 +6,16 @@ package import SyncModel
 /// The engine lists its tables in ``engine``, a feature lists its own. Jobs walk these lists in their order. Tests
 /// compare the entries with the schema, so that no table and no column is forgotten.
 package struct StoredTable: Sendable {
-    /// What a purge of an organization does with its rows.
+    /// The effect of an organization's purge on the table's rows.
     package enum Purge: Sendable {
-        /// Deletes them in small batches.
+        /// Deletes the rows in small batches.
         case batches
-        /// Deletes them in the last transaction: there are few, and earlier steps of a purge need some of them.
+        /// Deletes the rows in the last transaction, because there are few, and earlier steps of a purge need some of
+        /// them.
         case last
-        /// Deletes them behind all others, because others refer to them.
+        /// Deletes the rows after all others, because other rows refer to them.
         case end
-        /// Keeps them, and runs this statement in batches instead. Parameters: `organization`, `limit`.
+        /// Keeps the rows, and runs this statement in batches instead. Parameters: `organization`, `limit`.
         case keep(Statement)
         /// The table has no rows of organizations.
         case none
@@ -28,7 +29,7 @@ package struct StoredTable: Sendable {
     package let isShown: Bool
     /// Columns with ids, numbers, states and times that no export shows.
     package private(set) var plain: [String] = []
-    /// JSON and bytes that are stored openly: they have no content of users.
+    /// JSON and bytes that are stored unsealed, because they have no content of users.
     package private(set) var open: [String] = []
     package private(set) var users: Users?
     package private(set) var export: Export?
@@ -82,7 +83,7 @@ extension StoredTable {
         return copy
     }
 
-    /// Columns of a table that names users without having rows of theirs.
+    /// The columns of a table that names users, but has no rows of users.
     package func naming(_ names: String..., erase: Erase, merge: Merge) -> Self {
         var copy = self
         copy.users = Users(owner: nil, names: names, erase: erase, merge: merge)
@@ -111,7 +112,7 @@ extension StoredTable {
 // MARK: - Users
 
 extension StoredTable {
-    /// Which columns name users, and what an erasure and a merge of users do with them.
+    /// The columns that name users, and the effects of an erasure and a merge of users.
     package struct Users: Sendable {
         /// The column with the user whose rows they are; nil if the table only names users.
         package let owner: String?
@@ -127,7 +128,7 @@ extension StoredTable {
     package enum Erase: Sendable {
         /// Deletes the user's rows in batches, under the lane's lock.
         case delete
-        /// Deletes them in the same way, and keeps hashes of an id and of a fingerprint, so that repeats are
+        /// Deletes the rows in the same way, and keeps hashes of an id and of a fingerprint, so that repeats are
         /// recognized.
         case deleteKeeping(hashOf: String, fingerprint: String? = nil)
         /// Runs this statement in batches, under the lane's lock.
@@ -135,7 +136,7 @@ extension StoredTable {
         /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows, or a
         ///   row of hashes (`hash`, `known_hash`) for each if `keep` stores them.
         case batches(Statement, keep: Statement? = nil)
-        /// Runs this statement in the same way, before all tables without it: it reads their rows.
+        /// Runs this statement in the same way, but before the other tables' steps, because it reads their rows.
         case first(Statement)
         /// Deletes the user's one row together with the lane.
         case withLane
@@ -154,8 +155,8 @@ extension StoredTable {
         case rename(Moving = Moving())
         /// Runs this statement instead. Parameters: `organization`, `user`, the other user (`into`), and these values.
         case update(Statement, [MergeValue], Moving = Moving())
-        /// The other user keeps the own row. Without one, that user takes over the user's row `x` if a condition on it
-        /// holds.
+        /// The other user keeps its own row. If the other user has no row, it takes over the user's row `x` if a
+        /// condition on `x` holds.
         case adopt(where: String = "true")
         /// Changes nothing: rows continue to name the user, who is known to be part of the other.
         case keep
@@ -165,9 +166,9 @@ extension StoredTable {
 
     /// Conditions on the rows that a merge moves.
     package struct Moving: Sendable {
-        /// Whether they count for the limit of a merge.
+        /// Whether the rows count for the limit of a merge.
         package let isCounted: Bool
-        /// What both users have if two of their rows have the same key; nil if that cannot be.
+        /// The conflict to report if two rows of both users have the same key; nil if that is impossible.
         package let collision: Collision?
 
         package init(isCounted: Bool = true, collision: Collision? = Collision("a row")) {
@@ -175,7 +176,8 @@ extension StoredTable {
             self.collision = collision
         }
 
-        /// Rows that are as many, and have as unique keys, as the mutations or devices that they belong to.
+        /// Whether the rows have the same number and the same uniqueness as the mutations or devices that they belong
+        /// to.
         package static let dependent = Moving(isCounted: false, collision: nil)
     }
 
@@ -202,7 +204,7 @@ extension StoredTable {
 // MARK: - Export
 
 extension StoredTable {
-    /// The lines that an export of a user has of a table.
+    /// The lines for a table in an export of a user.
     package enum Export: Sendable {
         /// A line per row of the owner.
         case rows(Lines)
@@ -216,7 +218,7 @@ extension StoredTable {
         /// - Parameters:
         ///   - kind: the lines' `kind`.
         ///   - order: the columns that order and distinguish the user's rows, with their types.
-        ///   - page: rows in a page: fewer where they are large.
+        ///   - page: the rows in a page, fewer if the rows are large.
         package static func lines(
             _ kind: String,
             by order: [(name: String, type: String)],
@@ -235,7 +237,7 @@ extension StoredTable {
         }
     }
 
-    /// What a line has in addition to its columns.
+    /// The content of a line in addition to its columns.
     package enum Form: Sendable {
         /// The sealed values.
         case columns
@@ -297,11 +299,11 @@ package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
 // MARK: - Sealing
 
 extension StoredTable {
-    /// How a table's sealed values are sealed again.
+    /// The way in which a table's sealed values are sealed again.
     package enum Sealing: Sendable {
         /// Under the lock of the owner's lane. A row is identified by the last column of the key, a UUID.
         case lane([SealedColumn])
-        /// All rows of an organization in one transaction: there are few.
+        /// All rows of an organization in one transaction, because there are few.
         case settings([SealedSetting])
         /// Documents, which may be sealed with their owners' keys, by a step of the sealing run.
         case documents(DocumentTable)
@@ -324,7 +326,7 @@ extension StoredTable {
 // MARK: - Age
 
 extension StoredTable {
-    /// What deletes rows by their age.
+    /// The process that deletes rows by their age.
     package enum Aging: Sendable {
         /// Retention deletes them under the lock of the owner's lane, by the age in a column. The kind has the period
         /// of storage, and counts the rows. The key consists of the owner and a UUID.

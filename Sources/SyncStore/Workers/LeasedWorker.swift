@@ -7,7 +7,7 @@ package import SyncModel
 /// takes places for the items that it finds, renews leases, and ends at graceful shutdown after the work in progress.
 package protocol LeasedWorker: Service {
     associatedtype Lease: Sendable
-    /// Where a search continues.
+    /// The position at which a search continues.
     associatedtype Cursor: Sendable
     associatedtype Places: WorkPlaces
 
@@ -32,7 +32,7 @@ package protocol LeasedWorker: Service {
     /// - Returns: whether to search again immediately.
     func work(on lease: Lease) async throws(Problem) -> Bool
 
-    /// Logs why an item was not claimed, or the outcome of its work was not written.
+    /// Logs the reason why an item was not claimed or the outcome of its work was not written.
     func report(_ problem: Problem, on item: Places.Item)
 }
 
@@ -45,7 +45,7 @@ extension LeasedWorker {
 
     /// Works until graceful shutdown.
     ///
-    /// Then nothing more begins, and work in progress ends: requests that are in flight after the grace period are
+    /// At shutdown no new work begins and work in progress ends. Requests that are in flight after the grace period are
     /// cancelled.
     package func runUntilShutdown() async {
         await withTaskGroup(of: Bool.self) { group in

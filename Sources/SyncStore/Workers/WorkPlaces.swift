@@ -1,7 +1,7 @@
 package import Foundation
 import Synchronization
 
-/// Something that a ``LeasedWorker`` works on.
+/// An item that a ``LeasedWorker`` works on.
 package protocol WorkItem: Sendable {
     var organization: UUID { get }
 }
@@ -13,7 +13,7 @@ package protocol WorkPlaces<Item>: Sendable {
     /// Whether an item of any organization could get a place now.
     var hasRoom: Bool { get }
 
-    /// Takes places for items, an organization after the other.
+    /// Takes places for items, one organization after another.
     ///
     /// - Returns: the items that got places, and whether others lack one because too many are taken.
     func take(_ items: [Item]) -> (taken: [Item], isCrowded: Bool)
@@ -28,7 +28,8 @@ extension WorkPlaces {
     package func run() async {}
 }
 
-/// Places of a worker that claims while it searches: it asks for room, then claims, so every item gets its place.
+/// Places of a worker that claims while it searches. It checks for free places before it claims, so every item gets its
+/// place.
 package final class ClaimedPlaces<Item: WorkItem>: WorkPlaces {
     private let limit: Int
     private let counts = Mutex([UUID: Int]())

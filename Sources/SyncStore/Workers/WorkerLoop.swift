@@ -4,7 +4,7 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
-/// When a ``LeasedWorker`` searches, and how long it takes to end.
+/// The times at which a ``LeasedWorker`` searches, and its time to end.
 package struct WorkerPace: Sendable {
     /// How often the database is searched, in seconds, before jitter.
     package var interval: Double

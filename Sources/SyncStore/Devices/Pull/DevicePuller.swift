@@ -4,7 +4,7 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Shows the feed in a device's local ids (seed 002).
+/// Shows the feed in a device's local ids (specification 002 in docs/spec).
 ///
 /// Entities that the device has not seen yet get the next free numbers.
 ///
