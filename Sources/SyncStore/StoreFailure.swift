@@ -75,8 +75,7 @@ package struct StoreFailure: Sendable {
             return .storeUnavailable
         }
         if error.isOfDatabase || error.sqlState == "54000" {
-            // missing rights, damage, or no transaction ids left (54000): no request can prevent it, and none is at
-            // fault
+            // missing rights, damage, or no transaction ids left (54000): no request can prevent it or causes it
             logger.log(level: warned.isDue() ? .error : .debug, "store refuses statements", metadata: metadata)
             return .storeUnavailable
         }

@@ -8,7 +8,7 @@ package struct DeviceRegistry: Sendable {
     let catalog: Catalog
     let now: TimeSource
     let failure: StoreFailure
-    /// Devices that a user may have.
+    /// The maximum number of a user's devices.
     let limit: Int
 
     /// Registers a device, or records activity of a known one.
@@ -59,7 +59,7 @@ package struct DeviceRegistry: Sendable {
                 return (false, try row(device, next, found))
             }
         } catch let missing as NoLane {
-            // read when the transaction has ended: it would wait for a connection while it holds one
+            // read after the transaction has ended, because the read would otherwise wait for a second connection
             throw await catalog.reasonForNoLane(of: missing.owner, taking: "devices")
         } catch {
             throw failure.problem(error, doing: "register a device")
@@ -119,7 +119,7 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Creates the user where it is missing, as a first push does.
+    /// Creates the user if it is missing, as a first push does.
     ///
     /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. Neither does a
     /// user without a lane, whose creation was refused.
@@ -156,7 +156,7 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Why a device was not created.
+    /// The reason why a device was not created.
     static let stateStatement = Statement(
         "devices_state",
         ["organization", "user", "device"],
@@ -175,13 +175,13 @@ package struct DeviceRegistry: Sendable {
     ]
 }
 
-/// A device as its user sees it.
+/// A device, as it is shown to its user.
 package struct DeviceRow: Sendable {
     package let id: UUID
     package let acceptedSequence: Int64
     package let createdAt: Timestamp
     package let lastSeenAt: Timestamp
-    /// By entity type, the next number that the device assigns; nil where none is left.
+    /// The next number that the device assigns, by entity type; nil if no number is left.
     package let nextLocalIDs: [(type: String, next: Int64?)]
 
     /// Columns of `devices`, for a table that is called `d`.

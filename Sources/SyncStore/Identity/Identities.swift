@@ -93,7 +93,7 @@ package final class Identities: Sendable {
 
     // MARK: - Users
 
-    /// The user that a subject is; nil for one that is yet to get an id.
+    /// Returns the user of a subject; nil if the subject has no id yet.
     ///
     /// - Throws: `user_unknown` for such a one in an organization where an operator admits users; `user_erased`.
     package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID? {
@@ -145,7 +145,7 @@ package final class Identities: Sendable {
         return user
     }
 
-    /// The user that a subject is, if it is cached; nil means unknown.
+    /// Returns the user of a subject, if it is cached; nil means unknown.
     package func cachedUser(_ subject: Subject, in organization: UUID) -> UUID? {
         state.withLock { $0.users.find(Key(organization: organization, subject: subject)) }
     }
@@ -207,7 +207,7 @@ package final class Identities: Sendable {
 }
 
 extension Identities {
-    /// Looks up the user that a subject is.
+    /// Looks up the user of a subject.
     package static func find(_ subject: Subject, in organization: UUID) -> Query {
         findStatement(organization: organization, issuer: subject.issuer.string, subject: subject.text.string)
     }

@@ -15,12 +15,12 @@ package struct LongLivedSession: Sendable, Hashable {
     }
 }
 
-/// Finds which of many callers may not be served any more.
+/// Finds the callers that must not be served any more.
 ///
 /// Separately, each of them would be a few look-ups every few seconds; together they are a statement for a thousand. It
 /// asks the database itself, so that the cache adds nothing to the time until they are notified.
 package struct LongLivedSessions: Sendable {
-    /// Callers that one statement checks.
+    /// The maximum number of callers that one statement checks.
     static let page = 1_000
 
     let pool: Pool

@@ -6,19 +6,19 @@ import Synchronization
 
 /// Wakes tasks in this process that wait for a change by this or another replica.
 ///
-/// These are the dispatcher, when a lane may be claimed; readers that wait for a mutation to be settled or for the feed
-/// to move; listeners to events.
+/// These tasks are the dispatcher, which waits for lanes to claim; readers that wait for a settled mutation or a change
+/// of the feed; and listeners to events.
 ///
 /// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second. In case one is lost,
 /// it polls all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
 package final class ChangeNotifier: Service {
-    /// How long hints are gathered after one was sent.
+    /// How long hints are gathered after a hint was sent.
     static let hintInterval: Duration = .milliseconds(100)
     /// Hints sent at a time; beyond it other replicas are asked to poll everything.
     static let hintsAtATime = 4
     /// The least interval while hints do not arrive; longer with many watches.
     static let deafInterval: Duration = .milliseconds(250)
-    /// Lanes that one statement polls.
+    /// The maximum number of lanes that one statement polls.
     static let lanesAtATime = 1_000
 
     struct State {
@@ -53,7 +53,7 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The dispatcher
 
-    /// Sets the callback for lanes that may be claimed.
+    /// Sets the callback for lanes that can be claimed.
     ///
     /// Called often and from any thread: it must be quick.
     package func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {

@@ -2,14 +2,14 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// The watches on each organization's feed in this process. However many there are, one look serves them all.
+/// The watches on each organization's feed in this process. One poll serves all watches of a feed.
 struct FeedWatches {
     private struct Feed {
         var watches: [ObjectIdentifier: (interest: FeedInterest, watch: any ChangeObserver)] = [:]
         /// The feed's end at the last poll.
         var known: Int64
         var isBeingRead = false
-        /// Whether there is something new since the current look began.
+        /// Whether the feed has changed since the current poll began.
         var isDue = false
     }
 
@@ -54,8 +54,8 @@ struct FeedWatches {
         feeds[organization]?.known == end ? false : changed(organization)
     }
 
-    /// Begins a look: where the last one ended, and how many watch. Nil when nothing is due; then the reader has to
-    /// stop reading this feed.
+    /// Begins a poll. Returns the end of the last poll and the number of watches. Nil if nothing is due; the reader
+    /// must then stop reading this feed.
     mutating func next(_ organization: UUID) -> (after: Int64, watches: Int)? {
         guard let feed = feeds[organization] else { return nil }
         guard feed.isDue else {
@@ -66,7 +66,7 @@ struct FeedWatches {
         return (feed.known, feed.watches.count)
     }
 
-    /// Records how far a poll has come, and answers the watches.
+    /// Records the end of a poll, and signals the watches.
     mutating func looked(
         upTo end: Int64,
         at organization: UUID
@@ -117,12 +117,12 @@ struct LaneWatches {
         lanes[WakeName(key)]?.first { $0.key == key }?.watches ?? []
     }
 
-    /// The watches of every lane that the name may mean: two may share one.
+    /// The watches of every lane with the short name, because two lanes can share one name.
     func watches(of name: WakeName) -> [any ChangeObserver] {
         lanes[name]?.flatMap(\.watches) ?? []
     }
 
-    /// Records a lane's change position, and answers the watches that are behind it.
+    /// Records a lane's change position, and signals the watches that have not seen it.
     mutating func record(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
         let name = WakeName(key)
         guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],
@@ -135,7 +135,7 @@ struct LaneWatches {
 
 // MARK: - PendingFeedChanges
 
-/// The changes in a feed behind a position, and the users that may see them.
+/// The changes in a feed after a position, and the users who are allowed to see them.
 struct PendingFeedChanges: Sendable {
     /// Entities that are read; the owners of further ones stay unknown.
     static let limit: Int64 = 1_000

@@ -6,7 +6,7 @@ import SyncModel
 ///
 /// It has two round trips: lock and read, then write and commit.
 struct RequestDraw {
-    /// The requests that one organization asks for.
+    /// The number of requests that one organization needs.
     struct Demand {
         let organization: UUID
         let quota: Quota

@@ -3,7 +3,7 @@ import JSONText
 import Postgres
 package import SyncModel
 
-/// A new mutation in stored form. A class: it is read column by column, and never copied.
+/// A new mutation in stored form. It is a class because it is read column by column, and never copied.
 final class MutationRow {
     private let lane: LaneKey
     private let new: NewMutation
@@ -30,7 +30,7 @@ final class MutationRow {
         stuck = FailureClass(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
     }
 
-    /// Columns with values for a mutation that takes effect at once.
+    /// Columns with values for a mutation that takes effect immediately.
     ///
     /// It does so in the built-in store.
     static let common = Columns<MutationRow>(
@@ -61,7 +61,7 @@ final class MutationRow {
         .value("synced_at", \.new.record.parts.state.syncedAt)
     )
 
-    /// Columns that few mutations have a value for.
+    /// Columns for which few mutations have a value.
     static let uncommon = Columns<MutationRow>(
         .json("headers", \.headers),
         .choice("resolution", \.new.record.parts.state.resolution),
@@ -113,7 +113,7 @@ final class MutationRow {
     }
 }
 
-/// A refused entry, recorded so that a repetition gets the same answer.
+/// A refused entry, recorded so that a repeat gets the same answer.
 struct RejectionRow {
     private let lane: LaneKey
     private let rejection: Rejection

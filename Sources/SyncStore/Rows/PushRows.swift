@@ -19,7 +19,7 @@ struct PushRow {
     static let columns = Columns<PushRow>(.value("push") { Int32($0.push) }, .lane(\.lane))
 }
 
-/// An id that a push asks for.
+/// An id that a push looks up.
 struct PushIDRow {
     let push: Int
     let lane: LaneKey
@@ -63,7 +63,7 @@ struct PushEntityRow: Hashable {
     /// Whether only a local id can find it.
     var needsNumber: Bool { entity.serverID == nil && entity.localID != nil }
 
-    /// Finds its open mutations.
+    /// The columns to find the entity's open mutations.
     static let open = Columns<PushEntityRow>(
         .value("push") { Int32($0.push) },
         .lane(\.device.lane),
@@ -72,7 +72,7 @@ struct PushEntityRow: Hashable {
         .value("server_id", \.entity.serverID?.text)
     )
 
-    /// The same where some are named by a local id.
+    /// The columns if some entities are named by a local id.
     static let openOwn = Columns(
         open,
         .value("device_id", \.device.id),
@@ -99,7 +99,7 @@ struct DevicePushRow {
     let lane: LaneKey
     let id: UUID
     let acceptedSequence: Int64
-    /// In stored form; nil where they stay unchanged.
+    /// In stored form; nil if they stay unchanged.
     let unresolvedIDs: [UInt8]?
 
     static let columns = Columns<DevicePushRow>(
@@ -110,9 +110,7 @@ struct DevicePushRow {
     )
 }
 
-// The questions of a group of pushes. Each row carries its push's place in the group, and so does each answer.
-
-// The questions of a group of pushes. Each row carries its push's place in the group, and so does each answer.
+// The inputs of the look-ups of a group of pushes. Each row carries its push's place in the group, and so does each result.
 
 extension RowReader {
     /// Reads a push's place in the group.

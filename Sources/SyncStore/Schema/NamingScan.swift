@@ -24,7 +24,7 @@ package struct NamingScan: Sendable {
 
     /// Reads up to `limit` rows after a key, in key order. It returns the rows that name the users, and the last row.
     package let find: Statement
-    /// A key that a key that sorts before all keys.
+    /// A key that sorts before all keys.
     private let least: Key
 
     /// Walks once over all rows there are.

@@ -61,7 +61,7 @@ package struct DevicePuller: Sendable {
     /// - Parameters:
     ///   - device: any id; an unknown device is registered when it gets its first number.
     ///   - wait: how long to wait for a change, if the page is empty.
-    ///   - room: taken for the read rows.
+    ///   - room: memory to acquire for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
     ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where a page's
     ///   assignments are no longer known; `validation_failed` where a type has no numbers left.
@@ -91,7 +91,7 @@ package struct DevicePuller: Sendable {
         }
     }
 
-    /// Unregistered types pass: entities of such a type may still come.
+    /// Unregistered types are accepted, because entities of such a type can still appear.
     private static func check(_ request: PullRequest, _ types: [ByteExactString: EntityType]) throws(Problem) {
         let other = request.nextLocalIDs.keys.map(\.string).sorted().first {
             types[$0].map { $0.idSpace != .device } ?? false
@@ -111,7 +111,7 @@ package struct DevicePuller: Sendable {
         throw Problem.overloaded("the device has several pulls in progress")
     }
 
-    /// Nil where another pull of the device was faster.
+    /// Nil if another pull of the device was faster.
     private func fetchOnce(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage? {
         let others = [UnconfirmedAssignments.find(of: call.device)]
         let (reading, found) = try await feed.read(call.feed, after: cursor, excluding: others)
@@ -119,7 +119,7 @@ package struct DevicePuller: Sendable {
         var standing = known.standing(of: cursor)
         switch reading {
         case .expired(let isOfThisEpoch):
-            // a device keeps its numbers, wherever it starts over
+            // a device keeps its numbers, even if it starts the feed again
             if isOfThisEpoch { _ = try await confirm(standing, cursor, call.device) }
             throw expired(call.device)
         case .page(let page):
@@ -234,7 +234,7 @@ package struct DevicePuller: Sendable {
 
     /// Finds the device's numbers, and assigns those that are missing.
     ///
-    /// - Parameter rivals: read only where numbers are assigned.
+    /// - Parameter rivals: read only if numbers are assigned.
     private func number(
         _ planner: inout PullPlanner,
         of device: DeviceKey,

@@ -13,9 +13,9 @@ import Synchronization
 /// tombstones of their entities, which raises the feed's horizon; so entries of another horizon or epoch are dropped,
 /// and all entries after some minutes.
 final class NumberCache: Sendable {
-    /// Ids cached for all devices, some fifty bytes each.
+    /// The maximum number of ids cached for all devices, about fifty bytes each.
     ///
-    /// Beyond it the devices that pulled longest ago are dropped.
+    /// If it is exceeded, the devices that pulled longest ago are dropped.
     static let limit = 500_000
     /// Ids cached for one device.
     static let deviceLimit = 200_000
@@ -130,7 +130,7 @@ final class DeviceNumbers: Sendable {
         try state.withLock { state throws(Failure) in try body(state.types) }
     }
 
-    /// Adds numbers, as long as there is room.
+    /// Adds numbers, up to the limit of a device.
     func record(_ numbers: some Sequence<(type: String, id: String, number: Int64)>, isAll: Bool = false) {
         state.withLock { state in
             for (type, id, number) in numbers where state.count < NumberCache.deviceLimit {
@@ -142,9 +142,9 @@ final class DeviceNumbers: Sendable {
         }
     }
 
-    /// Whether reading all of the device's numbers at once pays.
+    /// Whether it is cheaper to read all of the device's numbers together.
     ///
-    /// It does if the device pulls page after page, and many are unknown.
+    /// It is if the device pulls page after page, and many numbers are unknown.
     func isWorthLoading(missing: Int) -> Bool {
         state.withLock { !$0.isLoaded && $0.count > 0 && missing >= 256 }
     }

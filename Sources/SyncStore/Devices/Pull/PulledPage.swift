@@ -32,9 +32,9 @@ struct PulledPage: Sendable {
 
     fileprivate struct Change {
         let name: Name?
-        /// The document as written; translated at once where all its ids are known.
+        /// The document as written; already translated if all its ids are known.
         var document: [UInt8]?
-        /// Set where the document contains ids to translate.
+        /// Set if the document contains ids to translate.
         var parsed: JSONValue?
         var targets: [Target] = []
     }
@@ -150,7 +150,7 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// The cursor behind the page's last change: the page may end before the one that was read.
+    /// The cursor after the page's last change. The page can end before the page that was read.
     var next: FeedCursor { page.next }
 
     static func types(_ page: FeedPage) -> Set<ByteExactString> { Set(page.changes.lazy.map(\.entityType)) }
@@ -173,7 +173,7 @@ struct PulledPage: Sendable {
 
 extension PulledPage.Change {
     /// Numbers and strings in relations are permanent ids; other values lead nowhere. A document whose ids are all
-    /// known is translated at once.
+    /// known is translated immediately.
     fileprivate mutating func read(
         _ root: JSONValue,
         _ view: inout PulledPage.TypeView,

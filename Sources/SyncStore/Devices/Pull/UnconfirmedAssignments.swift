@@ -6,11 +6,11 @@ import SyncModel
 struct UnconfirmedAssignments: Sendable {
     /// Outstanding pages kept per device.
     ///
-    /// So many consecutive pulls may be lost, each in another state.
+    /// This is the number of consecutive pulls that can be lost, each in another state.
     static let limit: Int64 = 8
     /// Attempts at a page while other pulls of the device make pages.
     static let attempts = 5
-    /// Numbers that one statement makes permanent.
+    /// The maximum number of ids that one statement makes permanent.
     static let confirmedAtOnce = 10_000
 
     let pool: Pool
@@ -137,7 +137,7 @@ struct UnconfirmedAssignments: Sendable {
     /// Stores a page's assignments until it is confirmed, or too many newer pages come.
     ///
     /// - Returns: whether its number was free. If not, another pull was faster, and this page has to be made again
-    ///   with that one in sight.
+    ///   after reading that pull's page.
     /// - Throws: `organization_unknown` if it was deleted a moment ago.
     func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
         let organization = Parameters(of: device.lane.organization)
