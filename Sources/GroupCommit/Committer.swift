@@ -7,7 +7,7 @@ import Synchronization
 package final class Committer<Work: GroupTransaction>: Sendable {
     /// The maximum number of tries of a group after serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
-    /// The largest divisor of the usual time for a part of a group that was halved.
+    /// The largest divisor of the usual time for a part of a halved group: each part has at least an eighth.
     static var maxTimeoutDivisor: Int { 8 }
 
     package let queue: GroupQueue<Work.Job>

@@ -10,7 +10,7 @@ struct UnconfirmedAssignments: Sendable {
     static let limit: Int64 = 8
     /// Attempts at a page while other pulls of the device make pages.
     static let attempts = 5
-    /// The maximum number of ids that one statement makes permanent.
+    /// The maximum count of numbers that one statement makes permanent.
     static let confirmedAtOnce = 10_000
 
     let pool: Pool
