@@ -1,11 +1,11 @@
-/// A number of tokens in a window of time. Unused tokens add up to one window's worth and no further: a bucket of
+/// A number of tokens in a window of time. Unused tokens accumulate up to one window's worth: the quota is a bucket of
 /// tokens that is refilled evenly.
 public struct Quota: Sendable, Hashable {
     /// The unit that is counted, and the window.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
-        /// Requests of an organization, a second.
+        /// Requests of an organization per second.
         case requests
-        /// New mutations of a user, a day.
+        /// New mutations of a user per day.
         case mutations
 
         /// The window, in milliseconds.
@@ -16,9 +16,9 @@ public struct Quota: Sendable, Hashable {
             }
         }
 
-        /// The most tokens that are taken in one piece, and so the deepest debt.
+        /// The maximum number of tokens that one request takes, and so the maximum debt.
         ///
-        /// Those of the largest push that `SLUICE_MAX_MUTATIONS` can allow.
+        /// It is the number for the largest push that `SLUICE_MAX_MUTATIONS` can allow.
         var overdraft: Int64 {
             switch self {
             case .requests: 0
@@ -31,7 +31,7 @@ public struct Quota: Sendable, Hashable {
     }
 
     public let kind: Kind
-    /// The number in a window, and at once: 1 to 1,000,000,000.
+    /// The number of tokens in a window, which may also be taken all at the same time: 1 to 1,000,000,000.
     public let limit: Int64
 
     public init(_ kind: Kind, limit: Int64) {
@@ -40,10 +40,10 @@ public struct Quota: Sendable, Hashable {
     }
 }
 
-/// The rest of a quota at a moment, for the caller.
+/// The remainder of a quota at a moment, for the caller.
 public struct QuotaStatus: Sendable, Hashable {
     public let quota: Quota
-    /// How many may come at once.
+    /// The number of tokens that may be taken now.
     public let left: Int64
     /// Seconds until the whole quota is available again, rounded up.
     public let seconds: Int64
@@ -57,12 +57,12 @@ public struct QuotaStatus: Sendable, Hashable {
 
 /// A user's quota of new mutations, in the transaction that accepts a push.
 ///
-/// Product rule 16. Entries that leave a record count: accepted ones, and refused ones that are stored. Replays are
-/// free, so that a worker that was refused, or lost an answer, can always get the results of its earlier entries.
+/// Product rule 16. Entries that leave a record count: accepted entries, and refused entries that are stored. Repeats
+/// are free, so that a client that was refused, or lost an answer, can always get the results of its earlier entries.
 enum MutationAllowance {
     /// Deducts a push's new entries from the remaining quota.
     ///
-    /// - Returns: the usage afterwards, and the rest; nil where there is no quota.
+    /// - Returns: the usage after the push, and the remainder; nil if there is no quota.
     /// - Throws: `rate_limited` for the whole push, with the time after which the same push fits.
     static func spend(
         _ count: Int,

@@ -1,15 +1,16 @@
 /// The tokens taken from a quota that are not refilled yet.
 ///
-/// In whole numbers, so that rounding never loses or makes a token, however often the bucket is asked.
+/// It uses whole numbers, so that rounding never loses or makes a token, however often the bucket is used.
 public struct TokenBucket: Sendable, Hashable {
     /// The amount missing until the bucket is full, in parts.
     ///
-    /// A token has as many parts as its window has milliseconds, so that `limit` parts come back in each millisecond.
+    /// A token has as many parts as its window has milliseconds, so that `limit` parts are refilled in each
+    /// millisecond.
     public private(set) var missing: Int64
     public private(set) var asOf: Timestamp
 
-    /// How far the clocks of gateways may be apart, in microseconds. A bucket from further in the future was written
-    /// under a wrong clock, and counts as of now, so that no client is locked out until that time comes.
+    /// The maximum difference between the clocks of gateways, in microseconds. A bucket from further in the future was
+    /// written with a wrong clock, and counts as written now, so that no client is locked out until that time.
     static let skew: Int64 = 60_000_000
 
     public init(missing: Int64, asOf: Timestamp) {
@@ -21,12 +22,12 @@ public struct TokenBucket: Sendable, Hashable {
         self.init(missing: 0, asOf: now)
     }
 
-    /// Takes all or nothing.
+    /// Takes all tokens or none of them.
     ///
-    /// More than the whole quota fits once, when nothing is missing, because a request in one piece must be possible at
-    /// some time. The bucket is then in debt, so that in the long run the rate is kept.
+    /// If nothing is missing, even more than the whole quota fits, because a request that cannot be split must be
+    /// possible eventually. The bucket is in debt afterwards, so that the rate is kept in the long run.
     ///
-    /// - Returns: whether it was taken; if not, the milliseconds until exactly that number fits.
+    /// - Returns: whether the tokens were taken; if not, the milliseconds until exactly that number fits.
     public mutating func take(_ count: Int, of quota: Quota, at now: Timestamp) -> Taking {
         refill(quota, at: now)
         let parts = Int64(count) * quota.kind.window
@@ -41,13 +42,13 @@ public struct TokenBucket: Sendable, Hashable {
     /// The result of ``take(_:of:at:)``.
     public enum Taking: Sendable, Hashable {
         case taken
-        /// Milliseconds, 1 or more.
+        /// The tokens fit after this many milliseconds, 1 or more.
         case fits(after: Int64)
     }
 
     /// Takes as many tokens as are left.
     ///
-    /// - Returns: how many, `wanted` at most.
+    /// - Returns: the number of taken tokens, at most `wanted`.
     public mutating func take(upTo wanted: Int64, of quota: Quota, at now: Timestamp) -> Int64 {
         refill(quota, at: now)
         let count = max(0, min(wanted, left(of: quota)))
@@ -55,12 +56,12 @@ public struct TokenBucket: Sendable, Hashable {
         return count
     }
 
-    /// How many are left, as of ``asOf``.
+    /// The number of tokens left, as of ``asOf``.
     public func left(of quota: Quota) -> Int64 {
         max(0, (Self.capacity(of: quota) - missing) / quota.kind.window)
     }
 
-    /// Milliseconds until one is left, as of ``asOf``.
+    /// The milliseconds until a token is left, as of ``asOf``.
     public func millisecondsToNext(of quota: Quota) -> Int64 {
         Self.milliseconds(for: missing - (Self.capacity(of: quota) - quota.kind.window), quota)
     }
@@ -74,9 +75,9 @@ public struct TokenBucket: Sendable, Hashable {
 
     private mutating func refill(_ quota: Quota, at now: Timestamp) {
         if asOf.microseconds - now.microseconds > Self.skew { asOf = now }
-        // the use under a higher limit: no client pays for that longer than for its largest debt
+        // usage under a higher limit is capped, so that no client waits longer for it than for its largest debt
         missing = min(missing, Self.capacity(of: quota) + quota.kind.overdraft * quota.kind.window)
-        // less than a millisecond is carried over to the next time
+        // less than a millisecond is carried over to the next call
         let elapsed = (now.microseconds - asOf.microseconds) / 1_000
         guard elapsed > 0 else { return }
         let (parts, isBeyond) = elapsed.multipliedReportingOverflow(by: quota.limit)
@@ -97,38 +98,39 @@ public struct TokenBucket: Sendable, Hashable {
 
 /// One gateway's share of an organization's bucket.
 ///
-/// Requests that it drew ahead, to admit them without asking the bucket. Pure; the store draws.
+/// It consists of tokens that the gateway drew in advance, to admit requests without reading the bucket. Pure; the
+/// store draws.
 public struct RequestPortion: Sendable {
     /// The answer to a request.
     public enum Answer: Sendable, Hashable {
         case admitted(QuotaStatus)
         case refused(QuotaStatus)
-        /// The bucket has to be asked first.
+        /// Tokens must be drawn from the bucket first.
         case unknown
     }
 
-    /// How long a drawn portion may be used, in microseconds.
+    /// The time for which a drawn portion may be used, in microseconds.
     ///
-    /// A bucket holds no more than a second's worth.
+    /// A bucket contains at most the tokens of one second.
     static let lifetime: Int64 = 1_000_000
-    /// The shortest time between draws after one found too little, in milliseconds.
+    /// The minimum time until the next draw if a draw found too few tokens, in milliseconds.
     static let pause: Int64 = 50
 
-    /// The organization's quota as this gateway last knew it.
+    /// The organization's quota as this gateway last read it.
     public private(set) var quota: Quota
     private var held: Int64 = 0
     private var heldUntil = Timestamp(microseconds: 0)
-    /// Until then the bucket is empty.
+    /// The moment until which the bucket is empty.
     private var emptyUntil = Timestamp(microseconds: 0)
     /// Tokens that the last draw left in the bucket, for all gateways.
     private var leftBehind: Int64 = 0
 
-    /// An empty portion.
+    /// Creates an empty portion.
     public init(_ quota: Quota) {
         self.quota = quota
     }
 
-    /// The most that a gateway holds: a quarter second's worth, and one at least.
+    /// The maximum number of tokens that a gateway holds: the tokens of a quarter second, and at least one.
     public var size: Int64 { Swift.max(1, quota.limit / 4) }
 
     /// Admits one request, if the drawn tokens allow it.
@@ -139,24 +141,24 @@ public struct RequestPortion: Sendable {
             held -= 1
             return .admitted(standing)
         }
-        // a clock that was set back keeps no request waiting
+        // a clock that was set back does not make requests wait
         let wait = emptyUntil.microseconds - now.microseconds
         return wait > 0 && wait <= Self.lifetime ? .refused(standing) : .unknown
     }
 
-    /// Whether to draw ahead, before any request has to wait.
+    /// Whether to draw in advance, before any request has to wait.
     ///
-    /// Half of the portion is used, and the bucket is not known to be empty.
+    /// That is the case if half of the portion is used, and the bucket is not known to be empty.
     public func isLow(at now: Timestamp) -> Bool {
         size > 1 && held <= size / 2 && now >= emptyUntil
     }
 
-    /// How many to draw.
+    /// The number of tokens to draw.
     ///
-    /// The missing part of the portion, and one for each waiting request.
+    /// It is the missing part of the portion, and one token for each waiting request.
     public func wanted(waiting: Int) -> Int64 { size - held + Int64(waiting) }
 
-    /// - Parameter bucket: as the draw left it.
+    /// - Parameter bucket: the bucket after the draw.
     public mutating func add(_ granted: Int64, wanted: Int64, from bucket: TokenBucket, at now: Timestamp) {
         held += granted
         heldUntil = Timestamp(microseconds: now.microseconds + Self.lifetime)

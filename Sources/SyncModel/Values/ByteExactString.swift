@@ -2,7 +2,7 @@ public import JSONText
 
 /// A text that is compared and ordered by its bytes, as PostgreSQL's collation "C".
 ///
-/// `String` takes canonically equivalent texts for equal, such as `K` and the Kelvin sign. Use this type wherever an
+/// `String` treats canonically equivalent texts as equal, such as `K` and the Kelvin sign. Use this type wherever an
 /// external text is a key of a dictionary, an element of a set or the value of an enumeration's case.
 @frozen
 public struct ByteExactString: Sendable, Hashable, Comparable, CustomStringConvertible {
@@ -59,7 +59,7 @@ public struct Exact<Value: ExactlyComparable>: Hashable {
 
 extension Exact: Sendable where Value: Sendable {}
 
-/// A value made of texts that can be compared by their bytes.
+/// A value that consists of texts, which are compared by their bytes.
 public protocol ExactlyComparable {
     func isExactly(_ other: Self) -> Bool
     func hashBytes(into hasher: inout Hasher)
@@ -73,7 +73,7 @@ extension String: ExactlyComparable {
             hasher.combine(bytes: UnsafeRawBufferPointer($0))
         }
         if isHashed == nil { for byte in utf8 { hasher.combine(byte) } }
-        // no UTF-8 has this byte, so "a", "bc" and "ab", "c" differ
+        // UTF-8 never contains this byte, so "a", "bc" and "ab", "c" differ
         hasher.combine(0xff as UInt8)
     }
 }
@@ -147,7 +147,7 @@ extension Set where Element == ByteExactString {
         insert(ByteExactString(text))
     }
 
-    /// Used where the context requires exact texts.
+    /// Used if the context requires exact texts.
     ///
     /// Without such a context, `Set(texts)` is a set of strings.
     @_disfavoredOverload

@@ -3,8 +3,8 @@ import JSONText
 
 /// A relative path to replay a mutation against, with an optional query.
 ///
-/// Seed 001, `endpoint_must_be_relative_path`. It may contain client ids anywhere, and `{local_id}` represents the
-/// mutation's own entity.
+/// Specification 001 (docs/spec), `endpoint_must_be_relative_path`. The path may contain client ids anywhere, and
+/// `{local_id}` represents the mutation's own entity.
 public struct Endpoint: Sendable, Hashable {
     public static let maximumBytes = 2_048
 
@@ -17,14 +17,14 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
-    /// A path that is not accepted, or no longer accepted.
+    /// Creates an endpoint with a path that is not accepted, or no longer accepted.
     ///
-    /// It is compared with an accepted one.
+    /// It is only compared with an accepted path.
     init(refused text: String) {
         self.text = text
     }
 
-    /// The error in a path; completes "endpoint …".
+    /// The error in a path; it completes "endpoint …".
     public struct Malformed: Error, Hashable {
         /// For instance "has a backslash".
         public let reason: String
@@ -45,7 +45,7 @@ public struct Endpoint: Sendable, Hashable {
 
     /// The path with each UUID replaced for which `replacement` returns an id.
     ///
-    /// The ids are percent-encoded.
+    /// The inserted ids are percent-encoded.
     public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
         let bytes = Array(text.utf8)
         var output: [UInt8] = []
@@ -62,9 +62,9 @@ public struct Endpoint: Sendable, Hashable {
 
     /// The path with server ids in place of client ids.
     ///
-    /// The entity's own is in place of `{local_id}`.
+    /// The entity's own server id replaces `{local_id}`.
     ///
-    /// - Parameter own: nil leaves `{local_id}`.
+    /// - Parameter own: the entity's server id; nil leaves `{local_id}` unchanged.
     public func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
         let path = rewritten(replacement)
         guard let own, path.utf8.contains(0x7b) else { return path }
@@ -90,7 +90,7 @@ public struct Endpoint: Sendable, Hashable {
         output += bytes[copied...]
     }
 
-    /// Whether one of the UUIDs counts only because an escape precedes it.
+    /// Whether one of the UUIDs is recognized only because an escape precedes it.
     var hasUUIDBehindEscape: Bool {
         let bytes = Array(text.utf8)
         var hasOne = false
@@ -100,7 +100,7 @@ public struct Endpoint: Sendable, Hashable {
 
     /// Calls `visit` with each UUID and its byte range.
     ///
-    /// A UUID counts when no other hex digit or hyphen touches it. The digits of an escape before it, as in
+    /// A UUID is recognized if no other hex digit or hyphen touches it. The digits of an escape before it, as in
     /// `ids=…%2C…`, count as the byte that they encode.
     func scan(_ visit: (UUID, Range<Int>) -> Void) {
         var text = text
@@ -123,7 +123,7 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Whether an escape ends here whose byte can be next to a UUID.
+    /// Whether an escape ends before `end` whose byte can be next to a UUID.
     private static func isEscape(_ bytes: UnsafeBufferPointer<UInt8>, before end: Int) -> Bool {
         guard end >= 3, bytes[end - 3] == 0x25, let byte = PercentEncoding.escape(bytes[end - 2..<end]) else {
             return false
@@ -142,7 +142,7 @@ public struct Endpoint: Sendable, Hashable {
 extension Endpoint {
     /// A replaced part of a path in the canonical form.
     enum CanonicalPart {
-        /// Represents any UUID; the part's length in bytes.
+        /// Represents any UUID; the associated value is the part's length in bytes.
         case identifier(length: Int)
         /// A server id, in place of a UUID.
         case serverID(ServerID)
@@ -153,7 +153,7 @@ extension Endpoint {
     /// See ``appendCanonical(to:identifiers:)``.
     ///
     /// - Parameter replacement: called at each byte with the rest of the path, the UUID at this byte, if any, and the
-    ///   offset in `output`; nil leaves the byte.
+    ///   offset in `output`; if it returns nil, the byte is unchanged.
     func appendCanonical(
         to output: inout [UInt8],
         replacing replacement: (ArraySlice<UInt8>, UUID?, Int) -> CanonicalPart?
@@ -181,7 +181,7 @@ extension Endpoint {
 
     /// The length in bytes of an id at the start of a path, percent-encoded or not.
     ///
-    /// Nil where the path does not begin with the id, or where the bytes after it could not follow a UUID.
+    /// Nil if the path does not begin with the id, or if the bytes after it could not follow a UUID.
     static func length(of id: ServerID, at path: ArraySlice<UInt8>) -> Int? {
         var rest = path
         for byte in id.text.utf8 {

@@ -1,12 +1,12 @@
 public import Foundation
 import JSONText
 
-/// The names by which a mutation knows its entity.
+/// The names by which a mutation identifies its entity.
 public struct EntityName: Sendable, Hashable {
     @Exact public private(set) var type: String
-    /// The client's name; nil where it gave the server id alone.
+    /// The client's name; nil if the client gave only the server id.
     public let client: ClientName?
-    /// Nil while it is not known.
+    /// The server id; nil while it is unknown.
     public let serverID: ServerID?
 
     public init(type: String, client: ClientName?, serverID: ServerID? = nil) {
@@ -25,15 +25,15 @@ public struct EntityName: Sendable, Hashable {
     /// The key of the client's name in mappings.
     public var reference: ClientReference? { client.map { ClientReference(clientID: $0.id, entityType: type) } }
 
-    /// Nil where the client's name is no device id.
+    /// The device id; nil if the client's name is not a device id.
     public var localID: LocalID? { client?.number.map { LocalID(entityType: type, number: $0) } }
 
-    /// The client's name in problems.
+    /// The client's name in problem texts.
     var words: String? { client?.words(of: type) }
 
-    /// Whether both name one entity, as far as their names show.
+    /// Whether two names show that they identify the same entity.
     ///
-    /// An integer and a string of its digits are the same id.
+    /// An integer and a string of the same digits are the same id.
     func isSame(as other: EntityName) -> Bool {
         guard type == other.type else { return false }
         if let serverID, serverID.text == other.serverID?.text { return true }
@@ -47,13 +47,13 @@ extension LocalID {
 
 /// The client's name of an entity, before and after the server assigned an id.
 ///
-/// There is a case for each id space. Of entities of `shared` types the client has the server id only.
+/// There is a case for each id space except `shared`, whose entities have only a server id on the client.
 public enum ClientName: Sendable, Hashable {
     /// The user's client id, of a `mapped` type.
     case id(UUID)
     /// A number from one device's counter, of a `device` type.
     ///
-    /// It has the UUID that represents it (``LocalID/clientID(on:)``).
+    /// It comes with the UUID that represents it (``LocalID/clientID(on:)``).
     case number(Int64, standIn: UUID)
 
     /// The UUID for look-ups and dependencies.
@@ -71,7 +71,7 @@ public enum ClientName: Sendable, Hashable {
         }
     }
 
-    /// Used instead of the entity's server id until it has one.
+    /// The value that is used instead of the entity's server id until the entity has one.
     var asServerID: ServerID {
         switch self {
         case .id(let id): ServerID(id)
@@ -79,7 +79,7 @@ public enum ClientName: Sendable, Hashable {
         }
     }
 
-    /// The name in problems.
+    /// The name in problem texts.
     func words(of type: String) -> String {
         switch self {
         case .id(let id): "client id \(id.lowercased)"
@@ -88,7 +88,7 @@ public enum ClientName: Sendable, Hashable {
     }
 }
 
-/// A client id in the type in which it was created: other types may share the id.
+/// A client id with the entity type in which it was created, since other types may have the same id.
 public struct ClientReference: Sendable, Hashable {
     /// The client id, or the UUID that represents a device id.
     public let clientID: UUID
@@ -100,18 +100,18 @@ public struct ClientReference: Sendable, Hashable {
     }
 }
 
-/// The client ids in a mutation's content, as its push or a person's edit decided.
+/// The client ids in a mutation's content, as determined by its push or by a person's edit.
 ///
-/// Those to replace when its turn comes, and its own entity's unless it creates that. All other UUIDs in the content
-/// are data.
+/// They are the ids to replace when the mutation's turn comes. They include its entity's own client id, unless it
+/// creates the entity. All other UUIDs in the content are data.
 public struct References: Sendable {
     public let ids: [UUID]
-    /// The types in which these were created.
+    /// The entity types in which the client ids were created.
     ///
     /// Empty for mutations that were stored without types.
     public let types: [UUID: String]
 
-    /// From the stored form; empty by default.
+    /// Creates references from the stored form; empty by default.
     public init(_ ids: [UUID] = [], types: [UUID: String] = [:]) {
         self.ids = ids
         self.types = types
@@ -134,12 +134,12 @@ public protocol EntityWrite {
 extension EntityWrite {
     /// The client's name of the entity that a create makes.
     ///
-    /// Nil of another operation, and of a create that names the server id only.
+    /// Nil for another operation, and for a create that names only the server id.
     public var created: ClientReference? { operation == .create ? entity.reference : nil }
 
     /// The client id by which other devices name the entity that a create makes.
     ///
-    /// Nil of another operation, and for a device id, which means nothing to them.
+    /// Nil for another operation, and for a device id, which has no meaning on other devices.
     public var createdClientID: UUID? {
         guard operation == .create, case .id(let id)? = entity.client else { return nil }
         return id
@@ -147,17 +147,17 @@ extension EntityWrite {
 
     /// Whether the entity may have existed before.
     ///
-    /// So of any operation but a create that waits for its id.
+    /// This holds for every operation except a create that waits for its server id.
     public var namesKnownEntity: Bool { operation != .create || entity.serverID != nil }
 }
 
-/// The rule for issuers' names, and for their names of users and organizations.
+/// The rule for names of issuers, and for the names that issuers give to users and organizations.
 ///
 /// Such a name is opaque: neither trimmed nor normalized.
 public enum ExternalName {
-    /// Bytes of a name.
+    /// The maximum number of bytes of a name.
     public static let maximumBytes = 255
-    /// Bytes of an issuer's own name.
+    /// The maximum number of bytes of an issuer's own name.
     public static let maximumIssuerBytes = 1_000
 
     /// Whether a text can be stored and shown.
@@ -169,7 +169,7 @@ public enum ExternalName {
 
     /// Whether a text can be an issuer's name.
     ///
-    /// The issuer without a name has the empty one.
+    /// The issuer without a name has the empty name.
     public static func isValidIssuer(_ text: String) -> Bool {
         text.utf8.count <= maximumIssuerBytes && !hasControls(text)
     }

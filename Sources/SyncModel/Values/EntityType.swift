@@ -5,20 +5,20 @@ public struct EntityType: Sendable, Hashable {
     /// `[a-z][a-z0-9_-]{0,63}`.
     @Exact public var name: String
     public var idSpace: IDSpace
-    /// Members of the type's documents that hold ids, ``Relation/limit`` at most.
+    /// Members of the type's documents that contain ids; ``Relation/limit`` at most.
     public var relations: [Relation]
     public var visibility: Visibility
-    /// Priority of mutations that name none (seed 001, `priority`).
+    /// The priority of mutations that specify no priority (specification 001 (docs/spec), `priority`).
     public var defaultPriority: Int16
     /// Whether mutations are replayed to the organization's upstream.
     ///
-    /// Otherwise they take effect in the built-in store.
+    /// If not, they take effect in the built-in store.
     public var isForwarded: Bool
     /// Whether a mutation or an entity of the type exists.
     ///
-    /// Then the id space is fixed.
+    /// Once one exists, the id space cannot change.
     public var isInUse: Bool
-    /// How its documents are treated when their owner is erased.
+    /// How the type's documents are treated when their owner is erased.
     public var onErase: OnErase
 
     public init(
@@ -41,10 +41,10 @@ public struct EntityType: Sendable, Hashable {
         self.onErase = onErase
     }
 
-    /// An unknown type at its first use (product rule 16).
+    /// Creates an unknown type at its first use (product rule 16).
     ///
-    /// It is mapped. With an upstream it is forwarded and visible to its user, else it is in the built-in store and
-    /// visible to the organization.
+    /// The type is mapped. With an upstream, it is forwarded and visible to its user. Without an upstream, it is in the
+    /// built-in store and visible to the organization.
     public init(firstUseOf name: String, hasUpstream: Bool) {
         self.init(
             name: name,
@@ -56,7 +56,7 @@ public struct EntityType: Sendable, Hashable {
         )
     }
 
-    /// Seed 001, `priority`: "Activities default 10, expenses 8, contacts 5"; others 0.
+    /// Specification 001 (docs/spec), `priority`: "Activities default 10, expenses 8, contacts 5"; others 0.
     public static func defaultPriority(_ name: String) -> Int16 {
         switch name {
         case "activity": 10
@@ -80,51 +80,51 @@ public struct EntityType: Sendable, Hashable {
 public enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// An unknown type is registered at its first use.
     case open
-    /// An unknown type is refused (seed 000, `entity_type_valid_enum`).
+    /// An unknown type is refused (specification 000 (docs/spec), `entity_type_valid_enum`).
     case registered
 }
 
 /// The origin of an entity type's ids.
 ///
-/// Fixed from the type's first mutation or entity on.
+/// It cannot change after the type's first mutation or entity.
 public enum IDSpace: String, Sendable, Hashable, CaseIterable {
-    /// A client UUID is mapped to a server id (seed 000).
+    /// A client UUID is mapped to a server id (specification 000 (docs/spec)).
     case mapped
     /// Each device of a user counts its own 64-bit ids.
     ///
-    /// The gateway translates relations both ways (seed 002).
+    /// The gateway translates relations in both directions (specification 002 (docs/spec)).
     case device
-    /// Global ids, used as they are, without mapping rows.
+    /// Global ids, used unchanged and without mapping rows.
     ///
-    /// Seed 002, "Shared Global IDs".
+    /// Specification 002 (docs/spec), "Shared Global IDs".
     case shared
 
     /// Whether the server, not the client, gives a created entity its permanent id.
     public var isServerGiven: Bool { self != .shared }
 }
 
-/// Who sees the entities of a type.
+/// The users who see the entities of a type.
 public enum Visibility: String, Sendable, Hashable, CaseIterable {
     case organization
-    /// The creator alone; to others the entity does not exist.
+    /// Only the creator; to other users the entity does not exist.
     case user
 }
 
-/// What a lane does when one of its mutations fails or conflicts.
+/// The effect on a lane when one of its mutations fails or conflicts.
 public enum FailurePolicy: String, Sendable, Hashable, CaseIterable, JSONWritable {
-    /// All mutations behind it wait for a person.
+    /// All later mutations wait for a person.
     case halt
     /// Only dependants wait.
     case `continue`
 }
 
-/// How a conflict is settled (seed 001, `conflict_resolution`).
+/// How a conflict is settled (specification 001 (docs/spec), `conflict_resolution`).
 public enum ConflictResolution: String, Sendable, Hashable, CaseIterable, JSONWritable {
-    /// Waits for a person.
+    /// The mutation waits for a person.
     case manual
     /// Discards the mutation and adopts the server's entity.
     case serverWins = "server_wins"
-    /// Overwrites the state that the other writer left.
+    /// Overwrites the state that the other writer wrote.
     case clientWins = "client_wins"
 }
 

@@ -1,12 +1,12 @@
 /// A position in an organization's feed, opaque to clients.
 ///
-/// The feed's epoch, the position that was reached, the head at which a first pull began, and the pull's filter.
+/// It contains the feed's epoch, the reached position, the head at which a first pull began, and the pull's filter.
 public struct FeedCursor: Sendable, Hashable {
-    /// The feed's epoch: a purge or a restore changes it.
+    /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
-    /// The client has seen everything up to here.
+    /// The position up to which the client has seen everything.
     public var position: Int64
-    /// During a first pull, the feed's end when it began; else the position.
+    /// During a first pull, the feed's end when the pull began; otherwise the position.
     public var head: Int64
     /// A hash of the requested entity types; 0 for all.
     public var filter: UInt64
@@ -23,7 +23,7 @@ public struct FeedCursor: Sendable, Hashable {
         self.page = page
     }
 
-    /// Nil for an invalid cursor.
+    /// Reads a cursor; nil for an invalid one.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard text.utf8.count <= 80, (5...6).contains(parts.count), parts[0] == "f1",
@@ -44,7 +44,7 @@ public struct FeedCursor: Sendable, Hashable {
         return page > 0 ? text + "-" + String(page, radix: 36) : text
     }
 
-    /// How far the reader's knowledge reaches: it needs no tombstones up to here.
+    /// The position up to which the reader needs no tombstones.
     public var reach: Int64 { max(position, head) }
 
     /// FNV-1a over the sorted names; 0 for no filter.

@@ -2,8 +2,8 @@ import Synchronization
 
 /// A cache of at most `capacity` entries, in two generations.
 ///
-/// New and used entries go into the young one; when it is full, it becomes the old one and the old one is dropped. An
-/// entry used once a generation stays; no search for a victim is ever needed.
+/// New and used entries go into the young generation. When it is full, it becomes the old generation, and the previous
+/// old generation is dropped. An entry that is used once per generation stays, without a search for an entry to evict.
 public struct GenerationCache<Key: Hashable, Value> {
     private let generationCapacity: Int
     private var young: [Key: Value] = [:]
@@ -48,13 +48,13 @@ public final class Throttle: Sendable {
     private let interval: Duration
     private let last: Mutex<ContinuousClock.Instant?>
 
-    /// - Parameter isDueFirst: whether the first action is due at once, or only after the interval.
+    /// - Parameter isDueFirst: whether the first action is due immediately, or only after the interval.
     public init(_ interval: Duration, isDueFirst: Bool = false) {
         self.interval = interval
         last = Mutex(isDueFirst ? nil : .now)
     }
 
-    /// Whether the action is due; then it is not for the next interval.
+    /// Whether the action is due. If it is, it is not due again for one interval.
     public func isDue() -> Bool {
         last.withLock { last in
             let now = ContinuousClock.now

@@ -1,6 +1,6 @@
 /// Rules for the names and values of headers.
 ///
-/// Includes the names that only the gateway or the connection sets.
+/// They include the names that only the gateway or the connection sets.
 enum HeaderField {
     static let maximumValueBytes = 4_096
 
@@ -18,9 +18,9 @@ enum HeaderField {
     /// Headers that authenticate the sender to an upstream.
     static let credentials: Set<ByteExactString> = ["authorization", "cookie"]
 
-    /// Headers that servers, and proxies before them, obey or believe.
+    /// Headers that servers, and proxies before them, obey or trust.
     ///
-    /// Another method, another path, another sender. In their folded form, as all of these are.
+    /// They change the method, the path or the sender. All names are in their folded form.
     private static let obeyed: Set<ByteExactString> = [
         "accept-encoding", "content-encoding", "cookie2", "expect", "forwarded", "http2-settings", "set-cookie",
         "true-client-ip", "via", "x-client-ip", "x-host", "x-method-override", "x-real-ip",
@@ -46,9 +46,9 @@ enum HeaderField {
         )
     }
 
-    /// Whether no operator can allow mutations to carry the header, in any spelling.
+    /// Whether operators cannot allow mutations to carry the header, in any spelling.
     ///
-    /// Only the gateway, the connection and the proxies between may set it.
+    /// Only the gateway, the connection and intermediate proxies may set such a header.
     static func isReserved(_ name: String) -> Bool {
         let folded = folded(name)
         return reserved.contains(folded) || obeyedPrefixes.contains { folded.hasPrefix($0) }
@@ -60,7 +60,7 @@ enum HeaderField {
         return hopByHop.contains(folded) || ours.contains(folded) || folded.hasPrefix("x-sluice-")
     }
 
-    /// A token of RFC 9110, section 5.6.2.
+    /// Whether a text is a token of RFC 9110, section 5.6.2.
     static func isName(_ text: String) -> Bool {
         !text.isEmpty
             && text.utf8.allSatisfy { byte in
@@ -72,7 +72,7 @@ enum HeaderField {
             }
     }
 
-    /// No control characters but tabs, and not too long.
+    /// Whether a text has no control characters except tabs, and is not too long.
     static func isValue(_ text: String) -> Bool {
         text.utf8.count <= maximumValueBytes && text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) }
     }

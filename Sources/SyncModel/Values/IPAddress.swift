@@ -25,14 +25,14 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
             return
         }
         guard let tail = Self.groups(halves[1]), head.count + tail.count <= 14 else { return nil }
-        // an address with dots is valid at the end only
+        // an address with dots is valid only at the end
         if halves[0].contains(".") { return nil }
         bytes = head + Array(repeating: 0, count: 16 - head.count - tail.count) + tail
     }
 
-    /// The IPv4 address within an IPv4-mapped one (`::ffff:a.b.c.d`).
+    /// The IPv4 address within an IPv4-mapped address (`::ffff:a.b.c.d`).
     ///
-    /// The system connects to it as such.
+    /// The system connects to such an address as to the IPv4 address.
     public var unmapped: IPAddress {
         let prefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
         guard bytes.count == 16, bytes.starts(with: prefix) else { return self }
@@ -48,7 +48,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     private static func v4(_ text: Substring) -> [UInt8]? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         let bytes = parts.compactMap { part -> UInt8? in
-            // no leading zeros, which some read as octal
+            // no leading zeros, which some systems read as octal
             guard (1...3).contains(part.utf8.count), part.utf8.allSatisfy({ (48...57).contains($0) }),
                 part == "0" || !part.hasPrefix("0")
             else { return nil }
@@ -57,7 +57,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         return parts.count == 4 && bytes.count == 4 ? bytes : nil
     }
 
-    /// The bytes of groups between colons; the last may be an address with dots.
+    /// The bytes of groups between colons; the last group may be an address with dots.
     private static func groups(_ text: Substring) -> [UInt8]? {
         if text.isEmpty { return [] }
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
@@ -67,7 +67,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
                 guard let v4 = v4(part) else { return nil }
                 bytes += v4
             } else {
-                // a number of Swift's may have a sign
+                // Swift's integer parser would accept a sign
                 guard (1...4).contains(part.utf8.count), part.allSatisfy({ $0.isASCII && $0.isHexDigit }),
                     let group = UInt16(part, radix: 16)
                 else { return nil }
@@ -83,7 +83,7 @@ public struct IPNetwork: Sendable, Hashable {
     let base: [UInt8]
     let bits: Int
 
-    /// Reads an address, and perhaps the number of its leading bits that count.
+    /// Reads an address, optionally followed by the length of its prefix in bits.
     public init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let address = IPAddress(String(parts[0])) else { return nil }

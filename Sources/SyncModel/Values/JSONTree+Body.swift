@@ -1,9 +1,9 @@
 public import JSONText
 
 extension JSONTree {
-    /// Reads a small body, which must be an object. The caller judges its defects.
+    /// Reads a small body, which must be an object. The caller evaluates its defects.
     ///
-    /// - Parameter limit: the most bytes of a body.
+    /// - Parameter limit: the maximum number of bytes of a body.
     /// - Throws: `invalid_json`, `payload_too_large`, or `invalid_request` for another kind of value.
     public static func object(in body: [UInt8], limit: Int) throws(Problem) -> (tree: JSONTree, members: JSONMembers) {
         let tree: JSONTree
@@ -20,9 +20,9 @@ extension JSONTree {
 }
 
 extension JSONWriter {
-    /// Writes the member `unreadable`, unless all stored members can be opened.
+    /// Writes the member `unreadable`, unless all stored members can be decrypted.
     ///
-    /// It has the names of those that cannot.
+    /// It contains the names of the members that cannot be decrypted.
     public mutating func unreadable(_ names: [String]) {
         guard !names.isEmpty else { return }
         name("unreadable")
@@ -32,16 +32,16 @@ extension JSONWriter {
     }
 }
 
-/// A number of rows, counted no further than to a limit.
+/// A number of rows, counted only up to a limit.
 public struct BoundedCount: Sendable, Hashable {
-    /// The number of rows that are counted at most, by default.
+    /// The default maximum number of rows that are counted.
     public static let limit: Int64 = 10_000
 
     public let count: Int64
-    /// Whether there are more than that.
+    /// Whether there are more rows than the limit.
     public let isMore: Bool
 
-    /// - Parameter found: rows found, of one more than `limit` at most.
+    /// - Parameter found: the number of rows found; at most one more than `limit`.
     public init(found: Int64, limit: Int64 = limit) {
         count = min(found, limit)
         isMore = found > limit

@@ -3,13 +3,13 @@ import JSONText
 
 /// A reader's position in a user's lane, opaque to clients.
 public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
-    /// The feed's epoch: a purge or a restore changes it.
+    /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
-    /// Not negative.
+    /// Additional data of the reader; not negative.
     private var memo: Reading.Memo
     public var place: LanePlace
 
-    /// Nil for an invalid cursor.
+    /// Reads a cursor; nil for an invalid one.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard text.utf8.count <= 200, parts.count == 4, parts[0] == Reading.mark,
@@ -32,7 +32,7 @@ extension EventCursor {
         (self.epoch, memo, self.place) = (epoch, feed, place)
     }
 
-    /// The listener needs no hint of feed changes up to here.
+    /// The position up to which the listener needs no hint of feed changes.
     public var feed: Int64 {
         get { memo }
         set { memo = newValue }
@@ -47,24 +47,24 @@ extension MappingCursor {
         (self.epoch, memo, self.place) = (epoch, filter, place)
     }
 
-    /// Represents the requested statuses; 0 for all.
+    /// A value that represents the requested statuses; 0 for all.
     public var filter: UInt64 { memo }
 }
 
-/// A reader's position among the changes of a lane. All changes under one lock of the lane carry the same change
+/// A reader's position among the changes of a lane. All changes under one lock of the lane have the same change
 /// position, so a place names the last item that the reader has seen at its change position.
 public struct LanePlace: Sendable, Hashable {
     /// The last item seen at a change position. Mutations come first, in lane order, then mappings by client id and
     /// type.
     public enum Last: Sendable, Hashable {
-        /// By its position in the lane.
+        /// A mutation, by its position in the lane.
         case mutation(position: Int64)
         case mapping(clientID: UUID, entityType: String)
     }
 
-    /// The reader has seen everything below.
+    /// The change position below which the reader has seen everything.
     public var change: Int64
-    /// The last item seen at ``change`` itself; nil: the reader has seen all of them.
+    /// The last item seen at ``change`` itself; nil if the reader has seen all items at it.
     public var last: Last?
 
     public init(change: Int64, last: Last? = nil) {
@@ -72,7 +72,7 @@ public struct LanePlace: Sendable, Hashable {
         self.last = last
     }
 
-    /// Nil for an invalid place.
+    /// Reads a place; nil for an invalid one.
     init?(_ text: Substring) {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard let change = Int64(parts[0], radix: 36), change >= 0 else { return nil }
@@ -101,7 +101,7 @@ public struct LanePlace: Sendable, Hashable {
 }
 
 extension UUID {
-    /// Without hyphens.
+    /// The UUID in lower case, without hyphens.
     fileprivate var compact: String { lowercased.replacing("-", with: "") }
 
     fileprivate init?(compact text: Substring) {
@@ -118,10 +118,10 @@ extension UUID {
 
 /// The epoch in cursors of a user's lane: the feed's, mixed with the lane's key.
 ///
-/// A user who was joined into another has a lane in which other positions refer to other changes, so a cursor from
-/// before has another epoch.
+/// A user who was joined into another user has a lane in which positions refer to other changes. A cursor from before
+/// the join therefore has a different epoch.
 public enum LaneEpoch {
-    /// Mixes a user into an epoch, or out of it again.
+    /// Mixes a user into an epoch; a second call removes the user again.
     public static func mixed(_ epoch: Int64, _ user: UUID) -> Int64 {
         let bytes = withUnsafeBytes(of: user.uuid) { Array($0) }
         let halves = [bytes[..<8], bytes[8...]].map { $0.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }
@@ -130,11 +130,11 @@ public enum LaneEpoch {
     }
 }
 
-/// The part of a reader's cursor besides its place in the lane.
+/// The part of a reader's cursor that does not describe its place in the lane.
 public protocol LaneReading {
     associatedtype Memo: FixedWidthInteger & Sendable
 
-    /// The beginning of its cursors' text.
+    /// The prefix of the text of these cursors.
     static var mark: String { get }
 }
 

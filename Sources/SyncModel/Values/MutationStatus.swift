@@ -1,5 +1,5 @@
-/// The status of a mutation (seed 001, `status`). `rejected` is an answer and never a stored mutation: of a rejected
-/// entry the gateway stores a record of the refusal.
+/// The status of a mutation (specification 001 (docs/spec), `status`). `rejected` appears only in answers, never in a
+/// stored mutation. For a rejected entry, the gateway stores a record of the refusal.
 public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Accepted; runs when its turn comes.
     case pending
@@ -9,16 +9,17 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     case inFlight = "in_flight"
     /// Took effect. Final.
     case succeeded
-    /// Another writer was first; a strategy or a person settles it.
+    /// Another writer changed the entity first; a strategy or a person settles the conflict.
     case conflict
-    /// Refused permanently, or out of attempts; a person retries or discards it.
+    /// Refused permanently, or out of attempts; a person retries or discards the mutation.
     case failed
     /// Discarded by a person or by `server_wins`. Final.
     case discarded
     /// Not accepted.
     case rejected
 
-    /// Final: no transition leaves it. Exactly these have `synced_at`; a CHECK on `mutations` enforces it as well.
+    /// Final: no transition leaves this status. Exactly the final statuses have `synced_at`; a CHECK on `mutations`
+    /// enforces it as well.
     public var isFinal: Bool { self == .succeeded || self == .discarded }
 
     /// Settled. A `wait` ends once each mutation is settled, or blocked by a settled one.
@@ -31,54 +32,54 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
 
     /// Statuses that only a person changes, or retention after a long time.
     ///
-    /// Messages list them in this order.
+    /// Messages list the statuses in this order.
     public static let forAPerson: [MutationStatus] = [.failed, .conflict]
 
-    /// Whether it is one of ``forAPerson``.
+    /// Whether the status is in ``forAPerson``.
     public var isForAPerson: Bool { self == .failed || self == .conflict }
 
     /// Whether the lane will run the mutation without further action.
     ///
-    /// No person and no other mutation has to move first.
+    /// The mutation does not wait for a person or another mutation.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 
-    /// Whether a mutation that depends on one of this status may run (product rule 3).
+    /// Whether a mutation that depends on a mutation with this status may run (product rule 3).
     ///
-    /// It succeeded, or `server_wins` discarded it and so adopted the server's entity.
+    /// It may run if the other mutation succeeded, or if `server_wins` discarded it and adopted the server's entity.
     func satisfiesDependants(settledBy resolution: ConflictResolution?) -> Bool {
         self == .succeeded || (self == .discarded && resolution == .serverWins)
     }
 
-    /// The status after a transition, or the same status. Every writer of a status takes it from here or, in a
-    /// statement, from the statuses that allow the transition (`MutationStatus.reached(from:)` in SyncStore).
+    /// The status after a transition, or the same status. Every writer of a status uses this function or, in a
+    /// statement, the statuses that allow the transition (`MutationStatus.reached(from:)` in SyncStore).
     ///
-    /// - Returns: nil for an invalid transition, which stops a debug build: the column refuses NULL, so nothing of the
-    ///   transaction is written.
+    /// - Returns: nil for an invalid transition, which stops a debug build. In a release build, the column refuses
+    ///   NULL, so nothing of the transaction is written.
     public func moved(to next: MutationStatus) -> MutationStatus? {
         let isPossible = self == next || canBecome(next)
         assert(isPossible, "no mutation that is \(rawValue) becomes \(next.rawValue)")
         return isPossible ? next : nil
     }
 
-    /// The valid transitions (seed 001, `status_transition_must_be_valid`).
+    /// Whether a transition is valid (specification 001 (docs/spec), `status_transition_must_be_valid`).
     public func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {
         case (.pending, .inFlight), (.pending, .blocked), (.pending, .discarded): true
-        // the built-in store has no flight: a mutation goes from pending straight to an outcome
+        // in the built-in store, nothing is in flight: a mutation goes from pending straight to an outcome
         case (.pending, .succeeded), (.pending, .conflict), (.pending, .failed): true
         case (.blocked, .pending), (.blocked, .discarded), (.blocked, .failed): true
         case (.inFlight, .pending), (.inFlight, .succeeded), (.inFlight, .conflict), (.inFlight, .failed): true
         case (.inFlight, .discarded): true
         case (.conflict, .pending), (.conflict, .discarded), (.conflict, .succeeded): true
         case (.failed, .pending), (.failed, .discarded): true
-        // a retry with other content may have to wait for the entities that it names
+        // a retry with other content may have to wait for the entities that the content names
         case (.conflict, .blocked), (.failed, .blocked): true
         default: false
         }
     }
 }
 
-/// What a mutation does to its entity (seed 001, `operation`).
+/// The effect of a mutation on its entity (specification 001 (docs/spec), `operation`).
 public enum Operation: String, Sendable, Hashable, CaseIterable {
     case create
     case update
@@ -87,7 +88,7 @@ public enum Operation: String, Sendable, Hashable, CaseIterable {
 
     /// Reads the name of an operation, or its HTTP verb.
     ///
-    /// Seed 001, `operation_must_be_valid_verb`.
+    /// Specification 001 (docs/spec), `operation_must_be_valid_verb`.
     public init?(wire text: String) {
         switch text {
         case "create", "POST": self = .create

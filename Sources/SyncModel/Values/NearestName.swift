@@ -1,12 +1,12 @@
-/// Finds the known name that an unknown one probably means.
+/// Finds the known name that an unknown name was probably meant to be.
 public enum NearestName {
-    /// Longer names get no suggestion: a comparison costs the product of both lengths.
+    /// The maximum length of a name that gets a suggestion: a comparison costs the product of both lengths.
     public static let maximumBytes = 64
 
     /// The candidate closest to `name`.
     ///
-    /// It differs in spelling only (`sequenceNumber`), by few typing errors (`sequnce_number`), or begins or ends with
-    /// its words (`sequence`). Nil where no candidate or, of words, more than one fits.
+    /// The candidate differs only in spelling (`sequenceNumber`), has few typing errors (`sequnce_number`), or begins
+    /// or ends with the words of the name (`sequence`). Nil if no candidate fits or, by words, more than one fits.
     public static func of(_ name: String, among candidates: [String]) -> String? {
         guard (1...maximumBytes).contains(name.utf8.count) else { return nil }
         let plain = folded(name)
@@ -64,14 +64,14 @@ public enum NearestName {
 
 /// The error text for a member that an object does not have.
 public enum UnknownMember {
-    /// Characters of an unknown name that an error repeats at most.
+    /// The maximum number of characters of an unknown name that an error quotes.
     private static let shownCharacters = 64
-    /// Errors of one body that come with a suggestion.
+    /// The maximum number of errors of one body that contain a suggestion.
     public static let suggestions = 8
 
     /// - Parameters:
-    ///   - what: the object and, behind a colon, its members: `a push: device_id, mutations`.
-    ///   - objection: the error, after the name; nil for "is not a member of" the object.
+    ///   - what: the object and, after a colon, its members: `a push: device_id, mutations`.
+    ///   - objection: the error, as text after the name; nil for "is not a member of" the object.
     ///   - isSuggesting: whether to search for the member that was probably meant. Limit the suggestions for one body,
     ///     which may have many unknown members.
     public static func detail(
@@ -84,19 +84,19 @@ public enum UnknownMember {
         return "'\(shown(name))' \(objection ?? "is not a member of \(what)")" + hint
     }
 
-    /// `; is 'sequence_number' meant?` if a known name is close; else empty.
+    /// `; is 'sequence_number' meant?` if a known name is similar; otherwise empty.
     public static func hint(_ name: String, known: [String]) -> String {
         NearestName.of(name, among: known).map { "; is '\($0)' meant?" } ?? ""
     }
 
-    /// A name as far as an error repeats it.
+    /// The part of a name that an error quotes.
     public static func shown(_ name: String) -> String {
         guard name.utf8.count > shownCharacters else { return name }
         let start = name.unicodeScalars.prefix(shownCharacters)
         return start.endIndex == name.endIndex ? name : String(start) + "…"
     }
 
-    /// The words behind the colon that can be members' names.
+    /// The words after the colon that can be names of members.
     private static func names(in what: String) -> [String] {
         guard let colon = what.utf8.firstIndex(of: UInt8(ascii: ":")) else { return [] }
         let list = what[colon...].before(";")

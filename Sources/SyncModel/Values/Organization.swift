@@ -9,9 +9,9 @@ public struct Organization: Sendable, Hashable {
     @Exact public var name: String
     public var status: OrganizationStatus
     public var settings: OrganizationSettings
-    /// Where mutations of forwarded types are sent.
+    /// The upstream to which mutations of forwarded types are sent.
     ///
-    /// Nil when the organization has no upstream.
+    /// Nil if the organization has no upstream.
     public var upstream: UpstreamSettings?
 
     public init(
@@ -33,7 +33,7 @@ public struct Organization: Sendable, Hashable {
 public enum OrganizationStatus: String, Sendable, Hashable, CaseIterable {
     case active
     case suspended
-    /// Its data is being deleted; it never comes back.
+    /// The organization's data is being deleted; the status never changes again.
     case purging
 }
 
@@ -44,24 +44,24 @@ public struct OrganizationSettings: Sendable, Hashable {
     public var provisioning: Provisioning = .onFirstPush
     /// Whether entity types must be declared.
     public var entityTypes: EntityTypePolicy = .open
-    /// What a lane does when a mutation fails.
+    /// The effect on a lane when a mutation fails.
     public var onFailure: FailurePolicy = .continue
-    /// What a lane does when a mutation conflicts.
+    /// The effect on a lane when a mutation conflicts.
     public var onConflict: FailurePolicy = .halt
-    /// Strategy of mutations that name none.
+    /// The strategy of mutations that specify no strategy.
     public var conflictResolution: ConflictResolution = .manual
     /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.
     public var staleAfterDays = 14
-    /// Requests that the organization may make a second.
+    /// The number of requests that the organization may make per second.
     ///
     /// 1 to 1,000,000; nil for any number.
     public var requestsPerSecond: Int64?
-    /// New mutations that each user may push a day.
+    /// The number of new mutations that each user may push per day.
     ///
     /// 1 to 1,000,000,000; nil for any number.
     public var mutationsPerDayPerUser: Int64?
 
-    /// Whether users have their own data keys, so that an erasure reaches backups.
+    /// Whether users have their own data keys, so that an erasure takes effect in backups too.
     public var userKeys = false
 
     public init() {}
@@ -76,7 +76,7 @@ public struct OrganizationSettings: Sendable, Hashable {
 
     /// Whether a mutation that gets this status halts its lane (product rule 4).
     ///
-    /// The halt ends when a person settles it.
+    /// The halt ends when a person settles the mutation.
     public func halts(at status: MutationStatus) -> Bool {
         switch status {
         case .failed: onFailure == .halt

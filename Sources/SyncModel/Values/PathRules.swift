@@ -1,12 +1,15 @@
 /// Rules for a path to an upstream.
 ///
-/// In a push, in a person's correction, in a preview, and in a request with replaced ids.
+/// They apply to paths in a push, in a person's correction, in a preview, and in a request with replaced ids.
 ///
-/// A path must lead below the base URL in every reading of it. Servers, and proxies before them, read differently: some
-/// decode it first, some more than once; some treat a decoded slash or backslash as a separator; and some drop the part
-/// after a `;`. A segment may contain an encoded slash, as in an upstream's id, where no such reading makes dots of it.
+/// A path must lead below the base URL in every interpretation. Servers, and proxies before them, interpret paths
+/// differently. Some decode the path first, some more than once; some treat a decoded slash or backslash as a
+/// separator; and some drop the part after a `;`.
+///
+/// A segment may contain an encoded slash, as in an upstream's id, unless one of these interpretations turns it into
+/// dots.
 public enum PathRules {
-    /// The error in a path and its query; completes "endpoint …". Nil for none.
+    /// The error in a path and its query; it completes "endpoint …". Nil for a valid path.
     public static func problem(in text: String) -> String? {
         var text = text
         return text.withUTF8 { problem(in: $0) }
@@ -39,13 +42,13 @@ public enum PathRules {
         guard String(validating: decoded, as: UTF8.self) != nil else { return "is not UTF-8 once it is decoded" }
         let final = PercentEncoding.fullyDecoded(decoded)
         if final.count > 1, separates(final[1]) { return "names a host once it is decoded: '//'" }
-        // decoding further never hides dots: the last reading shows those of all others
+        // decoding further never hides dots, so the last form shows the dots of all others
         return final.split(whereSeparator: separates).contains(where: isDots) ? "has a '.' or '..' segment" : nil
     }
 
-    /// Whether some server reads the segment as `.` or `..`.
+    /// Whether some server interprets the segment as `.` or `..`.
     ///
-    /// The parts that some servers cut off are removed.
+    /// The parts that some servers cut off are ignored.
     private static func isDots(_ segment: ArraySlice<UInt8>) -> Bool {
         let name = segment.prefix { !cutsOff.contains($0) }
         return (1...2).contains(name.count) && name.allSatisfy { $0 == UInt8(ascii: ".") }
@@ -57,11 +60,11 @@ public enum PathRules {
     private static let backslash = UInt8(ascii: "\\")
     /// Bytes that end a name for some servers.
     ///
-    /// Parameters, C strings, and the ends of a path.
+    /// They begin parameters, end C strings, or end a path.
     private static let cutsOff: Set<UInt8> = [UInt8(ascii: ";"), 0, UInt8(ascii: "?"), UInt8(ascii: "#")]
 }
 
-/// Percent-encoding (RFC 3986, 2.1): the one place that decodes a `%`.
+/// Percent-encoding (RFC 3986, 2.1): the only code that decodes a `%`.
 package enum PercentEncoding {
     /// Whether each `%` is followed by two hex digits.
     package static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
@@ -74,7 +77,7 @@ package enum PercentEncoding {
         return true
     }
 
-    /// The decoded text. A `%` without two hex digits after it stays.
+    /// The decoded text. A `%` without two hex digits after it stays unchanged.
     package static func decoded(_ text: some Collection<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         output.reserveCapacity(text.count)
@@ -90,8 +93,8 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The text after decoding until nothing is left to decode. In one pass: a decoded byte may complete an escape that
-    /// began before it.
+    /// The text after decoding until nothing is left to decode. It takes one pass, since a decoded byte may complete an
+    /// escape that began before it.
     package static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text {
@@ -104,7 +107,7 @@ package enum PercentEncoding {
         return output
     }
 
-    /// Everything but unreserved characters (RFC 3986, 2.3) is encoded.
+    /// The encoded text: all characters except unreserved ones (RFC 3986, 2.3) are encoded.
     package static func encoded(_ text: String) -> [UInt8] {
         text.utf8.flatMap { byte -> [UInt8] in
             switch byte {

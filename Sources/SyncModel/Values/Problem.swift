@@ -1,6 +1,6 @@
 public import JSONText
 
-/// A problem in the sense of RFC 9457, of a request or of one entry. Reveals no internals: no SQL, no stack, no other
+/// A problem as defined by RFC 9457, for a request or an entry. It reveals no internals: no SQL, no stack, no other
 /// user's data.
 public struct Problem: Error, Sendable, Hashable {
     public var code: ProblemCode
@@ -10,15 +10,15 @@ public struct Problem: Error, Sendable, Hashable {
     public var errors: [ProblemDetail]
     /// The number of errors that were found and that ``errors`` does not list.
     public var omittedErrors = 0
-    /// `sequence_gap`: the watermark that the server holds.
+    /// `sequence_gap`: the watermark that the server has stored.
     public var expected: Int64?
-    /// `cursor_expired`: where to start over.
+    /// `cursor_expired`: where to start again.
     public var snapshot: String?
-    /// The conflicting entity, JSON, when the caller may see it.
+    /// The conflicting entity as JSON, if the caller may see it.
     public var current: [UInt8]?
     /// Whether ``current`` lacks its document.
     ///
-    /// Then another mutation of the same push stores it.
+    /// If it does, another mutation of the same push stores the document.
     public var isCurrentOmitted = false
     /// Seconds after which to retry; becomes the `Retry-After` header.
     public var retryAfter: Int?
@@ -39,7 +39,7 @@ public struct Problem: Error, Sendable, Hashable {
 }
 
 extension Problem {
-    /// `requestID` belongs to answers, not to stored problems.
+    /// Writes the problem. `requestID` belongs to answers, not to stored problems.
     public func write(to writer: inout JSONWriter, requestID: String? = nil, status: Int? = nil) {
         writer.beginObject()
         writer.member("type", "urn:sluice:problem:" + code.rawValue)
@@ -81,22 +81,22 @@ extension Problem {
 extension Problem {
     /// The problem of a device beyond its user's limit.
     ///
-    /// - Parameter pointer: to the device's id.
+    /// - Parameter pointer: the pointer to the device's id.
     public static func oneDeviceTooMany(limit: Int, pointer: String = "/device_id") -> Problem {
         let detail = "the user already has \(limit) devices, the maximum"
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
-    /// The problem while a gateway of an older version runs, which lacks a feature and would undo its effect.
+    /// The problem while a gateway of an older version runs. That gateway lacks a feature and would undo its effect.
     ///
-    /// Repeating the request does not help: an operator must update that gateway first.
+    /// Repeating the request does not help, because an operator must first update that gateway.
     public static func oldGateway(without feature: String, pointer: String = "", rule: String) -> Problem {
         let detail =
             "a gateway of an older version without support for \(feature) is running: update all gateways first"
         return Problem(.validationFailed, pointer: pointer, rule: rule, detail)
     }
 
-    /// A client id of unknown type that entities of several types have.
+    /// The problem of a client id without a type that entities of several types have.
     ///
     /// - Parameters:
     ///   - name: the client's name of the entity.
@@ -113,7 +113,7 @@ extension Problem {
 public struct ProblemDetail: Sendable, Hashable {
     /// RFC 6901 pointer into the request body. A long one is cut and ends with "…" (``ErrorBounds``).
     @Exact public var pointer: String
-    /// The broken rule, by its name in the seeds where it has one.
+    /// The broken rule, by its name in docs/spec if it has one.
     @Exact public var rule: String
     /// The error, and how to fix it.
     public var detail: String
@@ -127,7 +127,7 @@ public struct ProblemDetail: Sendable, Hashable {
 
 /// Problems of the database.
 extension Problem {
-    /// The database cannot be reached: worth a retry in two seconds.
+    /// The database cannot be reached. The client should retry in two seconds.
     public static var storeUnavailable: Problem {
         var problem = Problem(.storeUnavailable, "the database cannot be reached; no data was lost, try again")
         problem.retryAfter = 2
@@ -161,19 +161,19 @@ extension Problem {
 
 /// Bounds on the errors that a problem lists, and on the names that they quote.
 ///
-/// The errors of a request quote its members, so without a bound an answer is many times as large as its request.
+/// The errors of a request quote its members, so without a bound an answer would be many times as large as its request.
 public enum ErrorBounds {
-    /// Errors that a problem about one entry lists.
+    /// The maximum number of errors in a problem about one entry.
     public static let perEntry = 20
-    /// Errors that a problem about a body of settings lists.
+    /// The maximum number of errors in a problem about a body of settings.
     public static let perBody = 100
-    /// Errors that one request lists in total.
+    /// The maximum number of errors for one request in total.
     ///
-    /// A refused entry beyond this lists its first error alone.
+    /// A refused entry beyond this limit lists only its first error.
     public static let perRequest = 500
-    /// Errors that any problem lists.
+    /// The maximum number of errors in any problem.
     public static let perProblem = 1_000
-    /// Bytes of a pointer, of a rule and of a problem's description.
+    /// The maximum number of bytes of a pointer, of a rule and of a problem's description.
     public static let pointer = 512
     public static let detail = 1_024
     public static let problemDetail = 4_096
@@ -185,7 +185,7 @@ public enum ErrorBounds {
     public static func cut(_ text: String, to limit: Int) -> String {
         guard text.utf8.count > limit else { return text }
         var bytes = Array(text.utf8.prefix(limit - mark.utf8.count))
-        // not within a character's bytes
+        // do not cut within a character's bytes
         while let last = bytes.last, last & 0xC0 == 0x80 { bytes.removeLast() }
         if let last = bytes.last, last >= 0xC0 { bytes.removeLast() }
         return String(decoding: bytes, as: UTF8.self) + mark

@@ -7,18 +7,18 @@ public import JSONText
 public struct ServerID: Sendable, Hashable {
     public static let maximumBytes = 200
 
-    /// A UUID in lower case; digits for an integer.
+    /// The text: a UUID in lower case, the digits of an integer, or the string.
     @Exact public private(set) var text: String
-    /// Whether JSON shows it as a number.
+    /// Whether the id is a number in JSON.
     public let isInteger: Bool
 
-    /// From the stored form.
+    /// Creates an id from its stored form.
     public init(text: String, isInteger: Bool) {
         self.text = text
         self.isInteger = isInteger
     }
 
-    /// An id that the gateway made.
+    /// Creates an id from a UUID that the gateway made.
     public init(_ uuid: UUID) {
         self.init(text: uuid.lowercased, isInteger: false)
     }
@@ -29,10 +29,10 @@ public struct ServerID: Sendable, Hashable {
 
     /// Reads an id from JSON; nil for an invalid id.
     ///
-    /// An integer, or a string, of 1 to 200 bytes without control characters; UUIDs become lower case.
+    /// A valid id is an integer, or a string, of 1 to 200 bytes without control characters. UUIDs become lower case.
     ///
-    /// Integers beyond 64 bits keep their digits. They must be written without fraction and exponent: a writer that
-    /// uses these has rounded the number.
+    /// Integers beyond 64 bits keep their digits. They must be written without fraction and exponent, because a program
+    /// that writes these has rounded the number.
     public init?(json value: JSONValue) {
         if let integer = value.int64 {
             self.init(integer)
@@ -49,14 +49,14 @@ public struct ServerID: Sendable, Hashable {
 
     /// Whether a text is an integer in the form that JSON writes.
     ///
-    /// Digits without leading zeros, perhaps behind a minus sign.
+    /// The form is digits without leading zeros, optionally after a minus sign.
     static func isInteger(_ text: String) -> Bool {
         let digits = text.utf8.first == UInt8(ascii: "-") ? text.utf8.dropFirst() : text.utf8[...]
         guard let first = digits.first, digits.allSatisfy({ (48...57).contains($0) }) else { return false }
         return first != UInt8(ascii: "0") || text == "0"
     }
 
-    /// Nil for an id that is no UUID.
+    /// The UUID; nil for any other id.
     public var uuid: UUID? {
         isInteger ? nil : UUID(parsing: text)
     }

@@ -1,39 +1,39 @@
 import JSONText
 
-/// A stored problem object, as far as operators' lists show it.
+/// The parts of a stored problem object that operators' lists show.
 ///
-/// It lacks what its user and the upstream wrote.
+/// They exclude the texts of the problem's user and of the upstream.
 public struct StoredProblem: Sendable, Hashable {
-    /// A ``ProblemCode``, or one of a version with other codes; nil if missing.
+    /// A ``ProblemCode``, or a code of another version; nil if missing.
     @Exact public private(set) var code: String?
     /// The problem as a sentence; nil if missing.
     public let detail: String?
 
-    /// - Parameter json: a problem object; any other JSON has no contents.
+    /// - Parameter json: a problem object; any other JSON yields no contents.
     public init(_ json: [UInt8]) {
         let root = Self.root(json)
         code = root?["code"]?.string
         detail = root.flatMap { RedactedProblem(of: $0).detail }
     }
 
-    /// A stored problem without what its user and the upstream wrote.
+    /// A stored problem without the texts of its user and the upstream.
     ///
-    /// Nil where it cannot be read.
+    /// Nil if the problem cannot be read.
     static func redacted(_ json: [UInt8]) -> [UInt8]? {
         root(json).flatMap { RedactedProblem(of: $0).json }
     }
 
-    /// The entity of a conflict nests deeper in a problem than in a request.
+    /// Parses a problem, in which the entity of a conflict is nested deeper than in a request.
     private static func root(_ json: [UInt8]) -> JSONValue? {
         (try? JSONTree(parsing: json, limits: .widest))?.root
     }
 }
 
-/// Renders a stored problem without what its user and the upstream wrote.
+/// Renders a stored problem without the texts of its user and the upstream.
 ///
-/// It leaves out the address that a redirect names, which mostly is the request's own, the members of the payload that
-/// pointers lead to, and the conflicting entity. Rows contain all of it, and the user's own devices see it, so it is
-/// left out when operators read it.
+/// It omits the address of a redirect, which usually is the address of the request. It also omits the names of payload
+/// members in pointers, and the conflicting entity. The row contains all of it, and the user's own devices see it;
+/// operators do not.
 struct RedactedProblem {
     private static let payload = Array("/payload".utf8)
     private static let slash = UInt8(ascii: "/")
@@ -41,7 +41,7 @@ struct RedactedProblem {
     private let problem: JSONValue
     /// Pointers that lead into the payload, which sentences quote.
     ///
-    /// The longest first, as one may begin with another.
+    /// The longest pointer is first, as a pointer may begin with another pointer.
     private let pointers: [String]
 
     init(of problem: JSONValue) {
@@ -51,10 +51,10 @@ struct RedactedProblem {
             .sorted { $0.utf8.count > $1.utf8.count }
     }
 
-    /// The problem's sentence; nil if it is missing.
+    /// The problem's detail, redacted; nil if it is missing.
     var detail: String? { problem["detail"]?.string.map(sentence) }
 
-    /// The problem with all its other members; nil where it is no object.
+    /// The problem with all its other members; nil if it is not an object.
     var json: [UInt8]? {
         guard let members = problem.members else { return nil }
         return JSONWriter.object { writer in
@@ -62,7 +62,7 @@ struct RedactedProblem {
         }
     }
 
-    /// Writes a member of the problem, or of one of its errors.
+    /// Writes a member of the problem or of one of its errors.
     private func write(_ name: JSONName, _ value: JSONValue, to writer: inout JSONWriter) {
         writer.name(name.string)
         if name.equals("detail"), let text = value.string {
@@ -84,7 +84,7 @@ struct RedactedProblem {
     }
 
     private func sentence(_ text: String) -> String {
-        // byte by byte: the text next to a pointer may form one character with its end
+        // byte by byte, because the text next to a pointer may form one character with the pointer's end
         let bytes = pointers.reduce(Array(text.utf8)) { bytes, pointer in
             bytes.replacing(Array(pointer.utf8), with: Array(Self.place(pointer).utf8))
         }
@@ -92,7 +92,7 @@ struct RedactedProblem {
         return UpstreamResponse.withoutPlace(words)
     }
 
-    /// A pointer without the names from the payload.
+    /// A pointer without the names of payload members.
     private static func place(_ pointer: String) -> String {
         let bytes = Array(pointer.utf8)
         guard let start = bytes.firstRange(of: payload + [slash]) else { return pointer }

@@ -20,16 +20,16 @@ public struct Timestamp: Sendable, Hashable, Comparable {
         left.microseconds < right.microseconds
     }
 
-    /// The time from this moment to another, in seconds; 0 for a moment in the future.
+    /// The time from this moment to `now`, in seconds; 0 for a moment in the future.
     public func age(at now: Timestamp) -> Double { Double(max(0, now.microseconds - microseconds)) / 1_000_000 }
 
-    /// The moment `seconds` later (or earlier, when negative).
+    /// The moment `seconds` later, or earlier if `seconds` is negative.
     public func adding(seconds: Double) -> Timestamp {
         Timestamp(microseconds: microseconds + Int64(seconds * 1_000_000))
     }
 }
 
-/// The clock. The executable passes the system's, tests pass one that they move.
+/// The clock. The executable passes the system's clock; tests pass a clock that they move.
 public typealias TimeSource = @Sendable () -> Timestamp
 
 // MARK: - RFC 3339
@@ -47,7 +47,7 @@ extension Timestamp {
         self = moment
     }
 
-    /// Reads the same from its bytes.
+    /// Reads an RFC 3339 date-time from its bytes.
     init?(rfc3339 text: UnsafeBufferPointer<UInt8>) {
         var reader = DigitReader(text)
         guard let year = reader.digits(4), year >= 1, reader.skip("-"), let month = reader.digits(2),
@@ -74,7 +74,7 @@ extension Timestamp {
         guard reader.isAtEnd else { return nil }
         let days = Timestamp.daysSinceEpoch(year: year, month: month, day: day)
         let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second - offsetMinutes * 60
-        // an offset may lead out of the years that can be written
+        // an offset may lead to a year that cannot be written
         guard (Timestamp.firstSecond...Timestamp.lastSecond).contains(seconds) else { return nil }
         self.init(microseconds: Int64(seconds) * 1_000_000 + Int64(micros))
     }
@@ -201,7 +201,7 @@ private struct DigitReader {
 }
 
 extension Duration {
-    /// The total, as timers of swift-metrics take it.
+    /// The total in nanoseconds, the unit of timers of swift-metrics.
     public var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds * 1_000_000_000 + attoseconds / 1_000_000_000

@@ -18,13 +18,13 @@ public struct TraceContext: Sendable, Hashable {
 
     /// The trace of an action that no caller traces.
     ///
-    /// The trace id is the action's own id, so that either can be found from the other. Not sampled. Always the same
-    /// for the same id.
+    /// The trace id is the action's own id, so that either can be found from the other. Not sampled. The same id always
+    /// yields the same trace context.
     public init(of id: UUID) {
         let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
         let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
         let spanID = UInt64(truncatingIfNeeded: traceID)
-        // all zero is forbidden
+        // ids of zeros only are forbidden
         self.init(
             traceID: traceID == 0 ? .max : traceID,
             spanID: spanID == 0 ? .max : spanID,
@@ -34,9 +34,11 @@ public struct TraceContext: Sendable, Hashable {
 
     /// Reads a `traceparent` header.
     ///
-    /// Strict as the specification is: lower-case hexadecimal only, no zero ids, version `ff` invalid. A header of a
-    /// version above 00 is read as far as version 00 defines it, and may continue after a further `-`. Nil means: start
-    /// a new trace, as if there had been no header.
+    /// It is as strict as the specification: lower-case hexadecimal only, no zero ids, version `ff` invalid. From a
+    /// header with a version above 00, it reads the part that version 00 defines, which may be followed by a further
+    /// `-`.
+    ///
+    /// - Returns: nil for an invalid header; start a new trace in this case, as without a header.
     public init?(traceparent: String) {
         var text = traceparent
         guard let parsed = text.withUTF8({ Self.parse(UnsafeRawBufferPointer($0)) }) else { return nil }
@@ -49,12 +51,12 @@ public struct TraceContext: Sendable, Hashable {
         self.isSampled = isSampled
     }
 
-    /// A span of the same trace, with a random id, for a request that this one causes.
+    /// A span of the same trace, with a random id, for a request that this span causes.
     public func child() -> TraceContext {
         TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: isSampled)
     }
 
-    /// The header's value: 55 characters, version 00. Passes on only the flag that this version defines.
+    /// The header's value: 55 characters, version 00. It passes on only the flag that this version defines.
     public var traceparent: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.length)
@@ -109,7 +111,7 @@ public struct TraceContext: Sendable, Hashable {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + (value - 10)
     }
 
-    /// Nil for anything but a digit in lower case.
+    /// The value of a lower-case hex digit; nil for any other character.
     private static func value(ofHexDigit digit: UInt8) -> UInt8? {
         switch digit {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")

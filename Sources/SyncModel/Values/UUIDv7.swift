@@ -15,7 +15,7 @@ public final class UUIDv7Generator: Sendable {
         return Self.assemble(UInt64(max(0, now.microseconds / 1_000)), high, low)
     }
 
-    /// The least id of a moment's millisecond: ids made before are less.
+    /// The smallest id of a moment's millisecond; ids made in earlier milliseconds are smaller.
     public static func least(at moment: Timestamp) -> UUID {
         assemble(UInt64(max(0, moment.microseconds / 1_000)), 0, 0)
     }
@@ -34,12 +34,12 @@ public final class UUIDv7Generator: Sendable {
     }
 }
 
-/// Makes version 7 UUIDs each of which is greater than those before it.
+/// Makes UUIDs of version 7, each greater than all previous ones.
 ///
-/// RFC 9562, 6.2, method 2; also within a millisecond and after a clock that went back a little. For ids that order
-/// events; they can be guessed from one another.
+/// RFC 9562, 6.2, method 2. This also holds within a millisecond and after a clock that went back a little. Use it for
+/// ids that order events; each id can be guessed from another.
 public final class OrderedUUIDs: Sendable {
-    /// Milliseconds that the clock may go back before the order begins again.
+    /// The number of milliseconds that the clock may go back before the order begins again.
     private static let timeout: Int64 = 10_000
 
     private let generator = UUIDv7Generator()
@@ -61,7 +61,8 @@ public final class OrderedUUIDs: Sendable {
     }
 }
 
-/// Makes random UUIDs (RFC 9562, version 4). Foundation opens and closes the system's source for each.
+/// Makes random UUIDs (RFC 9562, version 4). Foundation, in contrast, opens and closes the system's source for each
+/// UUID.
 public final class UUIDv4Generator: Sendable {
     private let random = RandomBytePool()
 
@@ -76,9 +77,9 @@ public final class UUIDv4Generator: Sendable {
 }
 
 extension UUID {
-    /// A UUID made of a hash, so that equal hashes give equal UUIDs.
+    /// Creates a UUID from a hash, so that equal hashes give equal UUIDs.
     ///
-    /// Its first 16 bytes, marked as version 8 (RFC 9562, 5.8).
+    /// It consists of the hash's first 16 bytes, marked as version 8 (RFC 9562, 5.8).
     init(hash: SHA256.Digest) {
         var uuid = hash.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
         uuid.6 = 0x80 | uuid.6 & 0x0f
@@ -89,8 +90,8 @@ extension UUID {
 
 /// Makes random UUIDs of version 8 (RFC 9562, 5.8).
 ///
-/// The gateway gives them to users whom others identify by a text. The version distinguishes them from ids that others
-/// made.
+/// The gateway gives these UUIDs to users who are identified elsewhere by a text. The version distinguishes them from
+/// ids that other systems made.
 public final class UUIDv8Generator: Sendable {
     private let random = RandomBytePool()
 
@@ -105,17 +106,17 @@ public final class UUIDv8Generator: Sendable {
 }
 
 extension UUID {
-    /// Whether the id may be one of ``UUIDv8Generator``'s.
+    /// Whether the id may come from ``UUIDv8Generator``.
     public var isVersion8: Bool { uuid.6 >> 4 == 8 }
 }
 
 extension UUID {
-    /// The next greater id in PostgreSQL's order, which is by bytes. Nil after the last one.
+    /// The next greater id in PostgreSQL's order, which is by bytes. Nil for the greatest id.
     public var successor: UUID? {
         var bytes = withUnsafeBytes(of: uuid) { Array($0) }
         for index in bytes.indices.reversed() {
             bytes[index] &+= 1
-            // no carry
+            // without a carry, the increment is complete
             if bytes[index] != 0 {
                 return bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
             }
@@ -131,9 +132,9 @@ extension [UInt8] {
     }
 }
 
-/// Random words of the system.
+/// Random words from the system.
 ///
-/// Drawn a few hundred at a time, since each draw is a system call.
+/// They are drawn a few hundred at a time, since each draw is a system call.
 final class RandomBytePool: Sendable {
     private static let refill = 512
     /// Words that were drawn and not used yet.
@@ -160,10 +161,10 @@ extension SystemRandomNumberGenerator {
     fileprivate mutating func fill(_ bytes: UnsafeMutableRawBufferPointer) {
         var filled = 0
         while filled < bytes.count {
-            // getentropy hands out 256 bytes at most
+            // getentropy returns at most 256 bytes
             let part = min(256, bytes.count - filled)
             guard let start = bytes.baseAddress, getentropy(start + filled, part) == 0 else {
-                // not seen in practice; the slow way is as good
+                // this case was not seen in practice; the slower way gives the same result
                 for index in filled..<bytes.count { bytes[index] = UInt8(truncatingIfNeeded: next()) }
                 return
             }
