@@ -3,11 +3,11 @@ import Synchronization
 
 /// One request to cancel, sent from a separate thread.
 ///
-/// PQcancel connects and waits without a time-out. With a server that is stopped or cut off it would hold up the
-/// connection's thread and every deadline it keeps.
+/// PQcancel connects and waits without a time-out. If a server is stopped or unreachable, it would block the
+/// connection's thread and every deadline that the thread enforces.
 ///
-/// While a request is under way the connection must not start other work, which the request could hit instead. That
-/// thread may outlive the connection for as long as the kernel keeps trying; it holds nothing but its own socket.
+/// While a request is under way, the connection must not start other work, because the request could cancel that work.
+/// The separate thread may outlive the connection for as long as the kernel keeps trying; it holds only its own socket.
 final class CancelRequest: Sendable {
     private let sent = Atomic(false)
 
@@ -34,10 +34,10 @@ final class CancelKey: @unchecked Sendable {
 
     deinit { PQfreeCancel(pointer) }
 
-    /// Waits until the server has received the request.
+    /// Sends the request and waits until the server has received it.
     func send() {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
-            // A failure needs no answer: the connection is closed when the statement does not end.
+            // A failure needs no handling: the connection is closed when the statement does not end.
             _ = PQcancel(pointer, message.baseAddress, Int32(message.count))
         }
     }

@@ -1,6 +1,6 @@
-/// The rows that a statement takes in, column by column.
+/// The rows that a statement takes as input, column by column.
 ///
-/// It is the only place that combines a column's name, type and value. The SQL for a statement's input is made from it.
+/// Only this type combines a column's name, type and value. The SQL for a statement's input is generated from it.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(
@@ -49,7 +49,7 @@ public struct Columns<Row>: Sendable {
 
     /// Whether no row has a value in any of the columns.
     ///
-    /// A statement may then leave them out.
+    /// If so, a statement can omit them.
     public func areNull(_ rows: [Row]) -> Bool { columns.allSatisfy { $0.areNull(rows) } }
 
     /// `a, b, c`
@@ -57,12 +57,12 @@ public struct Columns<Row>: Sendable {
 
     /// `k.a, k.b, k.c`
     ///
-    /// - Parameter others: expressions that take the place of some columns.
+    /// - Parameter others: expressions that replace some columns.
     public func names(of table: String, except others: [String: String] = [:]) -> String {
         columns.map { others[$0.name] ?? "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// An upsert's assignments for all but the named columns.
+    /// An upsert's assignments for all columns except the named ones.
     ///
     /// `a = excluded.a, b = excluded.b`
     public func overwritten(except keys: Set<String>) -> String {
@@ -82,7 +82,7 @@ public struct Columns<Row>: Sendable {
     /// The names of the parameters that take the rows, one array for each column.
     public var inputs: [String] { columns.map { prefix + $0.name } }
 
-    /// The same columns with longer names of their parameters.
+    /// The same columns with a prefix in the names of their parameters.
     ///
     /// It is for a statement that takes several kinds of rows.
     public func inputs(prefixed prefix: String) -> Self {
@@ -103,7 +103,7 @@ public struct Columns<Row>: Sendable {
         return parameters
     }
 
-    /// Adds the values of rows behind other parameters.
+    /// Adds the values of rows after other parameters.
     public func add(_ rows: [Row], to parameters: inout Parameters) {
         for column in columns { column.add(rows, &parameters) }
     }
@@ -111,7 +111,7 @@ public struct Columns<Row>: Sendable {
 
 // Inlined where they are used: the value closure is compiled into the loop over the rows.
 extension Columns {
-    /// A column of the type as which `Value` is sent, from each row's value for it.
+    /// A column that is sent as the type of `Value`; the closure returns each row's value.
     @inlinable
     public static func value<Value: PostgresEncodable>(
         _ name: String,
@@ -122,7 +122,7 @@ extension Columns {
         }
     }
 
-    /// UTF-8 text, stored as it is.
+    /// UTF-8 text, stored unchanged.
     @inlinable
     public static func json<Text: Collection<UInt8> & SendableMetatype>(
         _ name: String,

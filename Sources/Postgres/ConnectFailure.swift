@@ -1,19 +1,19 @@
-/// Why a server did not give a connection, for decisions on how to continue.
+/// The reason why a server did not provide a connection, for decisions on how to continue.
 public enum ConnectFailure: String, Sendable, CaseIterable {
     // The server answered, and refused the session.
     /// SQLSTATE 28000: no such role.
     case roleMissing
     /// 28000: the role has NOLOGIN.
     case loginForbidden
-    /// 28P01, or 28000 from `peer`, `ident`, `cert` and the like.
+    /// 28P01, or 28000 from `peer`, `ident`, `cert` and similar methods.
     case authentication
     /// The server asks for a password, and none is configured.
     case passwordMissing
     /// 28000: no line of `pg_hba.conf` admits this host, role and database.
     case notAdmitted
-    /// 28000 without a text that separates the cases above.
+    /// 28000 without a text that distinguishes the cases above.
     ///
-    /// For example from a server that reports in another language.
+    /// For example, the server reports errors in another language.
     case roleRefused
     /// 3D000.
     case databaseMissing
@@ -33,7 +33,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case connectionRefused
     /// There is no Unix socket at this path.
     case socketMissing
-    /// The Unix socket may not be used by this user.
+    /// The user of this process must not use the Unix socket.
     case socketForbidden
     /// The host's name cannot be resolved.
     case hostUnknown
@@ -41,7 +41,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case hostUnreachable
     /// Nothing answered in time.
     case timedOut
-    /// TLS: the server lacks it, or its certificate, the client's or a file is refused.
+    /// TLS: the server does not support it, or a certificate of the server or client, or a file, is refused.
     case encryption
 
     /// Whether a PostgreSQL server or a pooler answered.
@@ -60,23 +60,23 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
 extension ConnectFailure {
     /// The contents of libpq's message of a failed connection.
     struct Report: Equatable {
-        /// For people: the message without the parts that only verbose errors have.
+        /// The message for people, without the parts that only verbose errors have.
         var message: String
         var failure: ConnectFailure?
-        /// The code of the server's error, where a server answered.
+        /// The code of the server's error, if a server answered.
         var sqlState: String?
     }
 
     /// Reads libpq's message of a failed connection, one line for each tried host.
     ///
-    /// libpq has no other way to the SQLSTATE of an error that comes before the session: with verbose errors it is
-    /// between severity and text, as in `FATAL:  28000: role "x" does not exist`. The first host's error decides, but a
-    /// server's answer has precedence over a missing one.
+    /// libpq has no other way to return the SQLSTATE of an error that precedes the session. Verbose errors contain it
+    /// between severity and text, as in `FATAL:  28000: role "x" does not exist`. The first host's error decides, but
+    /// the answer of any server has precedence over a missing answer.
     static func read(_ text: String) -> Report {
         var report = Report(message: "")
         var lines: [String] = []
         for line in text.split(whereSeparator: \.isNewline) {
-            // where in the server's sources the error arose
+            // the location of the error in the server's source code
             if line.hasPrefix("LOCATION:  ") { continue }
             let (plain, sqlState) = withoutState(String(line))
             lines.append(plain)
@@ -84,14 +84,14 @@ extension ConnectFailure {
                 report.sqlState = sqlState
                 report.failure = of(sqlState, plain)
             }
-            // a hint of libpq's own follows the error, as "Is the server running …?"
+            // libpq's own hint follows the error, such as "Is the server running …?"
             if report.sqlState == nil, report.failure == nil { report.failure = of(plain) }
         }
         report.message = lines.map { $0.trimmingPrefix(while: \.isWhitespace) }.joined(separator: " ")
         return report
     }
 
-    /// A line without the SQLSTATE in it, and that.
+    /// A line without its SQLSTATE, and the SQLSTATE.
     private static func withoutState(_ line: String) -> (String, String?) {
         guard let found = line.firstMatch(of: #/(\S:  )([0-9A-Z]{5}): /#) else { return (line, nil) }
         var plain = line
@@ -122,14 +122,14 @@ extension ConnectFailure {
         }
     }
 
-    /// The failure of an error that arises on this side; nil for an unknown one.
+    /// The failure for an error that arises on the client; nil for an unknown error.
     private static func of(_ text: String) -> ConnectFailure? {
         let isSocket = text.contains("on socket \"")
         if text.contains("no password supplied") { return .passwordMissing }
         if text.contains("could not translate host name") { return .hostUnknown }
         if isSocket, text.contains("No such file or directory") { return .socketMissing }
         if isSocket, text.contains("Permission denied") { return .socketForbidden }
-        // a socket that is left over from a server that crashed refuses as a port does
+        // the socket of a crashed server refuses connections as a port does
         if text.contains("Connection refused") { return .connectionRefused }
         for userMessage in ["No route to host", "Network is unreachable", "Host is down"]
         where text.contains(userMessage) {

@@ -1,20 +1,20 @@
 import Synchronization
 
-/// One session on the server, driven by its own system thread or its caller's.
+/// One session on the server, driven by its own system thread or by its caller's thread.
 ///
-/// Calls from several tasks run in sequence, in the order they were made. Cancelling the task that awaits a call, or
-/// letting its deadline pass, cancels the statement on the server. The connection is then drained and usable again, or,
-/// if the server does not react within a second, closed.
+/// Calls from several tasks run in sequence, in the order in which they were made. If the task that awaits a call is
+/// cancelled, or the call's deadline passes, the statement is cancelled on the server. The connection is then drained
+/// and remains usable. If the server does not react within a second, the connection is closed.
 ///
 /// The thread ends with `close()`, when the last reference is released, and when the connection is lost.
 public final class Connection: Sendable {
-    /// How much longer than `statementTimeout` a call may take by default.
+    /// The additional time that a call may take beyond `statementTimeout` by default.
     ///
-    /// So normally the server's own time-out comes first.
+    /// Because of it, the server's own time-out normally comes first.
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
-    /// Nil where a separate thread drives the session.
+    /// Nil if a separate thread drives the session.
     private let driver: DriverInPlace?
     private let defaultTimeout: Duration?
     private let statements = Atomic(0)
@@ -31,7 +31,7 @@ public final class Connection: Sendable {
 
     /// Connects, authenticates and applies the settings.
     ///
-    /// Throws `unavailable` where no connection can be made, `cancelled`, or `server` where a setting is refused.
+    /// Throws `unavailable` if no connection can be made, `cancelled`, or `server` if a setting is refused.
     public static func open(_ configuration: ConnectionConfiguration) async throws(PostgresError) -> Connection {
         guard let mailbox = Mailbox() else { throw PostgresError(.unavailable, "no file descriptor left") }
         let connection = Connection(mailbox: mailbox, statementTimeout: configuration.statementTimeout)
@@ -53,10 +53,10 @@ public final class Connection: Sendable {
         return connection
     }
 
-    /// Connects on the calling thread, for a caller that has a thread for itself.
+    /// Connects on the calling thread, for a caller that has its own thread.
     ///
-    /// This call and all later ones keep the thread until they are done. A call then costs no change of threads. That
-    /// the server has closed the session shows only at the next call.
+    /// This call and all later calls block the thread until they are done, so a call needs no switch of threads. A
+    /// closed session is only detected at the next call.
     ///
     /// Throws as ``open(_:)`` does.
     public static func openInPlace(_ configuration: ConnectionConfiguration) throws(PostgresError) -> Connection {
@@ -68,9 +68,7 @@ public final class Connection: Sendable {
         )
     }
 
-    /// Runs all queries in one pipeline with one Sync, and returns their results.
-    ///
-    /// The results are in order.
+    /// Runs all queries in one pipeline with one Sync, and returns their results in order.
     ///
     /// Outside an explicit transaction the queries are one implicit transaction. After a failure the server skips the
     /// rest of the pipeline; the error thrown is the first, with the index of its statement. `timeout` replaces the
@@ -96,10 +94,11 @@ public final class Connection: Sendable {
 
     /// Runs a text of one or more statements without parameters, for migrations.
     ///
-    /// It drops their results.
+    /// The results are discarded.
     ///
-    /// Without a `timeout` only the server's time-outs apply, which the script may set. Outside an explicit transaction
-    /// all of the script is one implicit transaction. COPY to or from the client is refused and ends the connection.
+    /// Without a `timeout`, only the server's time-outs apply, which the script may set. Outside an explicit
+    /// transaction, the whole script is one implicit transaction. COPY to or from the client is refused and ends the
+    /// connection.
     public func execute(script: String, timeout: Duration? = nil) async throws(PostgresError) {
         _ = try await perform(.script(script), timeout: timeout).get()
     }
@@ -108,7 +107,7 @@ public final class Connection: Sendable {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }
 
-    /// The work that `run` was called for so far, including failed calls.
+    /// The total work of all calls of `run`, including failed calls.
     public var traffic: Traffic {
         var traffic = Traffic()
         traffic.statements = statements.load(ordering: .relaxed)
@@ -121,12 +120,12 @@ public final class Connection: Sendable {
 
     /// Whether the server has reported that it cannot write.
     ///
-    /// False unless the configuration requires writes.
+    /// False if the configuration does not require writes.
     public var isReadOnly: Bool { mailbox.isReadOnly }
 
     /// Whether calls can still succeed.
     ///
-    /// When the server closes an idle connection, this shows it at once.
+    /// If the server closes an idle connection, the value changes immediately.
     public var isUsable: Bool { mailbox.isUsable }
 
     /// The server process announced to the connection's user.
@@ -139,7 +138,8 @@ public final class Connection: Sendable {
 
     /// Whether the connection works but should be replaced.
     ///
-    /// It buffers much memory, or its prepared statements no longer fit the schema.
+    /// A connection should be replaced if its buffers are large, or if its prepared statements no longer fit the
+    /// schema.
     var needsReplacement: Bool { mailbox.needsReplacement }
 
     /// Ends the session and its thread, without waiting for either.
@@ -150,7 +150,7 @@ public final class Connection: Sendable {
         driver?.close()
     }
 
-    /// Ends the session and returns when its thread and its descriptors are closed.
+    /// Ends the session, and returns after its thread has ended and its descriptors are closed.
     public func closeAndWait() async {
         mailbox.close()
         await mailbox.waitForEnd()
@@ -184,13 +184,13 @@ public final class Connection: Sendable {
     }
 }
 
-/// The work of a connection.
+/// The amount of work on a connection.
 public struct Traffic: Sendable, Equatable {
     /// Statements, including `BEGIN` and `COMMIT`.
     ///
     /// The preparation of a statement at its first use does not count.
     public var statements = 0
-    /// Pipelines, each of which is sent whole and then waited for.
+    /// The number of pipelines. Each is sent completely before the results are awaited.
     public var roundTrips = 0
 
     public init() {}

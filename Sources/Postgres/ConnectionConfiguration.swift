@@ -1,8 +1,8 @@
-/// How to connect, and the settings of every connection.
+/// The connection parameters, and the settings of every connection.
 public struct ConnectionConfiguration: Sendable {
-    /// A libpq connection URI or keyword string. It may hold a password, so it must not be logged.
+    /// A libpq connection URI or keyword string. It may contain a password, so it must not be logged.
     public var uri: String
-    /// Another server of the dialect's kind to connect to; nil for the URI's.
+    /// Another server to connect to, of the dialect's kind; nil for the server in the URI.
     ///
     /// The database and the role are the same.
     public var server: ServerAddress?
@@ -10,22 +10,22 @@ public struct ConnectionConfiguration: Sendable {
     public var applicationName: String
     /// Server settings, SET once after connecting, such as `("lock_timeout", "2s")`.
     public var settings: [(String, String)]
-    /// How long connecting may take, authentication included. Name resolution is not bounded by it.
+    /// The maximum time for connecting, including authentication. It does not limit name resolution.
     public var connectTimeout: Duration
-    /// The server's `statement_timeout`. It bounds each statement; a whole pipeline is bounded by
-    /// `Connection.timeoutMargin` more. Zero or less: unbounded.
+    /// The server's `statement_timeout`. It limits each statement; the limit of a whole pipeline is longer by
+    /// `Connection.timeoutMargin`. Zero or less: no limit.
     public var statementTimeout: Duration
-    /// Whether settings are applied to the session. Without it only run statements without a name, which leave nothing
-    /// behind in a session that may be another client's next.
+    /// Whether settings are applied to the session. If false, run only statements without a name. They leave nothing in
+    /// a session that a pooler may give to another client next.
     public var ownsSession = true
     /// Whether to refuse servers that cannot write, and to replace such sessions.
     ///
     /// It sets `target_session_attrs=read-write`, and replaces sessions whose server stops writing. A
     /// `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
     public var requiresWrites = true
-    /// How statements are sent to servers of another kind.
+    /// How statements are adapted for servers of another kind.
     ///
-    /// Nil where there is only one kind.
+    /// Nil if there is only one kind.
     public var dialect: Dialect?
     /// Called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
@@ -41,9 +41,10 @@ public struct ConnectionConfiguration: Sendable {
         public let payload: String
     }
 
-    /// Whether a text is a libpq connection URI or keyword string that can be tried.
+    /// Whether a text is a libpq connection URI or keyword string that can be used.
     ///
-    /// False for one whose password is not percent-encoded, so that a part of it would be taken for something else.
+    /// False if the password is not percent-encoded, so that a part of it would be interpreted as another part of the
+    /// URI.
     public static func isURI(_ text: String) -> Bool { LibPQConnection.password(in: text) != nil }
 
     /// - Parameter connectTimeout: positive.
@@ -66,13 +67,13 @@ public struct ConnectionConfiguration: Sendable {
     }
 }
 
-/// Where a server is reached, as in libpq's `host` and `port`.
+/// The address of a server, as in libpq's `host` and `port`.
 public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public let host: String
     public let port: Int32
     /// The server's result for `Dialect.identity`.
     ///
-    /// Under its name there may be another server from here, above all under `localhost`.
+    /// From this host, the address may lead to a different server, especially with `localhost`.
     public let identity: String
 
     public init(host: String, port: Int32, identity: String) {
@@ -85,7 +86,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "\(host):\(port)" }
 }
 
-/// The limits that end a job early.
+/// The cancellation and deadline that end a job early.
 struct Limits: Sendable {
     let deadline: ContinuousClock.Instant?
     let ticket: CancellationToken

@@ -1,16 +1,17 @@
 import Glibc
 
 extension ConnectionDriver {
-    /// The most bytes of a statement's values.
+    /// The maximum number of bytes of a statement's values.
     ///
-    /// A message of the protocol has less than 1 GiB, a part of it not for the values.
+    /// A protocol message has less than 1 GiB, and a part of it is not available for values.
     private static let maximumMessage = 0x3fff_0000
-    /// libpq keeps the largest send buffer it ever needed.
+    /// The size of a send buffer above which the connection should be replaced. libpq keeps the largest send buffer
+    /// that it ever needed.
     private static let replacementAge = 16 << 20
 
     /// Sends all queries with one Sync and collects their results.
     ///
-    /// `isAlive` is whether the connection can continue.
+    /// `isAlive` tells whether the connection can continue.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         guard let transactionGuard else { return plainPipeline(queries, limits) }
         let guarded = GuardedPipeline(queries, by: transactionGuard)
@@ -37,7 +38,7 @@ extension ConnectionDriver {
         if collector.needsFreshConnection { needsReplacement = true }
         switch end {
         case .done:
-            // a session of a server that cannot write is dropped, so that the next one may find a server that can
+            // drop the session of a server that cannot write, so that the next session may reach a server that can
             let isLost = collector.error?.isOfReadOnlyServer ?? false
             collector.error?.leavesSession = true
             return (collector.outcome(interruption: interruption), !isLost)
@@ -56,7 +57,7 @@ extension ConnectionDriver {
         return try queries.map(translation)
     }
 
-    /// Why these queries can't be sent at all, found before any is.
+    /// The reason why these queries cannot be sent, found before any of them is sent.
     private func refusal(of queries: [Query]) -> PostgresError? {
         for (index, query) in queries.enumerated() {
             let name = query.statement.name
@@ -75,7 +76,7 @@ extension ConnectionDriver {
 
     /// Passes the queries to libpq, preparing statements at their first use.
     ///
-    /// An error is one of libpq itself; queries sent before are still to be answered.
+    /// An error comes from libpq itself; the server still answers the queries that were sent before.
     private func send(_ queries: [Query]) -> (steps: [PipelineProgress.Step], PostgresError?) {
         var steps: [PipelineProgress.Step] = []
         steps.reserveCapacity(queries.count)
@@ -126,16 +127,16 @@ extension ConnectionDriver {
 }
 
 extension PostgresError.Kind? {
-    /// The reason for cancelling a statement, where the server did not react.
+    /// The reason for cancelling a statement, if the server did not react.
     var ofNoAnswer: PostgresError.Kind? { self == .timedOut ? .unresponsive : self }
 }
 
 extension ConnectionDriver {
     enum Drained {
-        /// More is to come.
+        /// Further results are expected.
         case pending
         case done
-        /// The connection is lost or out of step.
+        /// The connection is lost or out of sync.
         case broken
     }
 
@@ -150,7 +151,7 @@ extension ConnectionDriver {
     private struct Interruption {
         /// How long the server has to react.
         static let grace: Duration = .seconds(1)
-        /// The interval of repetitions of a request to cancel.
+        /// The interval at which a request to cancel is repeated.
         ///
         /// The server ignores a request that arrives between two statements.
         static let interval: Duration = .milliseconds(100)
@@ -161,9 +162,9 @@ extension ConnectionDriver {
         var requestAt: ContinuousClock.Instant
     }
 
-    /// Sends what is buffered and receives until `drain` has all results.
+    /// Sends buffered bytes and receives until `drain` has all results.
     ///
-    /// Cancels the statement on the server when the limits require it, and returns why.
+    /// If the limits require it, cancels the statement on the server and returns the reason.
     func exchange(_ limits: Limits, drain: () -> Drained) -> (End, interruption: PostgresError.Kind?) {
         var interruption: Interruption?
         var isDone = false

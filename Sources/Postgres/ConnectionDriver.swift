@@ -2,9 +2,9 @@ import Glibc
 
 /// A connection's thread: connects, then takes jobs from the mailbox until the end. Only that thread uses this object.
 final class ConnectionDriver {
-    /// The text and types that a statement was prepared with.
+    /// The text and types with which a statement was prepared.
     ///
-    /// They detect another use of its name.
+    /// They detect that a name is used for a different statement.
     struct Prepared {
         let sql: String
         let types: [UInt32]
@@ -14,11 +14,11 @@ final class ConnectionDriver {
     let mailbox: Mailbox
     var prepared: [String: Prepared] = [:]
     var pointers = ValuePointers()
-    /// Set by jobs after which the connection is better replaced.
+    /// Set by jobs after which the connection should be replaced.
     var needsReplacement = false
-    /// Turns queries into the server's words, where it is of another kind.
+    /// Translates queries for the server, if it is of another kind.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
-    /// The statements around its transactions.
+    /// The statements that guard the connection's transactions.
     private(set) var transactionGuard: Dialect.TransactionGuard?
     private let configuration: ConnectionConfiguration
 
@@ -40,14 +40,14 @@ final class ConnectionDriver {
         return driver
     }
 
-    /// The whole life of the thread. `opened` is called once, when the connection is ready or has failed.
+    /// Runs the thread until it ends. `opened` is called once, when the connection is ready or has failed.
     static func run(
         _ configuration: ConnectionConfiguration,
         _ mailbox: Mailbox,
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A separate function, so that libpq's resources are gone when the end is announced.
+        // A separate function, so that libpq's resources are freed before the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ConnectionDriver.open(configuration, mailbox)
@@ -89,7 +89,7 @@ final class ConnectionDriver {
         transactionGuard = dialect.transactionGuard
     }
 
-    /// Sets parameters of the session, and reads answers in the same round trip.
+    /// Sets parameters of the session, and reads the detection results in the same round trip.
     private func apply(
         _ settings: [(String, String)],
         asking questions: [Query] = []
@@ -101,7 +101,7 @@ final class ConnectionDriver {
         return Array(results.suffix(questions.count))
     }
 
-    /// Works until the connection is closed or lost, and returns which.
+    /// Works until the connection is closed or lost, and returns the reason.
     private func serve() -> PostgresError {
         while !mailbox.isClosing {
             if let job = mailbox.next() {
@@ -119,7 +119,7 @@ final class ConnectionDriver {
         return PostgresError(.connectionLost, "the connection is closed")
     }
 
-    /// Runs one job and answers it; `false` where the connection can't continue.
+    /// Runs one job and returns its result to the caller; `false` if the connection cannot continue.
     private func perform(_ job: Job) -> Bool {
         let (outcome, isAlive) = perform(job.work, job.limits)
         job.continuation.resume(returning: outcome)
@@ -151,7 +151,7 @@ final class ConnectionDriver {
         }
     }
 
-    /// Answers waiting jobs that are cancelled or late; returns when to check again.
+    /// Answers waiting jobs that are cancelled or late, and returns the time of the next check.
     @discardableResult
     func answerInterrupted() -> ContinuousClock.Instant? {
         let (jobs, nextDeadline) = mailbox.takeInterrupted(at: .now)
@@ -161,7 +161,7 @@ final class ConnectionDriver {
         return nextDeadline
     }
 
-    /// Waits for the socket, a signal or the deadline; whether the socket is ready.
+    /// Waits for the socket, a signal or the deadline. Returns whether the socket is ready.
     func wait(for events: Int32, until deadline: ContinuousClock.Instant?) -> Bool {
         let (isReady, isSignalled) = handle.wait(for: events, or: mailbox.wakeUp, until: deadline)
         if isSignalled { mailbox.clearSignal() }
@@ -174,7 +174,7 @@ extension ConnectionDriver {
     ///
     /// Pipeline mode does not allow that protocol.
     func script(_ text: String, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
-        // libpq takes a C string, which would end there.
+        // libpq takes a C string, which would end at a zero byte.
         if text.utf8.contains(0) {
             return (.failure(PostgresError(.server(sqlState: "22021"), "the script holds U+0000")), true)
         }

@@ -1,36 +1,36 @@
-/// How statements are sent to servers of another kind.
+/// The adaptation of statements for servers of another kind.
 ///
 /// Each connection asks its server once whether it is of that kind, in the round trip that applies the settings.
 public struct Dialect: Sendable {
-    /// Answers one row with one boolean: whether the server is of the kind.
+    /// Returns one row with one boolean: whether the server is of the kind.
     public var detection: Statement
-    /// Returns one row with one text, which identifies the server among its kind.
+    /// Returns one row with one text, which identifies the server among servers of its kind.
     ///
-    /// Asked where another server than the URI's is connected to, whose name may refer to another server from here; see
-    /// `ServerAddress.identity`.
+    /// It runs if a server other than the URI's is connected to, whose address may lead to a different server from this
+    /// host; see `ServerAddress.identity`.
     public var identity: Statement
-    /// Settings that a server of the kind needs in place of the configuration's.
+    /// Settings that replace those of the configuration on a server of the kind.
     public var settings: [(String, String)]
-    /// The query that is sent there in place of a query.
+    /// Returns the query that is sent to such a server in place of a query.
     ///
-    /// It is another text for the same parameters, or another query with the same result. Under one name it is always
-    /// the same text. Errors name the original statement. A query that it refuses is not sent, and fails with nothing
-    /// done.
+    /// The returned query has another text for the same parameters, or is another query with the same result. A name
+    /// always has the same text. Errors name the original statement. A query that this closure refuses is not sent, and
+    /// fails without an effect.
     public var translation: @Sendable (Query) throws(PostgresError) -> Query
-    /// The statements around a transaction there.
+    /// The statements that guard a transaction on such a server.
     public var transactionGuard: TransactionGuard?
-    /// Called on the connection's thread with each answer. It must not block.
+    /// Called on the connection's thread with each detection result. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
-    /// Two statements around a transaction, for servers that may run it in two places.
+    /// Two statements in a transaction, for servers that may run it in two places.
     ///
     /// One follows `BEGIN`, and the other precedes `COMMIT`. Their results are not returned.
     public struct TransactionGuard: Sendable {
         /// Records the present state.
         public var before: Statement
-        /// Divides by zero where they have changed.
+        /// Divides by zero if the state has changed.
         ///
-        /// The committing caller then gets a serialization failure (40001).
+        /// The committing caller gets a serialization failure (40001) in this case.
         public var verify: Statement
 
         public init(before: Statement, verify: Statement) {

@@ -5,7 +5,7 @@ import Synchronization
 /// Drives a connection on the threads of its callers, one at a time.
 final class DriverInPlace: Sendable {
     private let mailbox: Mailbox
-    /// Nil once the session has ended.
+    /// The driver; nil once the session has ended.
     private let driver: Mutex<ConnectionDriver?>
 
     /// Connects.
@@ -32,7 +32,7 @@ final class DriverInPlace: Sendable {
 
     /// Ends the session.
     ///
-    /// One in progress is ended by its call, which finds the mailbox closing.
+    /// If a call is in progress, it ends the session when it finds that the mailbox is closing.
     func close() {
         guard driver.withLockIfAvailable({ $0 = nil }) != nil else { return }
         end()
@@ -47,7 +47,7 @@ final class DriverInPlace: Sendable {
 enum DedicatedThread {
     /// The size of a thread's stack.
     ///
-    /// libpq and the callbacks are shallow; the default of 8 MiB a thread would only reserve address space.
+    /// libpq and the callbacks have shallow stacks; the default of 8 MiB per thread would only reserve address space.
     private static let stackSize = 512 * 1024
 
     private final class Work {
@@ -55,7 +55,7 @@ enum DedicatedThread {
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
-    /// Starts a detached thread; `false` where the system has no more threads.
+    /// Starts a detached thread; returns `false` if the system has no more threads.
     static func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
         var attributes = pthread_attr_t()
         guard pthread_attr_init(&attributes) == 0 else { return false }

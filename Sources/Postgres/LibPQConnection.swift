@@ -10,7 +10,7 @@ final class LibPQConnection {
     let connection: OpaquePointer
     private let listener: Listener
     private let password: String?
-    /// Whether the session is of no use on a server that cannot write.
+    /// Whether the session must not be used on a server that cannot write.
     private let requiresWrites: Bool
 
     /// Receives notices; kept alive as long as libpq may call it.
@@ -24,7 +24,7 @@ final class LibPQConnection {
 
     /// Starts connecting. The URI's own text never reaches a message: a malformed part of it may be the password.
     ///
-    /// - Parameter more: further of libpq's connection parameters, which go before the URI's.
+    /// - Parameter more: additional libpq connection parameters, which precede those of the URI.
     init(
         connecting configuration: ConnectionConfiguration,
         _ more: [(String, String)] = []
@@ -36,7 +36,7 @@ final class LibPQConnection {
             )
         }
         self.password = password.isEmpty ? nil : password
-        // libpq connects to it, regardless of the host's name
+        // libpq connects to `hostaddr`, regardless of the host's name
         if configuration.server != nil, Self.option("hostaddr", in: configuration.uri) != nil {
             throw PostgresError(.unavailable, "hostaddr in the connection URI leaves no choice of a server")
         }
@@ -45,7 +45,7 @@ final class LibPQConnection {
             && getenv("PGTARGETSESSIONATTRS") == nil
         let options =
             (requiresWrites ? [("target_session_attrs", "read-write")] : []) + [
-                // A silent peer is noticed in this time; the URI may override it.
+                // A silent peer is detected within this time; the URI may override it.
                 ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
                 ("dbname", configuration.uri),
                 ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
@@ -58,7 +58,7 @@ final class LibPQConnection {
             throw PostgresError(.unavailable, "out of memory")
         }
         self.connection = connection
-        // until it is connected: the only way to the SQLSTATE of a refused session
+        // verbose until connected, as this is the only way to get the SQLSTATE of a refused session
         PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
         listener = Listener(configuration.onNotice)
         PQsetNoticeReceiver(
@@ -79,8 +79,8 @@ final class LibPQConnection {
 
     /// The password in the URI, empty if missing; `nil` for an invalid URI.
     ///
-    /// A password with an `@` or `/` that is not percent-encoded ends, in part, in what libpq takes for host, port or
-    /// database, and from there in its messages. No such URI is used.
+    /// If a password contains an `@` or `/` that is not percent-encoded, libpq interprets a part of it as host, port or
+    /// database, and can quote it in messages. Such a URI is not used.
     static func password(in uri: String) -> String? {
         guard let options = PQconninfoParse(uri, nil) else { return nil }
         defer { PQconninfoFree(options) }
@@ -124,16 +124,16 @@ final class LibPQConnection {
         }
     }
 
-    /// Makes sends and receives return instead of wait.
+    /// Makes sends and receives return instead of waiting.
     func setNonBlocking() -> Bool { PQsetnonblocking(connection, 1) == 0 }
 
-    /// From here on errors have their usual form.
+    /// Makes later errors have their usual form.
     func usePlainErrors() { PQsetErrorVerbosity(connection, PQERRORS_DEFAULT) }
 
     /// The last error message, without the password.
     var message: String { Self.oneLine(fullMessage) }
 
-    /// The last error message as libpq has it, line by line, without the password.
+    /// The last error message with all lines from libpq, without the password.
     var fullMessage: String {
         let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""
         return password.map { text.replacing($0, with: "…") } ?? text
@@ -143,7 +143,7 @@ final class LibPQConnection {
         text.split(separator: "\n").joined(separator: " ")
     }
 
-    /// Whether the server has reported that it cannot write but the session must.
+    /// Whether the session must be able to write and the server has reported that it cannot.
     ///
     /// PostgreSQL reports both parameters with the result after each change; a pooler may not.
     var isReadOnly: Bool {
@@ -177,9 +177,9 @@ final class LibPQConnection {
         ) == 1
     }
 
-    /// Sends buffered bytes, as far as the socket takes them.
+    /// Sends as many buffered bytes as the socket accepts.
     ///
-    /// Returns whether some are left, `nil` where the connection is lost.
+    /// Returns whether bytes are left; `nil` if the connection is lost.
     func flush() -> Bool? {
         switch PQflush(connection) {
         case 0: false
@@ -190,7 +190,7 @@ final class LibPQConnection {
 
     // Receiving
 
-    /// Reads from the socket; `false` where the connection is lost.
+    /// Reads from the socket; returns `false` if the connection is lost.
     func receive() -> Bool { PQconsumeInput(connection) == 1 }
 
     /// Whether `nextResult` would have to wait.
@@ -198,7 +198,7 @@ final class LibPQConnection {
 
     func nextResult() -> ResultHandle? { PQgetResult(connection).map(ResultHandle.init(owning:)) }
 
-    /// Returns whether such a warning has arrived since the last call (``ResultHandle/isCommitWarning(_:)``).
+    /// Returns whether a commit warning has arrived since the last call (``ResultHandle/isCommitWarning(_:)``).
     func takeCommitWarning() -> Bool {
         defer { listener.hasCommitWarning = false }
         return listener.hasCommitWarning
@@ -220,9 +220,9 @@ final class LibPQConnection {
     func cancelKey() -> CancelKey? { PQgetCancel(connection).map(CancelKey.init(owning:)) }
 }
 
-/// Connecting and waiting, on a thread that does nothing else during it.
+/// Connecting and waiting, which block the thread.
 extension LibPQConnection {
-    /// Connects and authenticates; sends and receives do not wait from then on.
+    /// Connects and authenticates. After that, sends and receives do not wait.
     ///
     /// - Parameter wait: waits for the socket to be ready, and returns whether it is; may throw to give up.
     func connect(
@@ -266,7 +266,7 @@ extension LibPQConnection {
 
     /// The time left in whole milliseconds, rounded up.
     ///
-    /// So waiting does not end just before the deadline.
+    /// Rounding up prevents that a wait ends just before the deadline.
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int32 {
         let left = (deadline - ContinuousClock.now) / .milliseconds(1)
         return Int32(min(max(left.rounded(.up), 0), 60_000))

@@ -33,7 +33,7 @@ final class Mailbox: Sendable {
 
     // For callers
 
-    /// Hands a job over; `false` where the connection takes no more.
+    /// Hands a job over; returns `false` if the connection accepts no more jobs.
     func post(_ job: Job) -> Bool {
         let (accepted, signal) = state.withLock { state in
             guard !state.isClosing, !state.hasEnded else { return (false, false) }
@@ -86,9 +86,9 @@ final class Mailbox: Sendable {
         state.withLock { $0.isSignalled = false }
     }
 
-    /// Takes the waiting jobs that are cancelled or late.
+    /// Removes and returns the waiting jobs that are cancelled or late.
     ///
-    /// Also returns when the next one will be late.
+    /// Also returns the time at which the next job will be late.
     func takeInterrupted(
         at now: ContinuousClock.Instant
     ) -> (jobs: [(Job, PostgresError.Kind)], nextDeadline: ContinuousClock.Instant?) {
@@ -116,9 +116,9 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// The last act of the thread: no more jobs.
+    /// Ends the mailbox as the last step of the thread. It accepts no more jobs.
     ///
-    /// Answers the remaining ones and all callers that wait for the end.
+    /// Answers the remaining jobs, and all callers that wait for the end.
     func end(_ error: PostgresError) {
         let (jobs, waiters) = state.withLock { state in
             state.hasEnded = true
@@ -134,14 +134,14 @@ final class Mailbox: Sendable {
 }
 
 extension Mailbox.State {
-    /// Whether the caller has to write to the eventfd: once until the thread clears it.
+    /// Whether the caller has to write to the eventfd. True once, until the thread clears the signal.
     fileprivate mutating func raiseSignal() -> Bool {
         defer { isSignalled = true }
         return !isSignalled
     }
 }
 
-/// Carries a task's cancellation to the connection's thread, in either order.
+/// Passes a task's cancellation to the connection's thread, whether it occurs before or after the job is posted.
 final class CancellationToken: Sendable {
     private let cancelled = Atomic(false)
 
@@ -152,9 +152,9 @@ final class CancellationToken: Sendable {
 
 /// An eventfd: any thread may signal it, one thread polls it.
 final class WakeUp: Sendable {
-    /// For polling.
+    /// The descriptor to poll.
     ///
-    /// Closed with the last reference to this object, so never while a thread may still signal it.
+    /// It is closed with the last reference to this object, so never while a thread may still signal it.
     let descriptor: Int32
 
     init?() {
@@ -166,7 +166,7 @@ final class WakeUp: Sendable {
 
     func signal() {
         var one: UInt64 = 1
-        // Fails only when the counter is full, and then a signal is pending anyway.
+        // The write fails only if the counter is full; a signal is pending anyway in this case.
         _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
     }
 

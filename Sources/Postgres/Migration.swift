@@ -12,8 +12,8 @@ public struct Migration: Sendable, Hashable {
 
     /// The text with each `:name` that has a variable replaced.
     ///
-    /// A token is a colon and an identifier, with no colon or identifier before it; so `::text` and `a[1:n]` stay as
-    /// they are, as do tokens without a variable. Comments and strings are treated like the rest.
+    /// A token is a colon and an identifier, with no colon or identifier before it. So `::text` and `a[1:n]` stay
+    /// unchanged, as do tokens without a variable. Tokens in comments and strings are replaced too.
     func text(with variables: [String: String]) -> String {
         if variables.isEmpty { return sql }
         var text = ""
@@ -44,8 +44,8 @@ public struct Migration: Sendable, Hashable {
 extension Migration {
     /// The statements of a text, without parts that are only comments.
     ///
-    /// So they can be run one by one: Citus takes a change of a distributed table to the other servers by the whole
-    /// text that it came in.
+    /// It allows running the statements one at a time. For a change of a distributed table, Citus sends to the other
+    /// servers the whole text that contained the statement.
     ///
     /// A semicolon ends a statement, but not within quotes, dollar quotes and comments. The bodies of SQL-standard
     /// functions (`BEGIN ATOMIC`) are not recognized.
@@ -70,7 +70,7 @@ extension Migration {
         return statements
     }
 
-    /// Behind the comment that begins here.
+    /// The index after the comment that begins here.
     private static func commentEnd(_ bytes: [UInt8], _ place: Int) -> Int? {
         if starts(bytes, place, "--") { return bytes[place...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.count }
         guard starts(bytes, place, "/*") else { return nil }
@@ -83,7 +83,7 @@ extension Migration {
         return place
     }
 
-    /// Behind the text or name in quotes that begins here.
+    /// The index after the quoted text or name that begins here.
     private static func quotedEnd(_ bytes: [UInt8], _ place: Int) -> Int? {
         switch bytes[place] {
         case UInt8(ascii: "\""), UInt8(ascii: "'"):
@@ -92,7 +92,7 @@ extension Migration {
                 quote == UInt8(ascii: "'") && place > 0 && bytes[place - 1] | 0x20 == UInt8(ascii: "e")
                 && (place < 2 || !isWord(bytes[place - 2]))
             var next = place + 1
-            // a quote that is doubled ends here and begins again
+            // a doubled quote ends the text and begins it again
             while next < bytes.count, bytes[next] != quote {
                 next += hasEscapes && bytes[next] == UInt8(ascii: "\\") ? 2 : 1
             }
@@ -121,7 +121,7 @@ extension Migration {
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 32 || (9...13).contains(byte) }
 }
 
-/// Compares a build's migrations with those a database has seen. Pure.
+/// Compares a build's migrations with the migrations that a database has applied. Pure.
 struct MigrationPlan {
     struct Applied: Equatable {
         let name: String
@@ -130,7 +130,7 @@ struct MigrationPlan {
 
     let status: MigratorStatus
 
-    /// `known` are the build's migrations with their checksums. Throws why the two are incompatible.
+    /// `known` are the build's migrations with their checksums. Throws the reason if the two are incompatible.
     init(known: [Applied], applied: [Applied]) throws(MigratorError) {
         let known = known.sorted { $0.name < $1.name }
         for (first, second) in zip(known, known.dropFirst()) where first.name == second.name {

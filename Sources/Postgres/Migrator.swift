@@ -1,17 +1,17 @@
-/// Brings a database's schema forward, one file a transaction.
+/// Applies the pending migrations of a database's schema, each file in one transaction.
 ///
-/// Table `schema_migrations` records the applied migrations, with the SHA-256 of each text before its variables were
-/// replaced. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that
-/// a newer build has migrated further is not changed.
+/// The table `schema_migrations` records the applied migrations, with the SHA-256 of each text before its variables
+/// were replaced. Runners that start together take turns by locking the only row of `schema_migrations_lock`. A
+/// database that a newer build has migrated further is not changed.
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
     private let timeout: MigratorTimeouts
 
-    /// A migrator for these files.
+    /// Creates a migrator for these files.
     ///
-    /// Each `:name` in a file that has a variable is replaced by its value as it is, unquoted, unless a colon or an
-    /// identifier directly precedes it; so `::text` stays.
+    /// Each `:name` in a file that has a variable is replaced by the variable's value, unquoted, unless a colon or an
+    /// identifier directly precedes it. So `::text` stays unchanged.
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
@@ -24,27 +24,25 @@ public struct Migrator: Sendable {
 
     /// The applied and pending migrations, without changing anything.
     ///
-    /// Throws `MigratorError` where the two don't fit together, and `PostgresError`.
+    /// Throws `MigratorError` if the applied migrations and those of the build are incompatible, and `PostgresError`.
     public func status(on connection: Connection) async throws -> MigratorStatus {
         let rows = try await connection.run(Self.exists)
         let exists = try rows.read(0, 0, as: Bool.self)
         return try await plan(on: connection, tableExists: exists).status
     }
 
-    /// The names of the migrations that have yet to be applied, in order. Throws as `status` does.
+    /// The names of the pending migrations, in order. Throws as `status` does.
     public func pending(on connection: Connection) async throws -> [String] {
         try await status(on: connection).pending
     }
 
-    /// Applies pending migrations, and returns the names applied by this call.
+    /// Applies pending migrations, and returns the names applied by this call, in order.
     ///
-    /// They are in order.
+    /// The connection must not be in a transaction. Time-outs for statements do not apply; the migrator's time-outs
+    /// limit how long a migration waits for other sessions' locks. A migration that fails has no effect, but those
+    /// before it stay applied. Throws `MigratorError` and `PostgresError`.
     ///
-    /// The connection must not be in a transaction. Time-outs for statements do not apply; the migrator's patience
-    /// bounds how long a migration waits for other sessions' locks. A migration that fails leaves nothing behind; those
-    /// before it stay. Throws `MigratorError` and `PostgresError`.
-    ///
-    /// - Parameter onWait: called before a migration that met other sessions' locks is tried again.
+    /// - Parameter onWait: called before a migration that waited too long for other sessions' locks is tried again.
     public func migrate(
         on connection: Connection,
         onWait: @Sendable (MigratorError) -> Void = { _ in }
@@ -101,7 +99,7 @@ extension Migrator {
         "INSERT INTO schema_migrations (name, checksum) VALUES ($1, $2)"
     )
 
-    /// One implicit transaction. Runners that start together may wait for one another, however long that takes.
+    /// One implicit transaction. Runners that start together may wait for each other, without a time limit.
     private static let tables = """
         SET LOCAL lock_timeout = 0;
         CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -117,8 +115,8 @@ extension Migrator {
 
     /// Creates the migrator's tables.
     ///
-    /// CREATE … IF NOT EXISTS checks first and creates then. If two run together, one may fail on a catalogue's unique
-    /// index, and finds the table there the next time.
+    /// CREATE … IF NOT EXISTS checks first and creates afterwards. If two runners execute it at the same time, one may
+    /// fail on a catalog's unique index. Its next attempt finds the table.
     private func createTables(on connection: Connection) async throws {
         for _ in 1...20 {
             do {
@@ -148,7 +146,7 @@ extension Migrator {
             try await apply(migration, checksum: checksum, on: connection)
             return migration.name
         } catch {
-            // Without this the caller would get the connection back inside a failed transaction.
+            // Without the rollback, the caller would get the connection back inside a failed transaction.
             await connection.rollback()
             throw error
         }
@@ -156,8 +154,8 @@ extension Migrator {
 
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
-            // A migration that waits for a lock makes all later statements wait behind it. So it does not wait long
-            // behind a long transaction: it is undone and tried again later.
+            // While a migration waits for a lock, all later statements on the table wait for the migration. If a long
+            // transaction holds the lock, the migration is therefore undone soon and tried again later.
             let limit = Int(max(timeout.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {
@@ -206,7 +204,7 @@ public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
     case missing(String)
     /// The migration ended the transaction it runs in.
     case endedTransaction(String)
-    /// A migration failed; nothing of it remains.
+    /// A migration failed and had no effect.
     case failed(String, PostgresError)
 
     public var description: String {
@@ -231,13 +229,13 @@ public struct MigratorStatus: Sendable, Equatable {
 
 /// How long a migration waits for locks of other sessions.
 public struct MigratorTimeouts: Sendable {
-    /// The time to wait for one lock; then the migration is undone.
+    /// The time to wait for one lock, after which the migration is undone.
     ///
-    /// All other sessions that need the table queue behind it.
+    /// During this time, all other sessions that need the table wait for the migration.
     public var forLock: Duration
-    /// Between a migration that was undone and the next try.
+    /// The pause before an undone migration is tried again.
     public var pause: Duration
-    /// How long one migration is tried.
+    /// The total time for which one migration is tried.
     public var total: Duration
 
     public init(

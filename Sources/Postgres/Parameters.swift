@@ -1,6 +1,6 @@
 /// The values of a statement's parameters in PostgreSQL's binary format.
 ///
-/// They are encoded as they are added, and share one buffer. Text that holds U+0000 is refused by the server (22021).
+/// They are encoded when they are added, and share one buffer. The server refuses text that contains U+0000 (22021).
 public struct Parameters: Sendable {
     /// The place of a value in `buffer`; a negative length means NULL.
     @usableFromInline

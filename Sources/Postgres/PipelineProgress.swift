@@ -2,8 +2,8 @@
 ///
 /// It tracks the statement that each result belongs to, the first failure, and the end.
 ///
-/// libpq answers each command with a result (or PIPELINE_ABORTED, after an error) and then with nothing, and the Sync
-/// with PIPELINE_SYNC alone. Pure: it sees outcomes, not results.
+/// libpq returns, for each command, a result (or PIPELINE_ABORTED, after an error) followed by a null result. For the
+/// Sync, it returns only PIPELINE_SYNC. Pure: it receives outcomes, not results.
 struct PipelineProgress {
     /// A command that was sent.
     enum Step: Equatable {
@@ -37,7 +37,7 @@ struct PipelineProgress {
         /// The first failure, of the statement at this index.
         case fail(Int)
         case finish
-        /// The connection is out of step and can't be used further.
+        /// The connection is out of sync and cannot be used further.
         case abandon
     }
 
@@ -57,7 +57,7 @@ struct PipelineProgress {
         case .sync:
             return current == steps.count ? .finish : .abandon
         case .end:
-            // One may come before the first result; it ends nothing.
+            // A null result may come before the first result; it ends nothing.
             if isAnswered { current += 1 }
             isAnswered = false
             return .ignore
@@ -86,10 +86,10 @@ struct PipelineProgress {
 
 // MARK: - GuardedPipeline
 
-/// A pipeline with the statements of a ``Dialect/Vigil`` around its transactions.
+/// A pipeline with the statements of a ``Dialect/TransactionGuard`` in its transactions.
 struct GuardedPipeline {
     private(set) var queries: [Query] = []
-    /// By place in ``queries``: the place of the original query; nil for added ones.
+    /// For each query in ``queries``, the index of the original query; nil for added queries.
     private var places: [Int?] = []
     private let transactionGuard: Dialect.TransactionGuard
 
@@ -145,14 +145,14 @@ struct PipelineResults {
         results.reserveCapacity(queries.count)
     }
 
-    /// Takes libpq's next result; `nil` for the end of a command's.
+    /// Processes libpq's next result; `nil` marks the end of a command's results.
     mutating func receive(_ result: ResultHandle?) -> PipelineProgress.Action {
         let action = progress.received(result?.outcome ?? .end)
         guard let result else { return action }
         switch action {
         case .keep(let index):
             let statement = queries[index].statement
-            // A COMMIT of a transaction that had failed answers success, with this tag.
+            // A COMMIT of a failed transaction returns success with this tag.
             if statement.name == Query.commit.statement.name, result.tag == "ROLLBACK", error == nil {
                 let message = "the transaction had failed, so COMMIT rolled it back"
                 let kind = PostgresError.Kind.server(sqlState: "25P02")
@@ -174,16 +174,17 @@ struct PipelineResults {
         if isCommit || latest == queries.count - 1 { isUnreplicated = true }
     }
 
-    /// The error of a session that was lost before all results had arrived; nil if only the session is known to be
-    /// lost.
+    /// The error of a session that was lost before all results had arrived; nil if the loss of the session is all that
+    /// is known.
     func broken() -> PostgresError? { error ?? (isUnreplicated ? .unreplicated : nil) }
 
-    /// Whether prepared statements no longer fit: a changed schema altered a result's columns, or they are gone.
+    /// Whether prepared statements no longer fit: a schema change altered a result's columns, or the statements are
+    /// gone.
     var needsFreshConnection: Bool { error?.sqlState == "0A000" || error?.sqlState == "26000" }
 
-    /// The answer once all results are in.
+    /// The outcome once all results have arrived.
     ///
-    /// `interruption` is why the statement was cancelled, if it was; results that came before are good.
+    /// `interruption` is the reason why the statement was cancelled, if it was. Results that arrived before are valid.
     func outcome(interruption: PostgresError.Kind?) -> Job.Outcome {
         if let error { return .failure(error.interpreted(interruption)) }
         guard results.count == queries.count else {
@@ -200,8 +201,8 @@ extension PostgresError {
         "the wait for a synchronous standby was cancelled: committed on this server, perhaps on no other"
     )
 
-    /// The server says 57014 for every cancelled statement; only this side knows the reason. Without a request of ours
-    /// it is the server's own time-out.
+    /// The server reports 57014 for every cancelled statement; only the client knows the reason. If the client sent no
+    /// request to cancel, the server's own time-out is the reason.
     func interpreted(_ interruption: Kind?) -> PostgresError {
         guard sqlState == "57014" else { return self }
         return PostgresError(interruption ?? .timedOut, message, statement: statement, statementIndex: statementIndex)

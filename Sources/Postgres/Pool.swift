@@ -2,13 +2,15 @@ import Synchronization
 
 /// A bounded number of connections to one database, lent to one caller at a time.
 ///
-/// Connections are made when needed. Broken ones are replaced; one that has been idle for 30 seconds is asked for a
-/// sign of life before it is lent. None is lent inside a transaction. While the server can't be reached, attempts are
-/// made one at a time with back-off; callers wait out a short outage and are refused at once in a long one.
+/// Connections are made when needed, and broken connections are replaced. A connection that has been idle for 30
+/// seconds is tested before it is lent. No connection is lent inside a transaction.
+///
+/// While the server cannot be reached, attempts are made one at a time with back-off. Callers wait during a short
+/// outage, and are refused immediately during a long one.
 public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Lease, Never>>
 
-    /// A caller's answer: a connection, or an error.
+    /// The result for a caller: a connection, or an error.
     ///
     /// The connection comes with the time since which it was idle.
     typealias Lease = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
@@ -17,7 +19,7 @@ public final class Pool: Sendable {
         var state: State
         var timerAt: ContinuousClock.Instant?
         var lastID: UInt64 = 0
-        /// Connections being made; without a task until it is created.
+        /// Attempts to connect; the value is nil until the attempt's task is created.
         var attempts: [UInt64: Task<Void, Never>?] = [:]
         var closers: [CheckedContinuation<Void, Never>] = []
     }
@@ -27,8 +29,9 @@ public final class Pool: Sendable {
     let configuration: ConnectionConfiguration
     let shell: Mutex<Shell>
 
-    /// A pool of at most `maximum` connections (at least 1). A caller waits for one for at most `acquireTimeout`, in
-    /// order of arrival; beyond `maximumWaiters` callers are refused at once.
+    /// A pool of at most `maximum` connections (at least 1). A caller waits for a connection for at most
+    /// `acquireTimeout`, in order of arrival. If `maximumWaiters` callers wait, further callers are refused
+    /// immediately.
     public init(
         configuration: ConnectionConfiguration,
         maximum: Int = 8,
@@ -47,11 +50,11 @@ public final class Pool: Sendable {
 
     public var statistics: Statistics { shell.withLock { $0.state.statistics } }
 
-    /// Lends a connection for the time of `body`.
+    /// Lends a connection while `body` runs.
     ///
-    /// A transaction left open is rolled back.
+    /// If a transaction is left open, it is rolled back.
     ///
-    /// Throws what `body` throws, `poolExhausted`, `cancelled`, or the error that connecting met.
+    /// Throws the error of `body`, `poolExhausted`, `cancelled`, or the error of a failed attempt to connect.
     nonisolated(nonsending) public func withConnection<T: Sendable>(
         _ body: nonisolated(nonsending) (Connection) async throws -> T
     ) async throws -> T {
@@ -73,8 +76,8 @@ public final class Pool: Sendable {
 
     /// Closes the pool.
     ///
-    /// Refuses new and queued callers, waits for lent connections to come back, and returns when all are closed and
-    /// their threads done.
+    /// Refuses new and queued callers, and waits until lent connections are returned. It returns after all connections
+    /// are closed and their threads have ended.
     public func close() async {
         apply { state, _ in state.close() }
         let attempts = shell.withLock { Array($0.attempts.values) }
@@ -90,7 +93,7 @@ public final class Pool: Sendable {
 }
 
 extension Pool {
-    /// A connection that works as far as can be known.
+    /// Returns a connection that works, as far as can be tested.
     private func checkOut() async throws(PostgresError) -> Connection {
         while true {
             let (connection, idleSince) = try await acquire().get()
@@ -103,7 +106,7 @@ extension Pool {
                     await release(connection)
                     throw error
                 } catch {
-                    // The next one may be alive.
+                    // The next connection may be alive.
                 }
             }
             await discard(connection)
@@ -118,7 +121,7 @@ extension Pool {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 apply { state, now in state.acquire(id, continuation, at: now) }
-                // The handler may have run before there was anything to cancel.
+                // The cancellation handler may have run before there was anything to cancel.
                 if Task.isCancelled { apply { state, _ in state.cancel(id) } }
             }
         } onCancel: {
@@ -149,8 +152,8 @@ extension Pool {
     /// Any error that it throws rolls back.
     ///
     /// A serialization failure, a deadlock or a lock time-out runs `body` again after a jittered pause, up to
-    /// `attempts` times in all (at least once), so `body` must have no effects outside the transaction. Throws what the
-    /// last attempt threw. `connectionLost` may mean that COMMIT took effect.
+    /// `attempts` times in all (at least once). So `body` must have no effects outside the transaction. Throws the
+    /// error of the last attempt. After `connectionLost`, the COMMIT may have taken effect.
     nonisolated(nonsending) public func transaction<T: Sendable>(
         attempts: Int = 5,
         _ body: nonisolated(nonsending) (Connection) async throws -> T
@@ -257,9 +260,9 @@ extension Pool {
         public let maximum: Int
         /// Callers refused since the pool's creation.
         ///
-        /// All connections stayed in use, or too many callers waited already.
+        /// A caller is refused if all connections stay in use, or if too many callers already wait.
         public let exhausted: Int
-        /// The total time that callers have waited in line.
+        /// The total time that callers have waited for a connection.
         public let waited: Duration
     }
 }

@@ -2,11 +2,11 @@
 ///
 /// Pure: the time is an argument, and the results are effects.
 ///
-/// While connecting fails, waiters wait as long as their own time-out. After that the outage is considered a long one:
-/// callers are refused at once until an attempt succeeds, made with back-off when a caller asks.
+/// While connecting fails, waiters wait as long as their own time-out. After that, the outage counts as long. Callers
+/// are then refused immediately until an attempt succeeds; a caller triggers attempts, with back-off.
 struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     struct Limits: Sendable {
-        /// The largest number of connections, those being made included.
+        /// The largest number of connections, including those being made.
         let maximum: Int
         let maximumWaiters: Int
         let acquireTimeout: Duration
@@ -18,12 +18,12 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         case refuse(PostgresError)
     }
 
-    /// The tasks of the owner.
+    /// The tasks for the owner of the state.
     struct Effects: Sendable {
         var answers: [(Waiter, Answer)] = []
         /// How many connections to start making.
         var connects = 0
-        /// To be closed.
+        /// Members to close.
         var discards: [Member] = []
     }
 
@@ -51,7 +51,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
 
     private var open: Int { leased + idle.count }
 
-    /// Whether nothing is left after closing.
+    /// Whether no connection is left after closing.
     var isDrained: Bool { isClosed && open == 0 && connecting == 0 }
 
     var statistics: Pool.Statistics {
@@ -84,7 +84,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return Effects(connects: connects(at: now))
     }
 
-    /// Takes back a member, or, as `nil`, the place of one that has been closed.
+    /// Takes back a member, or, for `nil`, the slot of a closed member.
     mutating func release(_ member: Member?, at now: ContinuousClock.Instant) -> Effects {
         leased -= 1
         guard let member else { return Effects(connects: connects(at: now)) }
@@ -113,7 +113,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return refuseAll(unavailable)
     }
 
-    /// Removes a waiter that has given up; `nil` where it has been answered.
+    /// Removes a waiter that has given up; has no effect if the waiter was already answered.
     mutating func cancel(_ id: UInt64) -> Effects {
         guard let index = waiting.firstIndex(where: { $0.id == id }) else { return Effects() }
         return refuse(waiting.remove(at: index).waiter, PostgresError(.cancelled, "while waiting for a connection"))
@@ -121,7 +121,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
 
     /// Refuses waiters whose time is up, and connects when the back-off is over.
     mutating func tick(at now: ContinuousClock.Instant) -> Effects {
-        // All wait equally long, so the line is in the order of the deadlines.
+        // All callers wait equally long, so the queue is in the order of the deadlines.
         let late = waiting.prefix { $0.deadline <= now }
         waiting.removeFirst(late.count)
         let error = open == 0 ? unavailable : PostgresError(.poolExhausted, "all \(open) connections stayed in use")
@@ -174,9 +174,9 @@ extension PoolState {
         return Effects(answers: [(first.waiter, .lend(member, idleSince: nil))])
     }
 
-    /// The number of connections to make.
+    /// Returns the number of connections to make.
     ///
-    /// One for each waiter, within the maximum; while connecting fails, one at a time.
+    /// It is one for each waiter, within the maximum. While connecting fails, it is one at a time.
     private mutating func connects(at now: ContinuousClock.Instant) -> Int {
         guard !isClosed else { return 0 }
         if let nextAttemptAt, now < nextAttemptAt { return 0 }

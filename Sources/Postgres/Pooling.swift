@@ -6,8 +6,8 @@ public enum Pooling: Sendable, Equatable {
     case session
     /// A pooler that shares sessions between clients.
     ///
-    /// It passes them on between transactions or statements. Prepared statements, settings and LISTEN, which belong to
-    /// a session, are then lost, or met by other clients.
+    /// It passes a session on between transactions or statements. Prepared statements, settings and LISTEN belong to a
+    /// session, so they are lost or affect other clients.
     case shared
 }
 
@@ -15,13 +15,13 @@ extension Pooling {
     private static let attempts = 4
     private static let process = Query(Statement("", "SELECT pg_backend_pid()"))
 
-    /// Detects a pooler, over connections made for this.
+    /// Detects a pooler, using connections made for this purpose.
     ///
-    /// They leave nothing behind in a session.
+    /// They leave nothing in a session.
     ///
-    /// A pooler announces a process number that is not the server's. Where sessions are shared, one client uses several
-    /// of them or, since the one given back last is lent first, two clients use the same. Throws as `Connection.open`
-    /// does.
+    /// A pooler announces a process number that is not the server's. If sessions are shared, one client uses several
+    /// sessions. Otherwise, since the session returned last is lent first, two clients use the same session. Throws as
+    /// `Connection.open` does.
     public static func check(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {
@@ -46,7 +46,8 @@ extension Pooling {
         if own == first.announcedProcess { return .none }
         for _ in 1..<attempts where try await process(of: first) != own { return .shared }
         guard let second = try? await Connection.open(configuration) else { return .session }
-        // a pool without another session makes the second client wait: the first has its own then
+        // if the pool has no other session, the second client waits, which means that the first client has its own
+        // session
         let other = try? await process(of: second)
         var isShared = other == own
         for _ in 1..<attempts where !isShared && other != nil {
@@ -65,14 +66,14 @@ extension Pooling {
 
 /// Waiting times that double up to a bound, with jitter.
 ///
-/// The jitter prevents many callers who failed together from returning together.
+/// The jitter prevents callers who failed together from retrying together.
 struct Backoff: Sendable {
     let first: Duration
     let longest: Duration
 
     /// The wait after this many consecutive failures (at least 1).
     ///
-    /// Between half and all of the doubled time, by `jitter` between 0 and 1.
+    /// It is between half and all of the doubled time, depending on `jitter` between 0 and 1.
     func delay(afterFailures failures: Int, jitter: Double) -> Duration {
         let doublings = min(max(failures - 1, 0), 16)
         let full = min(longest, first * (1 << doublings))

@@ -187,7 +187,7 @@ struct ArrayReader {
     let count: Int
     private var rest: UnsafeRawBufferPointer
 
-    /// `nil` where the bytes are no such array.
+    /// Nil if the bytes are not such an array.
     init?(_ bytes: UnsafeRawBufferPointer) {
         rest = bytes
         guard let dimensions = Self.integer(&rest), Self.integer(&rest) != nil, let type = Self.integer(&rest) else {
@@ -204,7 +204,7 @@ struct ArrayReader {
         count = Int(length)
     }
 
-    /// The next element's bytes; `nil` for NULL, and where the array is cut short.
+    /// The next element's bytes; `nil` for NULL, and if the array is truncated.
     mutating func next() -> UnsafeRawBufferPointer? {
         guard let length = Self.integer(&rest), length >= 0, Int(length) <= rest.count else { return nil }
         let element = UnsafeRawBufferPointer(rebasing: rest.prefix(Int(length)))
@@ -246,9 +246,9 @@ enum OID {
     /// Arrays of the types whose arrays can be read, with `name` and `varchar`.
     static let arrays: Set<UInt32> = [1000, 1003, 1005, 1007, 1009, 1015, 1016, 2951]
 
-    /// Types at and above this number belong to the database.
+    /// Types at and above this number are defined in the database.
     ///
-    /// Enums above all, which are sent as their label.
+    /// They are mostly enums, which are sent as their label.
     static let firstUserDefined: UInt32 = 16384
 
     /// Types whose binary form is their text.

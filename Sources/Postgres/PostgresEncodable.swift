@@ -2,7 +2,7 @@ public import FoundationEssentials
 
 /// A Swift type whose values are parameters of a statement, in PostgreSQL's binary format.
 ///
-/// The size comes first, so that the values of an array share space that is made once. All of it can be inlined.
+/// The size is known first, so that the values of an array share one allocation. All of it can be inlined.
 public protocol PostgresEncodable: SendableMetatype {
     static var postgresType: PostgresType { get }
     /// The number of bytes of the value; nil means NULL.
@@ -15,9 +15,9 @@ public protocol PostgresEncodable: SendableMetatype {
     static func writePostgres(_ values: [Self], to target: UnsafeMutableRawPointer)
 }
 
-/// A type of the server with which a value is declared.
+/// The server type with which a value is declared.
 ///
-/// A value that does not fit its place in the statement is then an error of the server, never a misread byte.
+/// A value of the wrong type for its position in the statement is therefore a server error, never a misread byte.
 public struct PostgresType: Sendable {
     /// The name in SQL.
     public let name: StaticString
@@ -122,7 +122,7 @@ public struct PostgresBytes: PostgresEncodable {
     }
 }
 
-/// UTF-8 text, sent as a `json` and stored as it is; nil is NULL.
+/// UTF-8 text, sent as a `json` and stored unchanged; nil is NULL.
 public struct PostgresJSON<Bytes: Collection<UInt8> & SendableMetatype>: PostgresEncodable {
     public static var postgresType: PostgresType { .json }
     @usableFromInline let text: Bytes?
@@ -178,7 +178,7 @@ extension PostgresEncodable {
     public static func writePostgres(_ values: [Self], to target: UnsafeMutableRawPointer) {
         var (place, hasNulls) = (target + 12, false)
         if !values.isEmpty {
-            // Clamping is harmless: such long values exceed the bound that sending checks.
+            // Clamping is harmless, because such long values exceed the bound that is checked before sending.
             place.store(bigEndian: Int32(clamping: values.count))
             (place + 4).store(bigEndian: 1 as Int32)
             place += 8

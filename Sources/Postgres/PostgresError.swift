@@ -1,7 +1,7 @@
 /// A failure of a statement, a connection or the pool.
 ///
-/// `kind` is for decisions, `message` for logs. Neither holds a password, and the row contents that PostgreSQL puts in
-/// an error's detail are left out of `message`.
+/// `kind` is for decisions, `message` for logs. Neither contains a password. `message` also omits the row contents that
+/// PostgreSQL puts in an error's detail.
 public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The cause, as far as a caller can act on it.
     public enum Kind: Sendable, Hashable {
@@ -16,8 +16,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case unavailable
         /// A deadline passed, and the server has ended the statement.
         ///
-        /// A client-side deadline or the server's `statement_timeout`. The database is available, and the statement was
-        /// too much.
+        /// It is a client-side deadline or the server's `statement_timeout`. The database is available, but the
+        /// statement took too long.
         case timedOut
         /// A deadline passed, and the server did not react to the request to cancel.
         case unresponsive
@@ -25,22 +25,20 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case cancelled
         /// Every connection of the pool stayed in use for the whole acquire time-out.
         case poolExhausted
-        /// A programming error: a wrong type, or parameters that can't be sent.
-        ///
-        /// A value was read as a type it does not have.
+        /// A programming error: a value was read as a wrong type, or parameters cannot be sent.
         case decoding
     }
 
     public let kind: Kind
     /// Details for the log, never for a client.
     public let message: String
-    /// The name of the statement that failed, where there is one.
+    /// The name of the failed statement, if there is one.
     public let statement: String?
     /// The position of that statement in its pipeline, counted from 0.
     public let statementIndex: Int?
     /// Whether the session was usable after the error.
     var leavesSession = false
-    /// Of a connection that could not be made: the reason, where it is known.
+    /// The reason why a connection could not be made, if it is known.
     public private(set) var connectFailure: ConnectFailure?
 
     public init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
@@ -72,12 +70,12 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Whether a statement took too long, or waited too long for a lock.
     ///
-    /// The database is available, and statements that ran together with it may succeed without it.
+    /// The database is available. Other statements of the same group may succeed without this statement.
     public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
 
-    /// Whether the database can't be reached or has no room at present.
+    /// Whether the database cannot be reached or has no capacity at present.
     ///
-    /// The caller should try later.
+    /// The caller should retry later.
     public var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unreplicated, .unavailable, .unresponsive, .poolExhausted: true
@@ -92,8 +90,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// SQLSTATEs of an ended session.
     ///
-    /// It was ended by an administrator, a crash, the removal of its database, for idling within a transaction, for the
-    /// length of a transaction, or for idling; or there is no room for it.
+    /// Causes are an administrator, a crash, the removal of the database, or a time-out: of an idle transaction, of a
+    /// long transaction, or of an idle session. Another cause is a lack of capacity.
     private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"]
 
     /// Whether the server cannot write at present.
