@@ -11,7 +11,7 @@ extension ConnectionDriver {
 
     /// Sends all queries with one Sync and collects their results.
     ///
-    /// `isAlive` tells whether the connection can continue.
+    /// `isAlive` is true if the connection can continue.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         guard let transactionGuard else { return plainPipeline(queries, limits) }
         let guarded = GuardedPipeline(queries, by: transactionGuard)

@@ -201,7 +201,7 @@ extension PostgresError {
         "the wait for a synchronous standby was cancelled: committed on this server, perhaps on no other"
     )
 
-    /// The server reports 57014 for every cancelled statement; only the client knows the reason. If the client sent no
+    /// The server reports 57014 for every cancelled statement; only the client has the reason. If the client sent no
     /// request to cancel, the server's own time-out is the reason.
     func interpreted(_ interruption: Kind?) -> PostgresError {
         guard sqlState == "57014" else { return self }

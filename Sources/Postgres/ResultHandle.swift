@@ -3,8 +3,8 @@ import Glibc
 
 /// Owns one PGresult.
 ///
-/// Unchecked: libpq never changes a PGresult that PQgetResult has handed out, this class is its only owner and never
-/// writes to it, and it is freed with the last reference. So any thread may read it.
+/// Unchecked: libpq never changes a PGresult that PQgetResult has returned. This class is its only owner, never writes
+/// to it, and frees it with the last reference. So any thread may read it.
 final class ResultHandle: @unchecked Sendable {
     let pointer: OpaquePointer
     let rows: Int
@@ -18,7 +18,7 @@ final class ResultHandle: @unchecked Sendable {
 
     deinit { PQclear(pointer) }
 
-    /// The bytes of a cell, `nil` for NULL. The cell must exist, and the bytes live as long as this object.
+    /// The bytes of a cell; `nil` for NULL. The cell must exist, and the bytes are valid as long as this object exists.
     func cell(_ row: Int, _ column: Int) -> UnsafeRawBufferPointer? {
         let row = Int32(truncatingIfNeeded: row)
         let column = Int32(truncatingIfNeeded: column)
@@ -54,8 +54,8 @@ extension ResultHandle {
 
     /// The error in a result of outcome `failure`.
     ///
-    /// Without a SQLSTATE it does not come from the server: the connection is lost. The detail is left out, as it may
-    /// quote whole rows.
+    /// An error without a SQLSTATE does not come from the server: the connection is lost. The detail is omitted, as it
+    /// may quote whole rows.
     func error(statement: String?, index: Int?) -> PostgresError {
         guard let sqlState = field("C") else {
             let text = PQresultErrorMessage(pointer).map { String(cString: $0) } ?? ""
@@ -79,8 +79,8 @@ extension ResultHandle {
         return has("V", "WARNING") && has("C", "01000")
     }
 
-    /// A field by the letter that libpq's macros (`PG_DIAG_SQLSTATE`, `PG_DIAG_MESSAGE_PRIMARY`) stand for; Swift does
-    /// not import them.
+    /// A field by its letter. libpq's macros (`PG_DIAG_SQLSTATE`, `PG_DIAG_MESSAGE_PRIMARY`) represent these letters,
+    /// but Swift does not import them.
     private func field(_ code: Unicode.Scalar) -> String? {
         PQresultErrorField(pointer, Int32(code.value)).map { String(cString: $0) }
     }
@@ -100,7 +100,7 @@ struct ValuePointers: ~Copyable {
     private(set) var lengths: UnsafeMutablePointer<Int32>
     private(set) var formats: UnsafeMutablePointer<Int32>
     private var capacity: Int
-    /// An empty value still needs an address, as a null pointer means NULL.
+    /// The address of an empty value, since a null pointer would mean NULL.
     private let empty = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
 
     init(capacity: Int = 64) {
@@ -119,7 +119,7 @@ struct ValuePointers: ~Copyable {
         empty.deallocate()
     }
 
-    /// Points at the values of `parameters` for the time of `body`.
+    /// Points at the values of `parameters` while `body` runs.
     mutating func withValues<Value>(of parameters: Parameters, _ body: (borrowing Self) -> Value) -> Value {
         reserve(parameters.count)
         count = parameters.count

@@ -4,21 +4,21 @@ public struct Retry: Sendable {
     private let pause: @Sendable (_ failures: Int) -> Duration
 
     /// - Parameters:
-    ///   - attempts: in all; at least one is made.
-    ///   - pause: the time until the next attempt.
+    ///   - attempts: the total number of attempts; at least one is made.
+    ///   - pause: returns the time until the next attempt.
     public init(_ attempts: Int, pause: @escaping @Sendable (_ failures: Int) -> Duration = { _ in .zero }) {
         self.attempts = attempts
         self.pause = pause
     }
 
-    /// Pauses of a random length.
+    /// Creates attempts with pauses of a random length.
     public init(_ attempts: Int, milliseconds: ClosedRange<Int>) {
         self.init(attempts) { _ in .milliseconds(Int.random(in: milliseconds)) }
     }
 
     /// Runs `body` until it succeeds.
     ///
-    /// Throws what the last attempt threw. The pauses of a cancelled task end at once.
+    /// Throws the error of the last attempt. If the task is cancelled, its pauses end immediately.
     ///
     /// - Parameter mayRetry: whether another attempt may help after this error and this number of failures.
     public nonisolated(nonsending) func run<Value, Failure: Error>(

@@ -50,7 +50,7 @@ public struct Rows: Sendable {
         return (handle.type(column), handle.cell(row, column))
     }
 
-    /// A column's name in the statement's result; nil where there is no such column.
+    /// A column's name in the statement's result; nil if there is no such column.
     @usableFromInline
     func name(_ column: Int) -> String? { handle.name(column) }
 
@@ -69,7 +69,7 @@ public struct Rows: Sendable {
 extension Rows: RandomAccessCollection {
     public var startIndex: Int { 0 }
     public var endIndex: Int { count }
-    /// A row, to be read from its first column on.
+    /// A row, for reading from its first column on.
     public subscript(row: Int) -> RowReader { RowReader(self, row) }
 }
 
@@ -77,8 +77,8 @@ extension Rows: RandomAccessCollection {
 
 /// Reads one row from its first column to its last.
 ///
-/// The caller names each column in turn. The name is checked in builds with assertions, so that a column which is taken
-/// for another fails a test at once. Types and NULLs are checked in all builds.
+/// The caller names each column in turn. The name is checked in builds with assertions, so that a test fails
+/// immediately if a column is mistaken for another. Types and NULLs are checked in all builds.
 public struct RowReader: Sendable {
     @usableFromInline let rows: Rows
     @usableFromInline let row: Int

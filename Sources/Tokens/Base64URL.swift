@@ -1,6 +1,6 @@
-/// The alphabet of RFC 4648, section 5, without padding, as RFC 7515 demands it.
+/// The alphabet of RFC 4648, section 5, without padding, as RFC 7515 requires.
 ///
-/// Strict: each byte sequence has one text that decodes to it, so a token cannot be varied without breaking it.
+/// It is strict: only one text decodes to each byte sequence, so a token has no variants that are also valid.
 enum Base64URL {
     static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
@@ -17,7 +17,7 @@ enum Base64URL {
                 bytes.append(UInt8(truncatingIfNeeded: buffer >> UInt32(bits)))
             }
         }
-        // The last character may carry bits that belong to no byte; they must be zero.
+        // The last character may have bits that belong to no byte; they must be zero.
         return buffer & (1 << UInt32(bits) - 1) == 0 ? bytes : nil
     }
 

@@ -7,11 +7,11 @@ struct SigningKey: Sendable {
     let algorithm: TokenAlgorithm
     /// The thumbprint of the public half (RFC 7638).
     ///
-    /// The same for the same key, wherever it is computed.
+    /// The same key always has the same thumbprint.
     let id: String
     /// The public half as a member of a JWKS document.
     ///
-    /// Names and values that need no escaping.
+    /// The names and values need no escaping.
     let publicMembers: [(name: String, value: String)]
     /// JWTKit's implementation, with the key in it; see ``TokenKey/implementation``.
     let implementation: any JWTAlgorithm
@@ -88,14 +88,14 @@ struct SigningKey: Sendable {
 
 /// The accepted signature algorithms.
 ///
-/// A key is for exactly one of them, by its own type. The token's header cannot change that, which prevents algorithm
-/// confusion.
+/// Each key is for exactly one algorithm, which its own type determines. The token's header cannot change it, which
+/// prevents algorithm confusion.
 enum TokenAlgorithm: String, Sendable {
     case hs256 = "HS256"
     case rs256 = "RS256"
     case es256 = "ES256"
     case eddsa = "EdDSA"
 
-    /// Whether a verifier cannot sign: only such keys are published.
+    /// Whether a verifier cannot sign. Only keys of such algorithms are published.
     var isAsymmetric: Bool { self != .hs256 }
 }

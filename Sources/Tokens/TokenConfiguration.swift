@@ -2,19 +2,19 @@ import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// Which tokens are accepted.
+/// The tokens that are accepted.
 package struct TokenConfiguration: Sendable, Equatable {
-    /// The issuer from the settings of a single one.
+    /// The issuer from the settings of a single issuer.
     ///
-    /// It is trusted for every organization, and is left out if it has no key.
+    /// It is trusted for every organization, and is omitted if it has no key.
     package var own: TrustedIssuer
-    /// How far the issuer's clock may be off, in seconds, 0 to 600.
+    /// The tolerated difference of the issuer's clock, in seconds, 0 to 600.
     ///
-    /// A token lives this much longer and starts this much earlier.
+    /// A token is valid this much longer and this much earlier.
     package var leewaySeconds: Int64 = 0
-    /// Verified tokens that are cached at most; 0 caches none.
+    /// The maximum number of verified tokens in the cache; 0 disables it.
     ///
-    /// A cached token costs no signature check. About 250 bytes each, 130 where user and organization are UUIDs.
+    /// A cached token needs no signature check. It takes about 250 bytes, or 130 if user and organization are UUIDs.
     package var cacheCapacity: Int
     /// Issuers in addition to ``own``.
     package var otherIssuers: [TrustedIssuer]
@@ -48,20 +48,20 @@ package struct TokenConfiguration: Sendable, Equatable {
 }
 
 extension TokenConfiguration: CustomStringConvertible {
-    /// The issuers' names: the members hold secrets.
+    /// The issuers' names, since the members contain secrets.
     package var description: String { "TokenConfiguration(\(issuers))" }
 }
 
 extension TokenConfiguration {
-    /// No token of the issuer can be for a user of this text.
+    /// Thrown if no token of the issuer can be for a user with this text.
     package struct UnusableSubject: Error {}
 
-    /// The user for a text in an issuer's tokens, so that operators can admit users.
+    /// Returns the user for a text in an issuer's tokens, so that operators can admit users.
     ///
-    /// It is the user that the issuer's tokens would be taken for. For an issuer that no setting names yet, the text is
-    /// a subject, and also for several issuers of one name that do not agree.
+    /// It is the user to whom the issuer's tokens would be assigned. The text is interpreted as a subject if no setting
+    /// names the issuer yet, or if several issuers with the same name do not agree.
     ///
-    /// - Parameter issuer: as it is remembered.
+    /// - Parameter issuer: the name under which the issuer is stored.
     package func user(called text: ByteExactString, by issuer: ByteExactString) throws(UnusableSubject)
         -> TokenClaims.User
     {
@@ -74,7 +74,7 @@ extension TokenConfiguration {
 }
 
 extension TokenVerifier {
-    /// ``TokenConfiguration/user(called:by:)`` of the settings in force.
+    /// ``TokenConfiguration/user(called:by:)`` for the settings in force.
     package func user(
         called text: ByteExactString,
         by issuer: ByteExactString
@@ -85,7 +85,7 @@ extension TokenVerifier {
 
 /// A configuration that cannot work; the text is for the operator.
 package struct TokenConfigurationError: Error, Sendable, CustomStringConvertible {
-    /// The defect and its remedy, in a sentence or two; holds no secret.
+    /// The defect and its remedy, in a sentence or two, without secrets.
     package let description: String
 
     init(_ description: String) {

@@ -4,11 +4,11 @@ import Synchronization
 
 /// The findings of a verifier before its verdict about a token.
 struct TokenFindings: Sendable {
-    /// Nil: the token is malformed.
+    /// The token's parts; nil if the token is malformed.
     var text: TokenText?
     /// The configured issuer that the token claims; nil if there is no such issuer.
     var entry: IssuerEntry?
-    /// The key that signed it; nil: none that may.
+    /// The key that signed the token; nil if no permitted key did.
     var key: TokenKey?
 }
 
@@ -18,13 +18,13 @@ package struct TokenExamination: Sendable {
     package struct Key: Sendable {
         package let id: String?
         package let algorithm: String
-        /// Whether the issuer publishes it; otherwise it is configured.
+        /// Whether the issuer publishes the key; otherwise it is configured.
         package let isPublished: Bool
     }
 
     private let findings: TokenFindings
     package let verdict: Result<TokenClaims, TokenError>
-    /// Why the issuer's keys could not be fetched.
+    /// The reason why the issuer's keys could not be fetched.
     package let fetchProblem: String?
     /// The payload, of unverified origin: do not trust it unless the verdict is good.
     package let payload: JSONValue?
@@ -45,12 +45,12 @@ package struct TokenExamination: Sendable {
     /// Ids of the issuer's cached keys, without keys that have no id.
     package var knownKeys: [String] { findings.entry?.keys.keys.compactMap(\.id?.string) ?? [] }
 
-    /// The algorithms of the issuer's cached keys, each once.
+    /// The algorithms of the issuer's cached keys, without duplicates.
     package var knownAlgorithms: [String] {
         Set(findings.entry?.keys.keys.map(\.algorithm.rawValue) ?? []).sorted()
     }
 
-    /// The key that signed it; nil: none that may.
+    /// The key that signed the token; nil if no permitted key did.
     package var key: Key? {
         guard let key = findings.key, let entry = findings.entry else { return nil }
         let isGiven = entry.given.contains { $0.id == key.id && $0.algorithm == key.algorithm }
@@ -59,9 +59,9 @@ package struct TokenExamination: Sendable {
 }
 
 extension TokenVerifier {
-    /// Reports the verdict on a token, by the steps that decide it.
+    /// Returns the verdict on a token, with the steps that decide it.
     ///
-    /// Fetches the keys of its issuer for that; for verifiers without a ``JWKSRefresher``.
+    /// It fetches the keys of the token's issuer. Use it for verifiers without a ``JWKSRefresher``.
     package func examine(
         _ token: Substring,
         now: Timestamp,
@@ -92,22 +92,22 @@ extension TokenVerifier {
     }
 }
 
-/// Why a token is refused.
+/// The reason why a token is refused.
 ///
-/// Every case means 401, except the two with another status.
+/// Every case means 401, except the two cases with another status.
 package enum TokenError: Error, Sendable, Hashable {
     case missing
     /// Not three base64url parts of JSON.
     case malformed
     /// Longer than ``TokenVerifier/maximumTokenBytes``.
     case tooLong
-    /// An object of its header or payload repeats a name.
+    /// An object of the token's header or payload repeats a name.
     ///
-    /// One reader would take the first, another the last.
+    /// One reader would take the first value, another reader the last.
     case repeatedMember
-    /// A parameter of its header is invalid; with a text of the required form.
+    /// A parameter of the header is invalid; the second text describes the required form.
     case malformedHeader(String, mustBe: String)
-    /// No key that may speak for this token made its signature.
+    /// The signature was not made by a key that may sign this token.
     case badSignature
     /// `exp` has passed.
     case expired
@@ -119,15 +119,15 @@ package enum TokenError: Error, Sendable, Hashable {
     case wrongAudience(claim: String)
     /// A required claim is missing.
     case missingClaim(String)
-    /// A claim's value has the wrong type or form; with a text of the required form.
+    /// A claim's value has the wrong type or form; the second text describes the required form.
     case malformedClaim(String, mustBe: String)
     /// `kid` names a key that is not configured; a newer key set may have it.
     case unknownKey
-    /// `alg` is not an accepted one, is `none`, or is not the one that the key is for.
+    /// `alg` is not accepted, is `none`, or is not the key's algorithm.
     case algorithmNotAllowed
     /// The issuer is not trusted for the organization that the token names.
     ///
-    /// To be answered (403) as if there were no such organization, so that callers do not learn which organizations
+    /// The answer is 403, as if there were no such organization, so that callers do not learn which organizations
     /// exist.
     case organizationNotCovered
     /// The keys that could verify the token have never been fetched.

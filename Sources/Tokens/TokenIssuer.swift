@@ -13,7 +13,7 @@ package struct TokenIssuer: Sendable {
 
     /// An issuer whose tokens a ``TokenVerifier`` of the same configuration accepts.
     ///
-    /// - Throws: ``TokenConfigurationError`` when there is no secret, or it is too short.
+    /// - Throws: ``TokenConfigurationError`` if there is no secret, or it is too short.
     package init(configuration: TokenConfiguration) async throws {
         guard let secret = configuration.own.secret else {
             throw TokenConfigurationError("Tokens can only be issued with a JWT secret, and none is configured.")
@@ -25,9 +25,9 @@ package struct TokenIssuer: Sendable {
     /// A token for this user, with the configured issuer and audience.
     ///
     /// - Parameters:
-    ///   - ttlSeconds: how long it lives from `now`, in seconds; at least 1.
+    ///   - ttlSeconds: the lifetime from `now` on, in seconds; at least 1.
     ///   - now: seconds since 1970.
-    /// - Throws: ``TokenConfigurationError`` where a claim's place leads into a list.
+    /// - Throws: ``TokenConfigurationError`` if a claim's place leads into a list.
     package func issue(organization: UUID, user: UUID, ttlSeconds: Int64, now: Int64) async throws -> String {
         var payload = IssuedPayload(texts: [:], numbers: ["iat": now, "exp": now + max(1, ttlSeconds)])
         switch issuer.places.organization {
@@ -71,7 +71,7 @@ struct IssuedPayload: Encodable {
 
     func encode(to encoder: any Encoder) throws { try members.encode(to: encoder) }
 
-    /// Puts a value at a path, and makes the objects on the way.
+    /// Sets a value at a path, and creates missing objects on the path.
     ///
     /// - Throws: ``TokenConfigurationError`` for a path through a list, and if another claim is in the way.
     mutating func set(_ value: Value, at place: ClaimPlace) throws(TokenConfigurationError) {
@@ -112,11 +112,11 @@ struct IssuedPayload: Encodable {
 ///
 /// They are short-lived JWTs, signed with the gateway's own key, whose public half is published.
 package final class RequestSigner: Sendable {
-    /// The `iss` of its tokens.
+    /// The `iss` of the signer's tokens.
     package static let issuer = "sluice"
-    /// How long a token lives, in seconds.
+    /// The lifetime of a token, in seconds.
     package static let lifetimeSeconds: Int64 = 300
-    /// The least remaining life of a token for another request, in seconds.
+    /// The minimum remaining lifetime of a token that is used for another request, in seconds.
     private static let reserveSeconds: Int64 = 60
     private static let rememberedTokens = 10_000
 
@@ -144,9 +144,9 @@ package final class RequestSigner: Sendable {
 
     /// A signer with the private key of a PEM file.
     ///
-    /// EC on P-256 signs by ES256, Ed25519 by EdDSA, RSA of at least 2048 bits by RS256.
+    /// EC on P-256 signs with ES256, Ed25519 with EdDSA, RSA of at least 2048 bits with RS256.
     ///
-    /// - Throws: ``TokenConfigurationError`` for any other key, and where there is not exactly one.
+    /// - Throws: ``TokenConfigurationError`` for any other key, and if there is not exactly one key.
     package init(
         pem: TokenKeySource,
         userClaim: String = "sub",
@@ -163,11 +163,12 @@ package final class RequestSigner: Sendable {
             Base64URL.encode(Array(#"{"alg":"\#(key.algorithm.rawValue)","kid":"\#(key.id)","typ":"JWT"}"#.utf8)) + "."
     }
 
-    /// A token for requests on behalf of a user, good for at least another minute.
+    /// A token for requests on behalf of a user, valid for at least another minute.
     ///
-    /// Signed once in four minutes for each user, unless too many other users push it out of the cache.
+    /// A token is signed once in four minutes for each user, unless tokens of too many other users evict it from the
+    /// cache.
     ///
-    /// - Throws: what JWTKit throws when it cannot sign; with an accepted key, nothing.
+    /// - Throws: the errors of JWTKit if it cannot sign; with an accepted key, there are no errors.
     package func sign(organization: UUID, user: UUID) async throws -> String {
         let bearer = Bearer(organization: organization, user: user)
         let now = now().seconds

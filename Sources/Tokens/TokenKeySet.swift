@@ -3,9 +3,9 @@ import SyncModel
 
 /// All keys of an issuer that are in force.
 struct TokenKeySet: Sendable {
-    /// The most keys of a set.
+    /// The maximum number of keys of a set.
     ///
-    /// A token without `kid` is tried against every key of its algorithm, so there must not be many.
+    /// A token without `kid` is tried against every key of its algorithm, so the number must be small.
     static let maximumKeys = 64
 
     let keys: [TokenKey]
@@ -14,7 +14,7 @@ struct TokenKeySet: Sendable {
         self.keys = keys
     }
 
-    /// The configured keys: a secret, and those of sources.
+    /// The configured keys: a secret, and the keys of sources.
     ///
     /// - Throws: `TokenConfigurationError` for an unusable secret or source.
     static func keys(secret: [UInt8]?, sources: [TokenKeySource]) async throws -> [TokenKey] {
@@ -38,8 +38,8 @@ struct TokenKeySet: Sendable {
 
     /// The keys that may have signed a token with this header.
     ///
-    /// A key with an id speaks only for tokens that name it or name none; a key without (a secret, PEM) for all of its
-    /// algorithm, unless the token's id is another key's.
+    /// A key with an id is a candidate only for tokens that name this id or no id. A key without an id (a secret, PEM)
+    /// is a candidate for all tokens of its algorithm, unless the token's id belongs to another key.
     func candidates(algorithm: String, id: String?) throws(TokenError) -> [TokenKey] {
         guard let algorithm = TokenAlgorithm(rawValue: algorithm) else { throw .algorithmNotAllowed }
         let id = id.map { ByteExactString($0) }
@@ -48,7 +48,7 @@ struct TokenKeySet: Sendable {
         guard !eligible.isEmpty else { throw .unknownKey }
         let candidates = eligible.filter { $0.algorithm == algorithm }
         guard candidates.isEmpty else { return candidates }
-        // The algorithm is in use, but under other ids: the key may be newer than this key set.
+        // The algorithm is in use, but with other ids: the key may be newer than this key set.
         throw named.isEmpty && keys.contains { $0.algorithm == algorithm } ? .unknownKey : .algorithmNotAllowed
     }
 
@@ -62,13 +62,13 @@ struct TokenKey: Sendable {
     /// The key's id, if its source gives it one.
     let id: ByteExactString?
 
-    /// JWTKit's implementation, with the key in it. Held directly because a verification then is a plain function
-    /// call; JWTKit's own key collection is an actor, falls back to a default key for an unknown id, and does not
-    /// compare a token's algorithm with the key's.
+    /// JWTKit's implementation, which contains the key. It is stored directly because verification then is a plain
+    /// function call. JWTKit's own key collection is an actor, uses a default key for an unknown id, and does not
+    /// compare a token's algorithm with the key's algorithm.
     let implementation: any JWTAlgorithm
 
     static func secret(_ bytes: [UInt8]) async throws -> TokenKey {
-        // HMAC pads a key with zeros to its block size, so these zeros change no signature; without them JWTKit's
+        // HMAC pads a key with zeros to its block size, so these zeros change no signature. Without them, JWTKit's
         // debug builds stop at a key that is shorter than the hash.
         let padded = bytes + Array(repeating: 0, count: max(0, 32 - bytes.count))
         let keys = await JWTKeyCollection().add(hmac: HMACKey(from: padded), digestAlgorithm: .sha256)

@@ -26,9 +26,9 @@ package struct TokenKeySource: Sendable, Equatable {
 }
 
 extension TokenKeySource {
-    /// Its keys, where the operator configured it.
+    /// The keys of a source that the operator configured.
     ///
-    /// - Throws: `TokenConfigurationError` when a key is unusable, or no key is there.
+    /// - Throws: `TokenConfigurationError` if a key is unusable, or there is no key.
     func keys() async throws -> [TokenKey] {
         try requireSize()
         return text.first(where: { !$0.isWhitespace }) == "{" ? try await jwksKeys() : try await pemKeys()
@@ -37,7 +37,7 @@ extension TokenKeySource {
     /// Checks a published document, for `sluice doctor`.
     ///
     /// - Returns: the number of usable keys, and for each skipped one its position, counted from 1, and the reason.
-    /// - Throws: ``TokenConfigurationError`` where it is no JWKS document.
+    /// - Throws: ``TokenConfigurationError`` if the source is not a JWKS document.
     package func examine() async throws -> (usable: Int, skipped: [String]) {
         try requireSize()
         let published = try await publishedKeys()
@@ -53,7 +53,7 @@ extension TokenKeySource {
 
 // MARK: - JWKMember
 
-/// A member of a JWKS document (RFC 7517), as far as it is used here.
+/// The parameters of a key in a JWKS document (RFC 7517) that are used here.
 private struct JWKMember: Decodable {
     var kty: String
     var kid: String?
@@ -67,7 +67,7 @@ private struct JWKMember: Decodable {
     var d: String?
 }
 
-/// A member that may be of any form; nil for forms that no key uses.
+/// A member of any form; nil for forms that no key uses.
 private struct AnyMember: Decodable {
     let member: JWKMember?
 
@@ -82,7 +82,7 @@ private struct JWKDocument: Decodable {
 
 /// A key of a published document that is not used.
 struct SkippedKey: Sendable, Equatable {
-    /// Counted from 1.
+    /// The position in the document, counted from 1.
     let position: Int
     let reason: String
     /// Whether the key should not be published at all, since its holder can sign.
@@ -96,18 +96,17 @@ struct PublishedKeys: Sendable {
 
     /// Whether the issuer has withdrawn the earlier keys.
     ///
-    /// No key of the document is usable, and all of them can be read.
+    /// That is the case if no key of the document is usable, and all of them can be read.
     ///
-    /// The remaining ones may be keys for encryption, or secrets, which are never used: the earlier keys are not
-    /// published any more either way. A key that cannot be read may be a usable one with a mistake in it, so it
-    /// withdraws nothing.
+    /// The other keys may be keys for encryption, or secrets, which are never used. In both cases, the earlier keys are
+    /// no longer published. A key that cannot be read may be a usable key with a mistake, so it withdraws nothing.
     var withdrawsAll: Bool { keys.isEmpty && skipped.allSatisfy { $0.reason != TokenKeySource.unusable } }
 }
 
 extension TokenKeySource {
     /// The signature keys of a configured JWKS document.
     ///
-    /// Keys of other types, curves, algorithms and uses are skipped, as RFC 7517 requires; a private or a broken one is
+    /// Keys of other types, curves, algorithms and uses are skipped, as RFC 7517 requires. A private or broken key is
     /// an error.
     func jwksKeys() async throws -> [TokenKey] {
         let published = try await publishedKeys()
@@ -130,10 +129,10 @@ extension TokenKeySource {
 
     /// The signature keys of a published document.
     ///
-    /// One bad key is no reason to reject the others (RFC 7517, section 5). Secrets and private keys are never used:
-    /// every reader of the document could sign.
+    /// A bad key is no reason to reject the others (RFC 7517, section 5). Secrets and private keys are never used,
+    /// because every reader of the document could sign with them.
     ///
-    /// - Throws: `TokenConfigurationError` for another document, or too many keys.
+    /// - Throws: `TokenConfigurationError` for an invalid document, or too many keys.
     func publishedKeys() async throws -> PublishedKeys {
         do throws(JSONParseError) {
             _ = try JSONTree(parsing: Array(text.utf8))
@@ -180,7 +179,7 @@ extension TokenKeySource {
     private static let symmetric = "a shared secret"
     fileprivate static let unusable = "not a usable key"
 
-    /// Nil for a valid key that is not for signatures accepted here.
+    /// Reads a key; nil for a valid key that is not for signatures accepted here.
     private static func key(_ member: JWKMember) async throws -> TokenKey? {
         switch (member.kty, member.crv, member.alg ?? "") {
         case ("RSA", _, ""), ("RSA", _, "RS256"):
@@ -241,7 +240,7 @@ extension TokenKeySource {
 
     /// Reads one key.
     ///
-    /// Each kind of key refuses other kinds, so the first that accepts the block is the right one.
+    /// Each kind of key refuses blocks of other kinds, so the first kind that accepts the block is correct.
     private static func key(pem: String, position: String) async throws -> TokenKey {
         if let key = try? EdDSA.PublicKey(pem: pem) { return try await .eddsa(key, id: nil) }
         if let key = try? ES256PublicKey(pem: pem) { return try await .ecdsa(key, id: nil) }

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// A payload's claims.
 ///
-/// Settings specify the places of user and organization, so these are read by their places.
+/// Settings specify the places of user and organization, so the two claims are read by their places.
 struct TokenPayload {
     let claims: JSONValue
 
@@ -17,7 +17,7 @@ struct TokenPayload {
     /// Seconds since 1970, rounded down; RFC 7519 allows fractions.
     func seconds(_ name: StaticString) throws(TokenError) -> Int64? {
         guard let value = claim(name) else { return nil }
-        // Beyond this, seconds are no longer exact, and sums of them might overflow.
+        // Beyond this limit, seconds are not exact, and sums might overflow.
         guard value.kind == .number, let seconds = Double(String(decoding: value.raw, as: UTF8.self)),
             seconds.magnitude < 9_007_199_254_740_992
         else { throw .malformedClaim("\(name)", mustBe: "a number of seconds since 1970") }
@@ -48,7 +48,7 @@ extension TokenPayload {
     private static let keysForm =
         "an object, or a list of texts, with at most \(IdentityPlaces.maximumNames) names, each "
 
-    /// Reads the bearer.
+    /// Reads the user who bears the token.
     func user(_ place: ClaimPlace, _ form: IdentityPlaces.UserForm) throws(TokenError) -> TokenClaims.User {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         if form != .mapped, let id = value.uuid { return .id(id) }
@@ -72,9 +72,10 @@ extension TokenPayload {
         }
     }
 
-    /// The names of an object's members, or of a list.
+    /// The names of an object's members, or the texts of a list.
     ///
-    /// They are never taken for ids: providers let customers choose them, and one could choose another's id.
+    /// They are never interpreted as ids: providers let customers choose them, and a customer could choose another
+    /// organization's id.
     private func keys(_ place: ClaimPlace) throws(TokenError) -> [ByteExactString] {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         let names: [String?]
@@ -109,9 +110,9 @@ extension TokenPayload {
     }
 }
 
-/// The claims of a verified token. Only a verifier makes one from a token.
+/// The claims of a verified token. Only a verifier creates claims from a token.
 package struct TokenClaims: Sendable, Hashable {
-    /// The bearer, as the issuer names them.
+    /// The bearer, as named by the issuer.
     package enum User: Sendable, Hashable {
         /// A user's own id.
         case id(UUID)
@@ -119,13 +120,13 @@ package struct TokenClaims: Sendable, Hashable {
         case subject(ByteExactString)
     }
 
-    /// The organization for which the bearer acts, as the issuer names it.
+    /// The organization for which the bearer acts, as named by the issuer.
     package enum Organization: Sendable, Hashable {
         /// An organization's own id.
         case id(UUID)
         /// The issuer's names of the organizations that the bearer may act for.
         ///
-        /// 1 to ``IdentityPlaces/maximumNames`` names of 1 to 255 bytes, each once.
+        /// 1 to ``IdentityPlaces/maximumNames`` names of 1 to 255 bytes, without duplicates.
         case names([ByteExactString])
     }
 
@@ -135,18 +136,18 @@ package struct TokenClaims: Sendable, Hashable {
     package let namespace: ByteExactString
     package let organization: Organization
     package let user: User
-    /// What names of organizations may refer to; ids have been checked.
+    /// The organizations that names may refer to; ids have already been checked.
     package let covered: TrustedIssuer.Organizations
     /// When the token expires, in seconds since 1970.
     ///
-    /// From then on it is refused, after the configured leeway.
+    /// It is refused from this time on, plus the configured leeway.
     package let expiresAt: Int64
 }
 
-/// A token's header or payload: a JSON object that can be read in one way only.
+/// A token's header or payload: a JSON object with only one interpretation.
 enum TokenObject {
-    /// - Throws: `repeatedMember` where a name comes twice, for one reader takes the first and another the last of
-    ///   them (RFC 7519, section 4); `malformed`.
+    /// - Throws: `repeatedMember` if a name occurs twice, since some readers take the first value and others the last
+    ///   (RFC 7519, section 4); `malformed`.
     static func parsing(_ json: [UInt8]) throws(TokenError) -> JSONValue {
         guard let tree = try? JSONTree(parsing: json), tree.root.kind == .object else { throw .malformed }
         let defects = tree.defects
@@ -171,7 +172,7 @@ struct TokenText {
             if let kid = members["kid"], kid.kind != .string, !kid.isNull {
                 throw .malformedHeader("kid", mustBe: "a text")
             }
-            // extensions that the reader must understand; we understand none
+            // extensions that the reader must support; this reader supports no extensions
             if let critical = members["crit"], !critical.isNull {
                 throw .malformedHeader("crit", mustBe: "absent: no extensions are understood")
             }

@@ -5,21 +5,22 @@ import Synchronization
 
 /// Finds the user of a bearer token.
 ///
-/// Accepts HS256 by the secret, and RS256, ES256 and EdDSA by public keys, each key for its own algorithm and its own
-/// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A cached token costs a hash
-/// and a look-up (about a microsecond), a new one a signature check (tens); one whose key is unknown may wait for its
-/// issuer's newer keys. Refusals are not cached.
+/// It accepts HS256 with the secret, and RS256, ES256 and EdDSA with public keys. Each key is only for its own
+/// algorithm and its own issuer. `exp` is required, `nbf` is honored, and `iss` and `aud` are checked if configured.
+///
+/// A cached token costs a hash and a look-up (about a microsecond), a new token a signature check (tens). A token whose
+/// key is unknown may wait for its issuer's newer keys. Refusals are not cached.
 package final class TokenVerifier: Sendable {
-    /// Longer tokens are refused unread.
+    /// The maximum length of a token; longer tokens are refused unread.
     package static let maximumTokenBytes = 8_192
 
     struct State {
         var configuration: TokenConfiguration
         var table: IssuerTable
-        /// By URL.
+        /// Caches of published keys, by URL.
         var remotes: [ByteExactString: JWKSCache]
         var cache: GenerationCache<TokenDigest, TokenClaims>
-        /// Counts key changes, so that a verdict by an old key set is not cached.
+        /// A counter of key changes, so that a verdict with an old key set is not cached.
         var epoch = 0
         /// Numbers of fetches by result.
         var refreshes: [JWKSCacheState.Outcome: Int] = [:]
@@ -30,7 +31,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// Why a token is refused, and the issuer whose newer keys might change that.
+    /// The reason why a token is refused, and the issuer whose newer keys might change the verdict.
     struct Refused: Error {
         let reason: TokenError
         var remote: JWKSCache?
@@ -57,9 +58,10 @@ package final class TokenVerifier: Sendable {
 
     /// Puts other issuers and keys in force, for files that have changed.
     ///
-    /// Leeway and capacity stay, and so do keys fetched from a URL that is still named. Every cached token is dropped.
+    /// Leeway and capacity stay, and so do keys fetched from a URL that is still configured. Every cached token is
+    /// dropped.
     ///
-    /// - Throws: ``TokenConfigurationError``; then nothing has changed.
+    /// - Throws: ``TokenConfigurationError``; nothing has changed in this case.
     package func replace(_ configuration: TokenConfiguration) async throws {
         let known = state.withLock { $0.remotes }
         let (table, remotes) = try await IssuerTable.table(configuration, known: known, wake: wake)
@@ -67,7 +69,7 @@ package final class TokenVerifier: Sendable {
             state.configuration = configuration
             state.table = table
             state.remotes = remotes
-            // keys may have been fetched since
+            // keys may have been fetched in the meantime
             for remote in remotes.values { state.table.takeKeys(of: remote) }
             state.forget()
         }
@@ -76,9 +78,9 @@ package final class TokenVerifier: Sendable {
 
     // MARK: - Verifying
 
-    /// The claims of a token, verified now or before.
+    /// Returns the claims of a token, verified now or before.
     ///
-    /// A token that names an unknown key waits for its issuer's newer keys, for 3 seconds at most, and not always: see
+    /// A token that names an unknown key can wait for its issuer's newer keys, for 3 seconds at most; see
     /// ``JWKSCacheState``.
     ///
     /// - Parameter token: the text after `Bearer ` in the header.
@@ -102,14 +104,14 @@ package final class TokenVerifier: Sendable {
 
     /// The claims of a token that was verified before and is still valid.
     ///
-    /// Nil means unknown for any other token.
+    /// Nil for any other token, which may still be valid.
     package func knownClaims(_ token: Substring, now: Timestamp) -> TokenClaims? {
         cached(Self.digest(of: token), now: now.seconds)
     }
 
     /// Whether the issuer of verified claims is still trusted for an organization.
     ///
-    /// It must also still be remembered under the same name. This checks the settings alone: a request that outlasts
+    /// The issuer must also still be stored under the same name. This checks only the settings; a request that outlasts
     /// the settings in force checks again.
     package func stillSpeaks(
         for organization: UUID,
@@ -140,7 +142,7 @@ package final class TokenVerifier: Sendable {
 
     /// The claims of a cached token that is still valid.
     ///
-    /// Nil means unknown for any other token.
+    /// Nil for any other token, which may still be valid.
     func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
         state.withLock { state in
             guard let claims = state.cache.find(digest) else { return nil }
@@ -158,9 +160,9 @@ package final class TokenVerifier: Sendable {
         return token.withUTF8 { TokenDigest(UnsafeRawBufferPointer($0)) }
     }
 
-    /// Verifies the signature first.
+    /// Verifies a token, its signature first.
     ///
-    /// Before it is verified, only the header and, where there are several issuers, the issuer's name are used.
+    /// Before the signature is verified, only the header is used and, if there are several issuers, the issuer's name.
     ///
     /// - Parameter findings: the findings before the verdict.
     static func decide(
@@ -193,9 +195,9 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// Why a token's signature is refused; nil when it is good.
+    /// The reason why a token's signature is refused; nil if it is valid.
     ///
-    /// - Parameter key: the key that made it.
+    /// - Parameter key: the key that made the signature.
     private static func refusal(
         of text: TokenText,
         by issuer: IssuerEntry,
@@ -211,7 +213,7 @@ package final class TokenVerifier: Sendable {
         } catch {
             reason = error
         }
-        // secrets are never published, so fetched keys are no help
+        // secrets are never published, so fetched keys cannot help
         guard let remote = issuer.remote, TokenAlgorithm(rawValue: text.header.alg)?.isAsymmetric == true else {
             return Refused(reason: reason)
         }
@@ -223,7 +225,7 @@ package final class TokenVerifier: Sendable {
     }
 }
 
-/// Keys that are fetched.
+/// Fetched keys.
 extension TokenVerifier {
     /// The URLs that keys are fetched from.
     var remotes: [JWKSCache] { state.withLock { Array($0.remotes.values) } }
@@ -248,13 +250,13 @@ extension TokenVerifier {
     package struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.
         package var missing: [String] = []
-        /// URLs, without their queries, that publish no usable key.
+        /// URLs, without their queries, at which the issuer publishes no usable key.
         ///
-        /// The issuer has withdrawn all of them.
+        /// The issuer has withdrawn all of its keys.
         package var empty: [String] = []
         /// Whether no key is available at all, so that no token can be verified.
         package var isWithoutKeys = false
-        /// Providers that keys are fetched from.
+        /// The number of providers whose keys are fetched.
         package var providers = 0
         /// The time of the oldest fetched key set; nil if all are missing, or none exist.
         package var oldest: Timestamp?
@@ -280,7 +282,7 @@ extension TokenVerifier {
 
 /// The SHA-256 of a token's text: the key of cached tokens.
 ///
-/// So a memory dump contains no token.
+/// Because of it, a memory dump of the cache contains no token.
 struct TokenDigest: Hashable, Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -294,7 +296,7 @@ struct TokenDigest: Hashable, Sendable {
         left.words == right.words
     }
 
-    /// One word is enough: it is uniform already, and only verified tokens get in.
+    /// One word is sufficient: it is uniform already, and only verified tokens are cached.
     func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
     }

@@ -63,12 +63,12 @@ struct ReplicationDecoder {
         return ReplicationRelation(id: id, schema: schema, name: name, columns: columns)
     }
 
-    /// A row as it was, if there is one, and the mark behind it.
+    /// Reads the previous state of a row, if there is one, and the mark after it.
     private mutating func oldTuple(
         isAlone: Bool = false
     ) throws(PostgresError) -> (tuple: ReplicationTuple?, mark: UInt8) {
         let mark = try byte()
-        // the columns that identify the row, or all of it
+        // the columns that identify the row, or the whole row
         guard mark == UInt8(ascii: "K") || mark == UInt8(ascii: "O") else { return (nil, mark) }
         let tuple = try tuple()
         return (tuple, isAlone ? 0 : try byte())
@@ -98,7 +98,7 @@ struct ReplicationDecoder {
         return Value(bigEndian: part.loadUnaligned(as: type))
     }
 
-    /// Reads a number of parts that take so many bytes each.
+    /// Reads the number of parts, each of which takes at least the given number of bytes.
     ///
     /// It cannot exceed the remaining bytes.
     private mutating func count<Value: FixedWidthInteger>(
@@ -110,7 +110,7 @@ struct ReplicationDecoder {
         return count
     }
 
-    /// A text up to a zero.
+    /// Reads a text up to a zero byte.
     private mutating func name() throws(PostgresError) -> String {
         let rest = bytes[offset...]
         guard let end = rest.firstIndex(of: 0) else { throw damage("a name without an end") }
@@ -131,28 +131,28 @@ struct ReplicationDecoder {
 
 // MARK: - ReplicationMessage
 
-/// A message of the output plug-in `pgoutput` about one place in the log.
+/// A message of the output plug-in `pgoutput` about one position in the log.
 ///
-/// "Logical Replication Message Formats" of PostgreSQL's manual, version 1 of its protocol. Transactions come whole, in
-/// the order of their commits.
+/// See "Logical Replication Message Formats" of PostgreSQL's manual, version 1 of its protocol. Each transaction is
+/// complete, and transactions are in the order of their commits.
 public enum ReplicationMessage: Sendable, Hashable {
     /// A transaction whose changes follow.
     ///
-    /// `commit` is the position of its commit; `at` is when it was committed by the clock there, in microseconds since
-    /// 1970.
+    /// `commit` is the position of the commit; `at` is the time of the commit by the server's clock, in microseconds
+    /// since 1970.
     case begin(commit: LogPosition, at: Int64)
-    /// The transaction has ended; `end` is where the log continues behind it.
+    /// The transaction has ended; `end` is the position at which the log continues after it.
     case commit(end: LogPosition)
     /// The structure of a table whose changes follow.
     ///
-    /// Sent before the first of them, and again when it has changed.
+    /// Sent before the first change, and again when the structure has changed.
     case relation(ReplicationRelation)
     /// A row was inserted.
     case insertion(table: UInt32, new: ReplicationTuple)
-    /// A row was updated; `new` is its state from now on.
+    /// A row was updated; `new` is its new state.
     ///
-    /// `old` has the columns that identified it before, where they have changed (or all of the old row, with REPLICA
-    /// IDENTITY FULL).
+    /// `old` has the previous values of the columns that identify the row, if they have changed. With REPLICA IDENTITY
+    /// FULL, it has the whole old row.
     case row(table: UInt32, old: ReplicationTuple?, new: ReplicationTuple)
     /// A row was deleted; `old` has the columns that identified it.
     ///
@@ -162,7 +162,7 @@ public enum ReplicationMessage: Sendable, Hashable {
     case truncation(tables: [UInt32])
     /// A message that changes no rows.
     ///
-    /// An origin, a type's name, a message of `pg_logical_emit_message`.
+    /// It is an origin, a type's name, or a message of `pg_logical_emit_message`.
     case other
 }
 
@@ -172,7 +172,7 @@ public struct ReplicationRelation: Sendable, Hashable {
         public let name: String
         /// The type's number; those of built-in types are the same on all servers.
         public let type: UInt32
-        /// Whether the column is one of those that identify a row.
+        /// Whether the column is part of a row's identity.
         public let isKey: Bool
     }
 
@@ -188,12 +188,12 @@ public typealias ReplicationTuple = [ReplicationValue]
 /// A value as its type's output function writes it.
 public enum ReplicationValue: Sendable, Hashable {
     case null
-    /// A large value that was not changed, and so is not sent.
+    /// A large value that was not changed and is therefore not sent.
     case unchanged
     case text([UInt8])
 }
 
-/// A place in a server's write-ahead log (`pg_lsn`): bytes since its beginning.
+/// A position in a server's write-ahead log (`pg_lsn`): the number of bytes since its beginning.
 public struct LogPosition: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// No position. In a request for a stream it means the position of the slot.
     public static let zero = LogPosition(0)
@@ -218,7 +218,7 @@ public struct LogPosition: Sendable, Hashable, Comparable, CustomStringConvertib
 
     public static func < (one: LogPosition, other: LogPosition) -> Bool { one.bytes < other.bytes }
 
-    /// `UInt32(_:radix:)` takes a sign, too.
+    /// `UInt32(_:radix:)` would also accept a sign.
     private static func isDigit(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),

@@ -1,18 +1,18 @@
 import CLibPQ
 import Glibc
 
-/// A stream's thread: connects, asks for the stream, and reads it to its end. Only that thread uses this object.
+/// A stream's thread: connects, requests the stream, and reads it to its end. Only this thread uses this object.
 final class ReplicationDriver {
     private let handle: LibPQConnection
     private let configuration: ConnectionConfiguration
     private let source: ReplicationStream.Source
     private let box: ReplicationBox
-    /// Up to where the server has sent all that concerns this stream.
+    /// The position up to which the server has sent everything that concerns this stream.
     private var sent = LogPosition.zero
     /// The position last reported to the server.
     private var told = LogPosition.zero
     private var isAnswerDue = false
-    /// Bytes received of an incomplete message.
+    /// Received bytes of an incomplete message.
     private var bytesOfPart = 0
 
     private init(
@@ -23,7 +23,7 @@ final class ReplicationDriver {
         self.configuration = configuration
         self.source = source
         self.box = box
-        // how values are written does not depend on the server's, the database's or the role's settings
+        // the format of values must not depend on settings of the server, the database or the role
         handle = try LibPQConnection(
             connecting: configuration,
             [
@@ -36,7 +36,7 @@ final class ReplicationDriver {
         )
     }
 
-    /// The whole life of the thread. `opened` is called once, when the stream runs or has failed.
+    /// Runs the thread until it ends. `opened` is called once, when the stream runs or has failed.
     static func run(
         _ configuration: ConnectionConfiguration,
         _ source: ReplicationStream.Source,
@@ -44,7 +44,7 @@ final class ReplicationDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A separate function, so that libpq's resources are gone when the end is announced.
+        // A separate function, so that libpq's resources are freed before the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ReplicationDriver(configuration, source, box)
@@ -93,12 +93,12 @@ final class ReplicationDriver {
     /// An identifier of SQL and of `publication_names`.
     private static func quotedName(_ name: String) -> String { "\"\(name.replacing("\"", with: "\"\""))\"" }
 
-    /// A literal of the replication grammar, which knows no backslashes.
+    /// A literal of the replication grammar, in which backslashes have no special meaning.
     private static func quotedText(_ text: String) -> String { "'\(text.replacing("'", with: "''"))'" }
 
     // MARK: - Serving
 
-    /// Reads and answers until the stream is closed.
+    /// Reads messages and reports the position until the stream is closed.
     private func serve() throws(PostgresError) {
         var nextStatus = ContinuousClock.now + source.statusInterval
         while !box.isClosing {
@@ -115,11 +115,11 @@ final class ReplicationDriver {
                 nextStatus = ContinuousClock.now + source.statusInterval
             }
             guard let isMore = handle.flush() else { throw lost() }
-            // without room nothing is read, so that the server waits for the reader, too
+            // nothing is read while the buffer is full, so that the server waits for the reader
             let events = (box.bytesAhead < source.maximumBytesAhead ? POLLIN : 0) | (isMore ? POLLOUT : 0)
             _ = try wait(for: events, until: nextStatus, isServing: true)
         }
-        // a last report, as far as the socket takes it
+        // a last report, if the socket accepts it
         try tell(progress)
         _ = handle.endCopy()
         _ = handle.flush()
@@ -129,7 +129,7 @@ final class ReplicationDriver {
         box.progress(sent: sent, isRequested: isAnswerDue, confirmsIdle: source.confirmsIdle)
     }
 
-    /// Takes the arrived messages, up to the available room.
+    /// Reads the arrived messages, up to the free space of the buffer.
     private func read() throws(PostgresError) {
         while box.bytesAhead < source.maximumBytesAhead {
             switch try handle.nextCopyPart({ part throws(PostgresError) in try take(part) }) {
@@ -146,7 +146,7 @@ final class ReplicationDriver {
     ///
     /// "Streaming Replication Protocol" of PostgreSQL's manual.
     private func take(_ part: UnsafeRawBufferPointer) throws(PostgresError) {
-        // libpq may have read more of it than the system reported before
+        // libpq may have read more of the message than the system reported before
         guard part.count <= source.maximumMessageBytes else { throw tooLarge() }
         var decoder = ReplicationDecoder(UnsafeRawBufferPointer(rebasing: part.dropFirst()))
         switch part.first {
@@ -181,7 +181,7 @@ final class ReplicationDriver {
         (told, isAnswerDue) = (progress, false)
     }
 
-    /// Waits for the socket, a signal or the deadline; whether the socket is ready.
+    /// Waits for the socket, a signal or the deadline. Returns whether the socket is ready.
     private func wait(
         for events: Int32,
         until deadline: ContinuousClock.Instant,
@@ -214,7 +214,7 @@ extension LibPQConnection {
         case end
     }
 
-    /// Passes on the next part that has arrived, if any.
+    /// Passes on the next arrived part, if there is one.
     func nextCopyPart(
         _ body: (UnsafeRawBufferPointer) throws(PostgresError) -> Void
     ) throws(PostgresError) -> CopyStep {
@@ -226,7 +226,7 @@ extension LibPQConnection {
         return .part
     }
 
-    /// Buffers a part to be sent; false where the connection is lost.
+    /// Buffers a part to send; returns false if the connection is lost.
     func putCopyPart(_ bytes: [UInt8]) -> Bool {
         bytes.withUnsafeBytes { part in
             let start = part.bindMemory(to: CChar.self).baseAddress
@@ -236,12 +236,12 @@ extension LibPQConnection {
 
     /// Bytes that the system has received and that are not read yet.
     ///
-    /// Encrypted, where the connection is.
+    /// If the connection is encrypted, these bytes are encrypted.
     var bytesWaiting: Int {
         var count: Int32 = 0
         return ioctl(socket, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
     }
 
-    /// Ends the sending from this side.
+    /// Ends the sending by the client.
     func endCopy() -> Bool { PQputCopyEnd(connection, nil) == 1 }
 }

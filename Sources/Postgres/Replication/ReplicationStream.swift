@@ -2,31 +2,34 @@ import Synchronization
 
 /// Commits of other sessions of a server, from a logical replication slot.
 ///
-/// The slot uses `pgoutput`. A separate thread reads ahead as far as its memory allows, and reports to the server how
-/// far the reader has come: the server keeps its log from there. After a connection is lost, a new stream begins behind
-/// what was confirmed, so a reader receives again what it had taken and not confirmed.
+/// The slot uses `pgoutput`. A separate thread reads ahead up to its memory limit, and reports the reader's position to
+/// the server, which keeps its log from this position on.
+///
+/// After a lost connection, a new stream begins after the last confirmed position. A reader therefore receives
+/// unconfirmed changes again.
 public final class ReplicationStream: Sendable {
     /// The slot and the publications to read.
     public struct Source: Sendable {
-        /// The slot, made for `pgoutput`. One stream at a time reads it: the server refuses a second one (55006).
+        /// The slot, created for `pgoutput`. Only one stream at a time reads it: the server refuses a second stream
+        /// (55006).
         public var slot: String
         public var publications: [String]
-        /// How many bytes of messages are read ahead.
+        /// The maximum number of bytes of messages that are read ahead.
         ///
-        /// A message that is larger than all of that is read alone.
+        /// A larger message is read alone.
         public var maximumBytesAhead = 4 << 20
-        /// How large a message may be, in bytes, as far as the system reports its bytes.
+        /// The maximum size of a message in bytes, as far as the system reports its bytes.
         ///
-        /// The stream ends if a server sends more.
+        /// The stream ends if a server sends a larger message.
         public var maximumMessageBytes = 64 << 20
-        /// How often the reader's position is reported to the server, in any case.
+        /// The maximum interval between reports of the reader's position to the server.
         ///
-        /// The server gives a silent reader up after its `wal_sender_timeout`, a minute by default.
+        /// The server disconnects a silent reader after its `wal_sender_timeout`, a minute by default.
         public var statusInterval: Duration = .seconds(10)
         /// Whether a stream without unconfirmed changes confirms what the server has sent.
         ///
-        /// For example changes of other tables. Set it to false if the reader must store each position before the
-        /// server receives it; the reader then confirms ``ReplicationStream/idlePosition`` itself.
+        /// For example, the server may have sent changes of other tables. Set it to false if the reader must store each
+        /// position before the server receives it; the reader then confirms ``ReplicationStream/idlePosition`` itself.
         public var confirmsIdle = true
 
         public init(slot: String, publications: [String]) {
@@ -35,7 +38,7 @@ public final class ReplicationStream: Sendable {
         }
     }
 
-    /// A message with its place in the log.
+    /// A message with its position in the log.
     ///
     /// A row's changes are in sequence.
     public struct Entry: Sendable, Hashable {
@@ -73,9 +76,9 @@ public final class ReplicationStream: Sendable {
         return stream
     }
 
-    /// The entries since the last call, in order; waits until there is one.
+    /// Returns the entries since the last call, in order; waits until there is at least one.
     ///
-    /// One task at a time may wait.
+    /// Only one task at a time may wait.
     ///
     /// - Throws: `connectionLost` or `server` once the stream has ended, `decoding` for invalid messages, `cancelled`.
     public func next() async throws(PostgresError) -> [Entry] {
@@ -87,10 +90,10 @@ public final class ReplicationStream: Sendable {
         return try outcome.get()
     }
 
-    /// Confirms that everything up to a place is stored elsewhere.
+    /// Confirms that everything up to a position is stored elsewhere.
     ///
-    /// The place is the end of a transaction, from its `commit`. The server may discard the log before it, and no later
-    /// stream of the slot begins before it.
+    /// The position is the end of a transaction, from its `commit`. The server may discard the log before it, and no
+    /// later stream of the slot begins before it.
     public func confirm(_ position: LogPosition) { box.confirm(position) }
 
     /// The position up to which the server has sent its log, if all is confirmed.
@@ -111,9 +114,9 @@ public final class ReplicationStream: Sendable {
     /// The reader's position is reported to the server first.
     public func close() { box.close() }
 
-    /// Ends the stream and returns when its thread is done.
+    /// Ends the stream and returns when its thread has ended.
     ///
-    /// The slot is free then, as far as this side can see.
+    /// As far as the client can detect, the slot is free after this call.
     public func closeAndWait() async {
         box.close()
         await box.waitForEnd()

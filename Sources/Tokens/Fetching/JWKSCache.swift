@@ -9,7 +9,7 @@ final class JWKSCache: Sendable {
 
     private struct State {
         var schedule = JWKSCacheState()
-        /// Nil before the first successful fetch.
+        /// The keys; nil before the first successful fetch.
         var keys: [TokenKey]?
         var text: [UInt8] = []
         var etag: String?
@@ -29,16 +29,16 @@ final class JWKSCache: Sendable {
     /// The keys; nil before the first successful fetch.
     var keys: [TokenKey]? { state.withLock { $0.keys } }
 
-    /// When they were last fetched or found unchanged; nil: never.
+    /// When the keys were last fetched or found unchanged; nil if never.
     var freshAt: Timestamp? { state.withLock { $0.schedule.freshAt } }
 
     func secondsUntilDue(at now: Timestamp) -> Int { state.withLock { $0.schedule.secondsUntilDue(at: now) } }
 
     // MARK: - Requests
 
-    /// Requests a newer set and waits for it, if the rules allow that.
+    /// Requests a newer set and waits for it, if the rules allow the wait.
     ///
-    /// - Returns: whether it is worth trying again.
+    /// - Returns: whether the token should be tried again.
     func demand(at now: Timestamp) async -> Bool {
         let (fetched, continuation) = AsyncStream<Never>.makeStream()
         let demand = state.withLock { state in
@@ -64,9 +64,9 @@ final class JWKSCache: Sendable {
         let etag: String?
     }
 
-    /// The fetch that is due now, if any.
+    /// Returns the fetch that is due now, if any.
     ///
-    /// The caller reports its end by ``finish(_:at:)``.
+    /// The caller reports the end of the fetch with ``finish(_:at:)``.
     func begin(at now: Timestamp) -> Start? {
         state.withLock { $0.schedule.begin(at: now) ? Start(etag: $0.etag) : nil }
     }
@@ -81,8 +81,8 @@ final class JWKSCache: Sendable {
 
     /// Applies a fetch's answer.
     ///
-    /// Keys that are no longer published are dropped; after a failure the keys stay. Waiting requests continue later,
-    /// by ``release()``, when the keys are in force.
+    /// Keys that are no longer published are dropped; after a failure, the keys stay. Waiting requests continue after
+    /// ``release()``, when the keys are in force.
     func finish(_ answer: KeySetAnswer, at now: Timestamp) async -> Result {
         switch answer {
         case .failed(let reason):
@@ -124,7 +124,7 @@ final class JWKSCache: Sendable {
         guard !published.keys.isEmpty || published.withdrawsAll else {
             return fail("the document contains no usable key", at: now)
         }
-        // it may have been a mistake, so look again soon
+        // an empty set may be a mistake, so fetch again soon
         let age = published.keys.isEmpty ? "no-cache" : cacheControl
         var result = succeed(age, at: now) { state in
             state.keys = published.keys
@@ -160,33 +160,33 @@ final class JWKSCache: Sendable {
 
 // MARK: - JWKSCacheState
 
-/// The rules for fetching a provider's keys, and for waiting for that, without I/O.
+/// The rules for fetching a provider's keys, and for waiting for a fetch, without I/O.
 ///
 /// A set is fetched again when it is about to expire, after a failure with growing pauses, and when a token names an
-/// unknown key. Any client can write such a token, so that happens once in ``demandPause`` for all callers together,
-/// and only so many wait for it.
+/// unknown key. Any client can write such a token. Such a fetch therefore happens only once in ``demandPause`` for all
+/// callers together, and only ``maximumWaiters`` requests wait for it.
 struct JWKSCacheState: Sendable {
-    /// The shortest and the longest use of a set, and the default, in seconds.
+    /// The minimum and the maximum use of a set, in seconds.
     ///
-    /// The default applies if its provider does not specify one.
+    /// The maximum is also the default if the provider does not specify a time.
     static let ages: ClosedRange<Double> = 60...3_600
     static let defaultAge: Double = 600
-    /// The pause after a failure, doubled with each further one, and its cap.
+    /// The pause after a failure, in seconds, and its maximum.
     ///
-    /// Both are in seconds.
+    /// The pause doubles with each further failure.
     static let failurePauses: ClosedRange<Double> = 2...60
-    /// How often unknown keys may cause a fetch, in seconds.
+    /// The minimum time between fetches because of unknown keys, in seconds.
     static let demandPause: Double = 30
-    /// Requests that may wait for a fetch.
+    /// The maximum number of requests that wait for a fetch.
     static let maximumWaiters = 64
-    /// How often a provider that keeps failing is warned of, in seconds.
+    /// The minimum time between warnings about a provider that keeps failing, in seconds.
     static let warningPause: Double = 600
 
     /// The next step of a request that names an unknown key.
     enum Demand: Equatable {
-        /// Wait for the fetch that it causes, or for the one in progress.
+        /// Wait for the fetch that the request triggers, or for the fetch in progress.
         case wait
-        /// Refuse the token at once.
+        /// Refuse the token immediately.
         case refuse
     }
 
@@ -196,7 +196,7 @@ struct JWKSCacheState: Sendable {
     }
 
     private(set) var isFetching = false
-    /// When a set was last fetched or found unchanged; nil: never.
+    /// When a set was last fetched or found unchanged; nil if never.
     private(set) var freshAt: Timestamp?
     private(set) var failures = 0
     private var dueAt: Timestamp?
@@ -204,7 +204,7 @@ struct JWKSCacheState: Sendable {
     private var warnedAt: Timestamp?
     private var isDemanded = false
 
-    /// A request names an unknown key.
+    /// Decides whether a request that names an unknown key waits.
     mutating func demand(at now: Timestamp, waiting: Int) -> Demand {
         if !isFetching, !isDemanded {
             // a time in the future was recorded before the clock was set back
@@ -217,7 +217,7 @@ struct JWKSCacheState: Sendable {
 
     /// Whether to fetch now.
     ///
-    /// The caller then does so, and reports the end by ``finish(_:maximumAge:at:luck:)``.
+    /// If so, the caller fetches, and reports the end with ``finish(_:maximumAge:at:luck:)``.
     mutating func begin(at now: Timestamp) -> Bool {
         guard !isFetching, isDemanded || isDue(at: now) else { return false }
         isFetching = true
@@ -228,15 +228,15 @@ struct JWKSCacheState: Sendable {
     /// Records the end of a fetch.
     ///
     /// - Parameters:
-    ///   - maximumAge: from the provider, in seconds.
-    ///   - luck: 0 to 1, drawn each time, so that replicas do not all fetch at once.
+    ///   - maximumAge: the maximum age that the provider specifies, in seconds.
+    ///   - luck: a random number from 0 to 1 for each call, so that replicas do not all fetch at the same time.
     /// - Returns: whether to warn of a failure.
     mutating func finish(_ outcome: Outcome, maximumAge: Int64?, at now: Timestamp, luck: Double) -> Bool {
         isFetching = false
         guard outcome == .failed else {
             let age = maximumAge.map { Double(min($0, 1_000_000)) } ?? Self.defaultAge
             let bounded = min(max(age, Self.ages.lowerBound), Self.ages.upperBound)
-            // earlier, never later
+            // the random part only makes the fetch earlier, never later
             dueAt = now.adding(seconds: bounded * (1 - 0.2 * luck))
             freshAt = now
             failures = 0
@@ -260,16 +260,16 @@ struct JWKSCacheState: Sendable {
 
     private func isDue(at now: Timestamp) -> Bool {
         guard let dueAt else { return true }
-        // a longer wait than possible means that the clock was set back
+        // a longer wait than the maximum means that the clock was set back
         return dueAt <= now || now.adding(seconds: Self.ages.upperBound) < dueAt
     }
 }
 
 /// The part of `Cache-Control` (RFC 9111, 5.2) that limits the use of a key set.
 enum CacheControl {
-    /// Seconds; nil if the field does not specify them.
+    /// The maximum age in seconds; nil if the field does not specify it.
     ///
-    /// A response that must not be stored is good for 0.
+    /// It is 0 for a response that must not be stored.
     static func maximumAge(_ text: String?) -> Int64? {
         guard let text else { return nil }
         var age: Int64?

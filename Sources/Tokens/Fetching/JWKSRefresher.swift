@@ -20,7 +20,7 @@ package final class JWKSRefresher: Service, Sendable {
 
     private struct Files {
         var readAt: Timestamp
-        /// The last complaint, so that each is logged once.
+        /// The last logged error, so that each error is logged once.
         var lastError: String?
     }
 
@@ -31,7 +31,7 @@ package final class JWKSRefresher: Service, Sendable {
     private let logger: Logger
     private let files: Mutex<Files>
 
-    /// - Parameter load: nil where there are no files.
+    /// - Parameter load: nil if there are no files.
     package init(
         verifier: TokenVerifier,
         fetch: @escaping KeySetAnswer.Fetch,
@@ -47,7 +47,7 @@ package final class JWKSRefresher: Service, Sendable {
         files = Mutex(Files(readAt: now()))
     }
 
-    /// Whether a file of keys or issuers is invalid, so that older ones are in force.
+    /// Whether a file of keys or issuers is invalid, so that the previous configuration is in force.
     package var isFileBroken: Bool { files.withLock { $0.lastError != nil } }
 
     package func run() async throws {
@@ -152,6 +152,6 @@ package final class JWKSRefresher: Service, Sendable {
 }
 
 extension JWKSRefresher: CustomStringConvertible {
-    /// Short, for logs of services: the members hold secrets.
+    /// A short description for logs of services, since the members contain secrets.
     package var description: String { "KeyKeeper" }
 }

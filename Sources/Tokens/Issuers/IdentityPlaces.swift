@@ -1,7 +1,7 @@
 package import FoundationEssentials
 package import JSONText
 
-/// Where an issuer's tokens contain their user and organization, and in what forms.
+/// The places of user and organization in an issuer's tokens, and their forms.
 package struct IdentityPlaces: Sendable, Equatable {
     /// The place of the organization.
     package enum Organization: Sendable, Equatable {
@@ -9,10 +9,10 @@ package struct IdentityPlaces: Sendable, Equatable {
         case claim(ClaimPlace)
         /// The names of an object's members, or a list of texts.
         case keys(ClaimPlace)
-        /// Nowhere: all tokens are for this one.
+        /// No claim: all tokens are for this organization.
         case fixed(UUID)
 
-        /// The name of the one claim that is the organization's name.
+        /// The name of the top-level claim that contains the organization's name.
         ///
         /// Nil if there is no such claim, or its place is deeper.
         package var claimName: String? {
@@ -31,11 +31,11 @@ package struct IdentityPlaces: Sendable, Equatable {
 
     /// How a user's claim is interpreted.
     package enum UserForm: String, Sendable, CaseIterable {
-        /// A UUID is the user's id; any other text is given one.
+        /// A UUID is the user's id; any other text is mapped to an id.
         case either
         /// It must be a UUID.
         case uuid
-        /// Every text is given an id, UUIDs too: this issuer's users are only its own.
+        /// Every text is mapped to an id, even a UUID: this issuer shares no users with others.
         case mapped
     }
 
@@ -45,11 +45,11 @@ package struct IdentityPlaces: Sendable, Equatable {
         case either
         /// It must be a UUID.
         case uuid
-        /// Every text is an external id, UUIDs too.
+        /// Every text is an external id, even a UUID.
         case external
     }
 
-    /// Organizations that a token may name.
+    /// The maximum number of organizations that a token may name.
     package static let maximumNames = 100
 
     package var user = ClaimPlace(named: "sub")
@@ -71,9 +71,9 @@ package struct IdentityPlaces: Sendable, Equatable {
 ///
 /// Names are the older form of the settings.
 package struct ClaimPlace: Sendable {
-    /// A name, with any characters, is the query of one step.
+    /// The query. A name, with any characters, is a query with one step.
     package let query: SingularQuery
-    /// As the operator wrote it.
+    /// The text that the operator wrote.
     package let description: String
 
     /// The member of the payload with that name.
@@ -86,7 +86,7 @@ package struct ClaimPlace: Sendable {
 
     /// Reads a path (``SingularQuery``), which begins with `$.` or `$[`, or a name.
     ///
-    /// Any other text is taken for a name.
+    /// Any other text is interpreted as a name.
     package init(parsing text: String) throws(SingularQueryError) {
         guard !text.isEmpty else { throw SingularQueryError(place: 0, reason: "is empty") }
         guard text == "$" || text.hasPrefix("$.") || text.hasPrefix("$[") else {
@@ -98,7 +98,7 @@ package struct ClaimPlace: Sendable {
         self.init(query, text)
     }
 
-    /// The name, where it is a member of the payload itself.
+    /// The name, if the claim is a member of the payload itself.
     package var plainName: String? {
         if case .member(let name) = query.steps[0], query.steps.count == 1 { return name }
         return nil
@@ -106,7 +106,7 @@ package struct ClaimPlace: Sendable {
 }
 
 extension ClaimPlace: Hashable, CustomStringConvertible {
-    /// Two places are one if they lead to the same value, however they are written.
+    /// Two places are equal if they lead to the same value, however they are written.
     package static func == (left: ClaimPlace, right: ClaimPlace) -> Bool { left.query == right.query }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(query) }

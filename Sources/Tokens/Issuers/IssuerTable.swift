@@ -3,15 +3,15 @@ package import SyncModel
 
 /// All issuers in force.
 ///
-/// A token names its issuer, before anything in it is believed; only that issuer's keys are tried then, so no issuer's
-/// key verifies a token that names another issuer.
+/// A token's issuer is read before anything in the token is trusted. Only this issuer's keys are then tried, so a token
+/// that names one issuer is never verified by the key of another.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
     private let byName: [ByteExactString: Int]
     /// The issuer for tokens that name none of the others.
     private let fallback: Int?
 
-    /// - Throws: `TokenConfigurationError` where two issuers have one name.
+    /// - Throws: `TokenConfigurationError` if two issuers have the same name.
     init(_ entries: [IssuerEntry]) throws {
         guard !entries.isEmpty else {
             throw TokenConfigurationError("No JWT key is configured: set a secret or a file of public keys.")
@@ -33,9 +33,7 @@ struct IssuerTable: Sendable {
         self.fallback = fallback
     }
 
-    /// The issuer that a token claims.
-    ///
-    /// With the payload where it had to be read for that.
+    /// Returns the issuer that a token claims, and the payload if it had to be read for this purpose.
     ///
     /// With a single issuer, only the header is read before the signature is verified; the issuer's name is compared
     /// afterwards.
@@ -47,7 +45,7 @@ struct IssuerTable: Sendable {
         throw name == nil ? .missingClaim("iss") : .wrongIssuer
     }
 
-    /// The issuer of a name; with nil, the one without.
+    /// The issuer with a name; for nil, the issuer without a name.
     func issuer(named name: ByteExactString?) -> IssuerEntry? {
         (name.map { byName[$0] } ?? fallback).map { entries[$0] }
     }
@@ -58,7 +56,7 @@ struct IssuerTable: Sendable {
 
     /// The issuers of a configuration, with their configured keys.
     ///
-    /// Published keys come from ``JWKSCache`` by URL, and known ones are kept.
+    /// Published keys come from ``JWKSCache`` by URL; already fetched keys are kept.
     ///
     /// - Throws: ``TokenConfigurationError``.
     static func table(
@@ -90,12 +88,12 @@ struct IssuerTable: Sendable {
 
 /// An issuer in force.
 struct IssuerEntry: Sendable {
-    /// As it was configured.
+    /// The configured issuer.
     let issuer: TrustedIssuer
     let rules: TokenRules
     /// Keys that the operator configured.
     let given: [TokenKey]
-    /// Keys that the issuer publishes; nil where it publishes none.
+    /// Keys that the issuer publishes; nil if it publishes no keys.
     let remote: JWKSCache?
     /// The keys of both kinds.
     private(set) var keys: TokenKeySet
@@ -115,13 +113,14 @@ struct IssuerEntry: Sendable {
 
 /// An issuer whose tokens are accepted.
 ///
-/// With the keys that sign them and the organizations that they may name.
+/// It includes the keys that sign the tokens and the organizations that the tokens may name.
 package struct TrustedIssuer: Sendable, Equatable {
-    /// The organizations that an issuer speaks for.
+    /// The organizations that an issuer's tokens may name.
     package enum Organizations: Sendable, Hashable {
         /// Every organization of the gateway.
         case any
-        /// Only these. A token that names another is answered as if that organization did not exist.
+        /// Only these. The answer to a token for another organization is the same as if that organization did not
+        /// exist.
         case only(Set<UUID>)
 
         package func covers(_ organization: UUID) -> Bool {
@@ -132,9 +131,9 @@ package struct TrustedIssuer: Sendable, Equatable {
         }
     }
 
-    /// The `iss` of its tokens.
+    /// The `iss` of the issuer's tokens.
     ///
-    /// With nil, it issues the tokens without one and those whose `iss` is no other issuer's.
+    /// With nil, it issues the tokens without `iss` and the tokens whose `iss` belongs to no other issuer.
     package var issuer: ByteExactString?
     /// The required value or element of `aud`; nil accepts any value, or its absence.
     package var audience: ByteExactString?
@@ -142,25 +141,25 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var audienceClaim = ClaimPlace(named: "aud")
     /// The places of user and organization.
     package var places: IdentityPlaces
-    /// The name under which the gateway remembers its users and organizations' names.
+    /// The name under which the gateway stores the issuer's users and organizations' names.
     ///
-    /// Nil, as a rule: its own name. Two issuers with the same namespace name the same users, as a provider's two
-    /// domains do.
+    /// Usually nil, which means the issuer's own name. Two issuers with the same namespace name the same users, as the
+    /// two domains of a provider do.
     package var namespace: ByteExactString?
     package var organizations: Organizations
-    /// The secret of its HS256 tokens, at least 16 bytes; nil: HS256 is not used.
+    /// The secret of the issuer's HS256 tokens, at least 16 bytes; nil if HS256 is not used.
     package var secret: [UInt8]?
     /// Configured public keys, for RS256, ES256 and EdDSA.
     package var keys: [TokenKeySource]
-    /// Where it publishes its public keys; nil: nowhere.
+    /// The URL at which the issuer publishes its public keys; nil if it publishes no keys.
     @Exact package var jwksURL: String?
 
-    /// The name under which its users and organizations' names are remembered.
+    /// The name under which the issuer's users and organizations' names are stored.
     ///
     /// Empty for the issuer without a name.
     package var rememberedAs: ByteExactString { namespace ?? issuer ?? "" }
 
-    /// Whether any key could verify its tokens.
+    /// Whether the issuer has a key that could verify its tokens.
     var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
 
     /// An unchecked issuer; ``TokenVerifier`` checks it.
@@ -186,6 +185,6 @@ package struct TrustedIssuer: Sendable, Equatable {
 }
 
 extension TrustedIssuer: CustomStringConvertible {
-    /// Its name alone: the members hold a secret.
+    /// Only the issuer's name, since the members contain a secret.
     package var description: String { "TrustedIssuer(\(issuer?.string ?? "without a name"))" }
 }
