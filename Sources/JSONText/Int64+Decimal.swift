@@ -64,7 +64,7 @@ extension Int64 {
         self = value
     }
 
-    /// The number behind the `e`, clamped far beyond the digits of every number.
+    /// The number after the `e`, clamped far beyond the digits of every number.
     private static func exponent(_ text: some Collection<UInt8>) -> Int {
         var value = 0
         for byte in text where byte >= UInt8(ascii: "0") {

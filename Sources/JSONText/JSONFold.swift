@@ -19,7 +19,7 @@ public struct JSONFold: Sendable {
         let head: ArraySlice<UInt8>
         /// The value as written, where ``child`` is nil.
         var text: ArraySlice<UInt8>
-        /// The white space behind the value.
+        /// The white space after the value.
         var tail: ArraySlice<UInt8>
         /// The place in ``objects`` of a value that a patch changed.
         var child: Int?

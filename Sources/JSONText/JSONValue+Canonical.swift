@@ -204,7 +204,7 @@ public enum JSONReplacement: Sendable, Equatable {
     /// A string, escaped as JSON needs it.
     case string(String)
     case integer(Int64)
-    /// An integer beyond `Int64`: decimal digits, perhaps behind a minus sign.
+    /// An integer beyond `Int64`: decimal digits, optionally after a minus sign.
     case digits(String)
 
     /// Compares strings by their bytes.

@@ -38,7 +38,7 @@ public struct SingularQuery: Sendable, Hashable {
 
     /// Reads a query, which must follow the RFC's grammar exactly.
     ///
-    /// No space before or behind.
+    /// No space before or after.
     public init(_ text: String) throws(SingularQueryError) {
         guard text.utf8.count <= Self.maximumBytes else {
             throw SingularQueryError(place: 0, reason: "has more than \(Self.maximumBytes) bytes")

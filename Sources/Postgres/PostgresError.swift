@@ -128,7 +128,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     private static let databaseStates: Set = ["42501", "42P01", "42703", "42883", "XX001", "XX002"]
 
-    /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal
+    /// The message of a Citus session if its own server dies while it waits for another server; sent as an internal
     /// error (XX000).
     private static let shutdownMessage = "postmaster was shut down, exiting"
 

@@ -21,7 +21,7 @@ public struct Backlog: Sendable, Hashable {
     /// One of the user's devices.
     public struct Device: Sendable, Hashable {
         public var id: UUID
-        /// The highest sequence number judged.
+        /// The highest sequence number that was evaluated.
         public var acceptedSequence: Int64
         /// When the device last pushed or registered.
         public var lastSeenAt: Timestamp
@@ -88,13 +88,13 @@ public struct Backlog: Sendable, Hashable {
     public var isTruncated = false
     /// The mutation that halts the lane, else the next one, else the first blocked one.
     public var head: Mutation?
-    /// Why the head does not run.
+    /// The reason why the head does not run.
     public var blocker: LaneBlocker?
 
     public init() {}
 }
 
-/// Why the head of a lane does not run.
+/// The reason why the head of a lane does not run.
 public struct LaneBlocker: Sendable, Hashable {
     public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// An attempt failed, and the time of the next has not come.

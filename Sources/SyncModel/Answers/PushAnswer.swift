@@ -2,7 +2,7 @@ public import Foundation
 
 /// The answer to a push.
 public struct PushAnswer: Sendable {
-    /// The device's watermark: the highest sequence number judged.
+    /// The device's watermark: the highest sequence number that was evaluated.
     public var acceptedSequence: Int64
     /// A pull that has reached this cursor has seen the effects of the push.
     public var feed: String
@@ -37,7 +37,7 @@ public struct PushAnswer: Sendable {
     /// The lane as the push found it, or after the push halted it.
     public var lane = LaneState()
 
-    /// Why the head of the user's lane does not run while mutations behind it wait.
+    /// The reason why the head of the user's lane does not run while later mutations wait.
     ///
     /// Nil where the lane is not held, where all queued mutations wait for other mutations, and where the gateway could
     /// not find out.

@@ -2,7 +2,7 @@ import Crypto
 public import Foundation
 public import JSONText
 
-/// The id of an entity on one device, for types with device ids (seed 002).
+/// The id of an entity on one device, for types with device ids (specification 002 (docs/spec)).
 ///
 /// A 64-bit integer from the device's own counter. On another device the same number means another entity, and the same
 /// entity has another number.

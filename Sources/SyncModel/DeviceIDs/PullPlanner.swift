@@ -118,7 +118,7 @@ public struct PullPlanner: Sendable {
         }
     }
 
-    /// How many entities are named.
+    /// The number of named entities.
     public var nameCount: Int { types.reduce(0) { $0 + $1.ids.count } }
 
     /// The named entities that have a number on the device.

@@ -34,7 +34,7 @@ public struct AttemptRecord: Sendable, Hashable {
     public let milliseconds: Int32?
     /// The HTTP status of the answer; nil for none.
     public let status: Int16?
-    /// Why there was no answer.
+    /// The reason why there was no answer.
     public let error: String?
 
     /// An attempt as stored.

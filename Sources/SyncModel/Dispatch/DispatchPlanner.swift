@@ -16,7 +16,7 @@ public struct DispatchPlanner: Sendable {
         case conflict(Outcome, version: Int64?)
     }
 
-    /// How long a lane waits in an organization without an upstream, in seconds.
+    /// The time that a lane waits in an organization without an upstream, in seconds.
     static let pauseWithoutUpstream: Double = 30
 
     /// The lease of lanes: requests time out well before it expires.

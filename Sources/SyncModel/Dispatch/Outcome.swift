@@ -5,7 +5,7 @@ public struct Outcome: Sendable {
     public var revision: Int32
     /// Requests that count as attempts.
     public var attemptCount: Int16
-    /// When the next try is due; nil for at once, or never.
+    /// When the next attempt is due; nil if it is due immediately, or never.
     public var nextRetryAt: Timestamp?
     /// The entity's permanent id; nil while it is not known.
     public var serverID: ServerID?
@@ -165,7 +165,7 @@ extension Outcome {
     /// The outcome of a mutation whose worker was lost.
     ///
     /// It may have taken effect, and its turn comes again at once, unless its attempts are used up (product rule 13;
-    /// seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
+    /// specification 001 (docs/spec), `in_flight_lock_prevents_duplicate_dispatch`).
     ///
     /// - Parameter wasSent: whether it goes to an upstream; the built-in store has no effect without its outcome.
     public init(ofLost mutation: QueuedMutation, wasSent: Bool) {
@@ -207,7 +207,7 @@ extension Outcome {
 }
 
 extension Problem {
-    /// Why a mutation can never be sent as it is stored.
+    /// The reason why a mutation can never be sent as it is stored.
     ///
     /// Nil where every part of it can be opened.
     static func unreadable(_ mutation: QueuedMutation) -> Problem? {

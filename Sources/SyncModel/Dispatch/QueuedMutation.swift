@@ -31,7 +31,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var attemptCount: Int16 = 0
     /// Requests that may be sent before it fails.
     public let maxAttempts: Int16
-    /// When the next try is due; nil for at once.
+    /// When the next attempt is due; nil if it is due immediately.
     public var nextRetryAt: Timestamp?
     public let conflictResolution: ConflictResolution
     /// Set when a strategy or a person settled a conflict in this revision.

@@ -2,7 +2,7 @@ public import Foundation
 
 /// When a failed attempt is tried again.
 ///
-/// Product rule 11; seed 001, `exponential_backoff_on_failure`.
+/// Product rule 11; specification 001 (docs/spec), `exponential_backoff_on_failure`.
 public struct RetryPolicy: Sendable, Hashable {
     /// `SLUICE_RETRY_BASE_SECONDS`: doubled with every attempt, in seconds.
     public var base: Double

@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// What an upstream's response proves about one entity, for the feed.
+/// Facts that an upstream's response proves about one entity, for the feed.
 ///
 /// A mutation names its entity and its endpoint, and the gateway cannot decide whether the two belong together: a 200
 /// to a request for another resource proves nothing about the entity. So a response counts only if the request's path
@@ -109,7 +109,7 @@ struct UpstreamEntity {
         root.defects.contains { (pointer + "/").hasPrefix($0.pointer + "/") }
     }
 
-    /// Why a body shows no entity; completes "the body".
+    /// The reason why a body shows no entity; it completes "the body".
     static func problem(in response: UpstreamResponse, idPointer: String) -> String {
         guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root else {
             return response.unusableBody?.reason ?? "is empty"

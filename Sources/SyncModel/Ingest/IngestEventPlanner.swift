@@ -59,7 +59,7 @@ struct IngestEventPlanner {
         return "the document's relations hold \(count) ids of types with device ids; at most \(limit) are accepted"
     }
 
-    /// What becomes of the event; changes the state accordingly.
+    /// Returns the outcome of the event, and changes the state accordingly.
     ///
     /// - Parameter isBehind: older events about the entity wait, so this one applies to the state that they leave.
     /// - Throws: why it does not fit what is known.

@@ -7,9 +7,9 @@ public import Foundation
 /// An echo is recognized by the key of the request that caused it, or else, once, by the version or the content that a
 /// request left behind; never by time or by who acted.
 public struct IngestPlanner: Sendable {
-    /// How long an event waits for the outcome of requests, in seconds.
+    /// The maximum time for which an event waits for the outcome of requests, in seconds.
     ///
-    /// Then it is judged by the known state.
+    /// After this time, it is evaluated by the known state.
     public static let timeoutSeconds: Double = SentRecord.flightSeconds
     /// Events of an organization that may wait.
     public static let parkedLimit = 5_000

@@ -237,7 +237,7 @@ public enum IngestBounds {
     /// They are if a batch has several patches for one.
     static let folded = 4_096
 
-    /// Why a batch is too much by itself, however often it is sent.
+    /// The reason why a batch is too large by itself, however often it is sent.
     public static func tooLarge(_ bytes: Int) -> Problem {
         Problem(
             .payloadTooLarge,

@@ -1,7 +1,7 @@
 public import Foundation
 import JSONText
 
-/// The known state of one organization when events from elsewhere are judged.
+/// The known state of one organization when events from elsewhere are evaluated.
 ///
 /// It is read under the locks of the entities that they name. Each event sees the effects of those before it.
 public struct IngestState: Sendable {
@@ -12,7 +12,7 @@ public struct IngestState: Sendable {
     public var marks: [EntityKey: SourceMark] = [:]
     /// The entities whose marks are to be written.
     public internal(set) var changedMarks: Set<EntityKey> = []
-    /// The requests that an event was judged to be an echo of.
+    /// The requests of which an event was found to be an echo.
     public private(set) var usedRequests: Set<UUID> = []
     /// The gateway's own requests about the entities, and those whose keys events name.
     public private(set) var requests: [UUID: SentRecord] = [:]
@@ -148,7 +148,7 @@ public struct IngestState: Sendable {
         return content
     }
 
-    /// Records that an event was judged to be a request's echo.
+    /// Records that an event was found to be a request's echo.
     mutating func use(_ request: SentRecord) {
         guard requests[request.key]?.isUsed == false else { return }
         requests[request.key]?.isUsed = true

@@ -28,7 +28,7 @@ public struct SentRecord: Sendable, Hashable {
     public let content: ContentHash?
     /// The version that the API's answer gave the entity.
     public let version: Int64?
-    /// Whether an event was judged to be its echo by value or version.
+    /// Whether an event was found to be the request's echo, by value or version.
     ///
     /// An echo is recognized in this way only once.
     public var isUsed: Bool

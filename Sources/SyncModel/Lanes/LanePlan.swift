@@ -26,7 +26,7 @@ public final class LanePlan {
     ///
     /// The end of that may stay unknown for as long.
     public static let closedPause: Double = 5
-    /// Seconds that a lane waits for an edit from elsewhere to be judged.
+    /// Seconds that a lane waits for the evaluation of an edit from elsewhere.
     ///
     /// Its head may conflict with that edit.
     public static let parkedPause: Double = 0.25

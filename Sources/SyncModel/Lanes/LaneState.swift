@@ -240,7 +240,7 @@ public struct LaneState: Sendable, Hashable {
         return (positions, changes)
     }
 
-    /// Lets a worker poll the lane at once.
+    /// Lets a worker poll the lane immediately.
     ///
     /// Changes nothing if a worker holds it, it waits for a person, or no mutation is to run.
     mutating func wake(now: Timestamp) {

@@ -42,7 +42,7 @@ public enum LaneStep: Sendable {
 public enum LaneAction: Sendable {
     /// Run this mutation, which is committed as in flight.
     case run(Dispatch)
-    /// Make another step at once.
+    /// Make another step immediately.
     case proceed(token: Int64, unblocking: [UUID])
     /// Nothing: the lane was given back. A worker may claim it again at that time; nil: after the next push, or after a
     /// person settles a mutation.
@@ -86,7 +86,7 @@ public struct LaneOutcome: Sendable {
     public var status: MutationStatus? { from.moved(to: outcome.status) }
 }
 
-/// How long a worker holds a lane, unless it renews the lease.
+/// The time for which a worker holds a lane, unless it renews the lease.
 ///
 /// Requests time out well before it expires.
 struct LaneLease: Sendable, Hashable {
@@ -99,7 +99,7 @@ struct LaneLease: Sendable, Hashable {
     /// When a lease taken at `now` expires.
     func end(from now: Timestamp) -> Timestamp { now.adding(seconds: seconds) }
 
-    /// How long a request to an upstream may take, in seconds.
+    /// The maximum time of a request to an upstream, in seconds.
     func timeout(of upstream: UpstreamSettings) -> Double {
         min(Double(upstream.timeoutSeconds), max(1, seconds - margin))
     }

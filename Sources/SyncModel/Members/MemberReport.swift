@@ -22,7 +22,7 @@ package struct MemberReport: Sendable {
     /// Refuses a member that the object at `pointer` does not have.
     ///
     /// - Parameters:
-    ///   - what: the object and, behind a colon, its members.
+    ///   - what: the object and, after a colon, its members.
     ///   - objection: the error, after the member's name; nil for that of any object.
     package mutating func refuse(
         unknown member: String,

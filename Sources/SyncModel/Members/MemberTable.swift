@@ -11,7 +11,7 @@ package import JSONText
 package struct MemberTable<Body, View>: Sendable {
     /// How missing members are refused.
     package enum MissingMembers: Sendable {
-        /// All of them, behind the other errors.
+        /// All of them, after the other errors.
         case listed
         /// The first, if the object has no other error.
         case alone

@@ -1,6 +1,6 @@
 public import JSONText
 
-/// How long data is kept (product rule 15).
+/// The storage periods of data (product rule 15).
 public struct RetentionPolicy: Sendable, Hashable {
     /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: days that final payloads are kept.
     ///
@@ -8,7 +8,7 @@ public struct RetentionPolicy: Sendable, Hashable {
     public var payloadDays: Double
     /// `SLUICE_RETENTION_DAYS`: days that everything else that expires is kept.
     ///
-    /// Seed 001, delete_after_30days.
+    /// Specification 001 (docs/spec), delete_after_30days.
     public var days: Double
     /// `SLUICE_RETENTION_AUDIT_DAYS`: days that acts of operators are kept.
     public var auditDays: Double
@@ -80,7 +80,7 @@ public struct RetentionCutoffs: Sendable, Hashable {
 /// A batch holds the lanes of its rows, so clients that push to one of them wait for it: its size is such that it takes
 /// about ``aim``. Under load nine tenths of the time are left to other work, otherwise half.
 public struct RetentionPace: Sendable, Hashable {
-    /// How long a batch should take, in seconds.
+    /// The intended time of a batch, in seconds.
     public static let aim = 0.02
     /// Rows of a batch.
     public static let limits = 50...2_000
@@ -125,7 +125,7 @@ public struct RetentionPace: Sendable, Hashable {
     }
 }
 
-/// How many items of each kind retention has processed.
+/// The number of items of each kind that retention has processed.
 public struct RetentionReport: Sendable, Hashable {
     private var counts: [RetentionKind: Int] = [:]
 

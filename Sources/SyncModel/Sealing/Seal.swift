@@ -45,7 +45,7 @@ public struct Seal: Sendable {
     private var closing = Closing.known
     /// Called with each value that stays closed.
     private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
-    /// How users' own keys are used; nil if they are not.
+    /// The use of users' own keys; nil if they are not used.
     private let users: UserSealing?
 
     /// For an organization without data keys.

@@ -1,6 +1,6 @@
 import JSONText
 
-/// Why a value cannot be sealed or opened.
+/// The reason why a value cannot be sealed or decrypted.
 ///
 /// No case reveals anything about the value or a key.
 public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {

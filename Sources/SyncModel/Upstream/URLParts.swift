@@ -198,14 +198,14 @@ public struct WebhookURL: Sendable, Hashable {
 ///
 /// It rejects addresses that only the gateway can reach (server-side request forgery), unless the operator allows them.
 public struct AddressPolicy: Sendable, Hashable {
-    /// What the operator allows in addition to public addresses.
+    /// Addresses that the operator allows in addition to public addresses.
     public let allowed: [IPNetwork]
 
     public init(allowed: [IPNetwork] = []) {
         self.allowed = allowed
     }
 
-    /// Why nothing is sent to an address; nil where it may be.
+    /// The reason why nothing is sent to an address; nil if the address is permitted.
     public func problem(_ address: IPAddress, isTLS: Bool) -> String? {
         let address = address.unmapped
         if allowed.contains(where: { $0.contains(address) }) { return nil }

@@ -1,7 +1,7 @@
 import Foundation
 public import JSONText
 
-/// Why the body of an upstream's answer cannot be used.
+/// The reason why the body of an upstream's answer cannot be used.
 ///
 /// It is missing, too long, or not JSON.
 public struct UnusableBody: Sendable, Hashable {
@@ -67,7 +67,7 @@ public struct UnusableBody: Sendable, Hashable {
 enum PrintableExcerpt {
     /// Bytes that are read for it.
     static let maximumBytes = 80
-    /// Words behind which a secret may follow: the excerpt ends there.
+    /// Words that a secret may follow: the excerpt ends at such a word.
     private static let secretWords = [
         "password", "passwd", "secret", "token", "bearer", "authorization", "apikey", "api_key", "api-key", "cookie",
         "session", "credential",

@@ -1,7 +1,7 @@
 import CoreMetrics
 import Synchronization
 
-/// The memory behind a series, shared by all callers with the same name and labels.
+/// The memory of a series, shared by all callers with the same name and labels.
 protocol MetricCell: AnyObject, Sendable {
     static var kind: MetricKind { get }
 
@@ -10,7 +10,7 @@ protocol MetricCell: AnyObject, Sendable {
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8])
 }
 
-/// The number behind one counter series. Lock-free.
+/// The value of one counter series. Lock-free.
 ///
 /// Whole and fractional increments are kept apart, so a counter of events stays exact beyond 2^53.
 final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler {
@@ -55,7 +55,7 @@ final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler
     }
 }
 
-/// The number behind one gauge series. Lock-free.
+/// The value of one gauge series. Lock-free.
 final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
     static let kind = MetricKind.gauge
 
@@ -78,7 +78,7 @@ final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
     }
 }
 
-/// The buckets behind one histogram series.
+/// The buckets of one histogram series.
 ///
 /// A lock, held for one addition, rather than an atomic per bucket: a scrape then sees buckets, count and sum of
 /// the same moment.

@@ -159,7 +159,7 @@ package final class PrometheusRegistry: Sendable {
 
     private static let undescribed = "Not described."
 
-    /// Removes the series behind a handler that its owner destroyed.
+    /// Removes the series of a handler that its owner destroyed.
     func remove(_ object: AnyObject) {
         state.withLock { state in
             for name in state.families.keys { state.families[name]?.remove(object) }

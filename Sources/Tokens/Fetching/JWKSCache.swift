@@ -168,7 +168,7 @@ final class JWKSCache: Sendable {
 struct JWKSCacheState: Sendable {
     /// The minimum and the maximum use of a set, in seconds.
     ///
-    /// The maximum is also the default if the provider does not specify a time.
+    /// A separate default applies if the provider does not specify a time.
     static let ages: ClosedRange<Double> = 60...3_600
     static let defaultAge: Double = 600
     /// The pause after a failure, in seconds, and its maximum.
