@@ -105,7 +105,8 @@ public struct PullRequest: Sendable {
 
 /// A member of a type's documents with ids of other entities.
 ///
-/// It contains an id or an array of ids (seed 002, "Object Relations and IDs"). The gateway translates ids of types
+/// It contains an id or an array of ids (specification 002 (docs/spec), "Object Relations and IDs").
+/// The gateway translates ids of types
 /// with device ids there, and nowhere else.
 public struct Relation: Sendable, Hashable {
     public static let limit = 100

@@ -210,7 +210,8 @@ struct Attempt {
 
     /// The text for `last_error`.
     ///
-    /// "Error message or server response body from the most recent failed attempt" (seed 001, `last_error`).
+    /// "Error message or server response body from the most recent failed attempt"
+    /// (specification 001 (docs/spec), `last_error`).
     private func words(_ response: UpstreamResponse) -> String {
         guard let json = response.json else { return response.words }
         return response.words + ": " + String(decoding: json.prefix(1_000), as: UTF8.self)

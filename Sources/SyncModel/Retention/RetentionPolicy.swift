@@ -4,7 +4,9 @@ public import JSONText
 public struct RetentionPolicy: Sendable, Hashable {
     /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: days that final payloads are kept.
     ///
-    /// Payloads of final mutations; the days count from `synced_at` (seed 001, succeeded_entries_pruned_after_sync).
+    /// Payloads of final mutations; the days count from `synced_at`.
+    ///
+    /// Specification 001 (docs/spec), succeeded_entries_pruned_after_sync.
     public var payloadDays: Double
     /// `SLUICE_RETENTION_DAYS`: days that everything else that expires is kept.
     ///
