@@ -5,7 +5,7 @@ import SyncStore
 import Tokens
 
 extension IssuerOption {
-    /// The user with an issuer and subject.
+    /// A user, identified by an issuer and a subject.
     struct Called: Sendable {
         let subject: Subject
         /// The user's own id, if the issuer's tokens contain user ids.
@@ -21,10 +21,10 @@ extension IssuerOption {
         }
     }
 
-    /// Resolves the user of a text of the issuer.
+    /// Resolves the user whom the issuer's text names.
     func resolve(_ text: ByteExactString, _ options: ConfigurationOptions) async throws -> Called {
         let subject = Subject(issuer: try await resolve(options), text: text)
-        // without settings for tokens, as on an operator's own machine, it is a subject
+        // an operator's own machine has no settings for tokens: the text is a subject
         guard let configuration = try? await options.load().tokenConfiguration() else {
             return Called(subject: subject, id: nil, isNobody: false)
         }

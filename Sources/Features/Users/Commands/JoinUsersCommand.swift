@@ -70,7 +70,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
         }
     }
 
-    /// A user by their id, or by what an issuer calls them.
+    /// A user, identified by the user id or by an issuer's subject.
     private enum UserReference: Sendable {
         case id(UUID)
         case called(IssuerOption.Called)

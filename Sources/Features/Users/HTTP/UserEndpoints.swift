@@ -13,7 +13,7 @@ struct UserEndpoints: Sendable {
     let erasing: UserErasing
     /// Returns the user that a token with this issuer and subject authenticates.
     let userCalled: @Sendable (Subject) throws(TokenConfiguration.UnusableSubject) -> TokenClaims.User
-    /// How long a request waits for an erased user's lane to come to rest.
+    /// The time for which a request waits until no worker has the erased user's lane.
     let timeout: Duration
 
     /// Responds with a page of users, or with the user of an issuer and subject.
@@ -85,7 +85,7 @@ struct UserEndpoints: Sendable {
         return Answer(created ? .created : .ok)
     }
 
-    /// Whether a user is erased, or only blocked, which the path does not show.
+    /// Returns the audit entry's target: the path does not show whether a user is erased or only blocked.
     func removed(_ exchange: Exchange) throws(Problem) -> AuditTarget {
         var target = AuditTarget()
         if try Self.erases(exchange) { target.names = [("erase", "true")] }
@@ -96,7 +96,7 @@ struct UserEndpoints: Sendable {
         try URLQuery(of: exchange, allowing: ["erase"]).flag("erase")
     }
 
-    /// Shuts a user out; with `erase=true` deletes everything of the user's.
+    /// Blocks a user; with `erase=true`, erases the user.
     func remove(_ exchange: Exchange) async throws -> Answer {
         let erases = try Self.erases(exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
@@ -112,7 +112,7 @@ struct UserEndpoints: Sendable {
         }
     }
 
-    /// `subject`, of the issuer without a name if there is no `issuer`; nil without `subject`.
+    /// Returns the `subject` with its `issuer`, by default the issuer without a name; nil without `subject`.
     private static func subject(_ query: URLQuery) throws(Problem) -> Subject? {
         let issuer = try query.text("issuer")
         guard let subject = try query.text("subject") else {
@@ -135,7 +135,7 @@ struct UserEndpoints: Sendable {
         return Subject(issuer: name.issuer, text: name.name)
     }
 
-    /// Responds with 200 once no data name the user any more, and with 202 while the erasure waits.
+    /// Responds with 200 once no data name the user any more, and with 202 while the erasure is in progress.
     ///
     /// Repeating the request continues the erasure, and gateways also continue it.
     private func erase(_ user: UUID, in organization: UUID) async throws -> Answer {
@@ -191,7 +191,7 @@ struct UserExportEndpoint: Sendable {
 
     let exports: UserExport
 
-    /// Responds with 200 and a line for each row of the user's, written while they are read.
+    /// Responds with 200 and one line for each of the user's rows, written while the rows are read.
     func export(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let user = LaneKey(organization: try exchange.uuid(at: 0), user: try exchange.uuid(at: 1))

@@ -10,10 +10,11 @@ struct UserJoinEndpoint: Sendable {
     let joining: UserJoining
     let administration: Administration
     let bodies: BodyReader
-    /// How long a request waits for the users' lanes to come to rest.
+    /// The time for which a request waits until no worker has the users' lanes.
     let timeout: Duration
 
-    /// Responds with 200 once the users are joined, and with 202 while the join waits; the same request continues it.
+    /// Responds with 200 once the users are joined, and with 202 while the join is in progress. A repeated request
+    /// continues the join.
     func join(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
@@ -30,7 +31,7 @@ struct UserJoinEndpoint: Sendable {
     }
 }
 
-/// A join, and what issuers call its users.
+/// A join, and the issuers' subjects of its users.
 private struct MergeBody: AnswerBody {
     let join: UserJoinRow
     let subjects: [UUID: [Subject]]

@@ -1,9 +1,10 @@
 import SyncModel
 
-/// When the notification of an upstream about an erasure is retried.
+/// The schedule of retries after an upstream could not be notified of an erasure.
 package enum ErasureRetry {
-    /// Seconds to the next attempt after this many failed ones: one minute, doubled each time, up to one hour. There is
-    /// no last one: the erasure is not done before the upstream has accepted the notification.
+    /// The seconds to the next attempt after this many failed attempts: one minute, doubled each time, up to one hour.
+    ///
+    /// The number of attempts is not limited: an erasure is complete only when the upstream has accepted it.
     package static func pause(after attempts: Int32) -> Double {
         min(3_600, 60 * Double(1 << min(max(attempts, 1) - 1, 10)))
     }

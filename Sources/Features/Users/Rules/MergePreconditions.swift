@@ -4,7 +4,7 @@ package import SyncModel
 
 /// The facts that decide whether an operator may join a user into another. Pure.
 package struct MergePreconditions: Sendable {
-    /// A join as it is stored.
+    /// A stored join.
     package struct Join: Sendable, Hashable {
         package let user: UUID
         package let target: UUID
@@ -17,26 +17,26 @@ package struct MergePreconditions: Sendable {
             self.closedUntil = closedUntil
         }
 
-        /// Whether the join is in progress: one that is not continued in time is given up.
+        /// Whether the join is in progress. A join that is not continued in time is given up.
         func counts(at now: Timestamp) -> Bool { closedUntil.map { now < $0 } ?? true }
     }
 
-    /// Joined users of an organization: every gateway has all of them in memory.
+    /// The maximum number of joined users of an organization: every gateway has all of them in memory.
     package static let limit: Int64 = 10_000
-    /// Rows of the joined user that one transaction moves.
+    /// The maximum number of rows that the joining transaction moves.
     package static let rowLimit: Int64 = 50_000
 
     package let user: UUID
     package let target: UUID
     package var isOrganizationActive: Bool
     package var isTargetKnown: Bool
-    /// Those that name either of the two.
+    /// The joins that name either of the two users.
     package var joins: [Join]
-    /// Joined users that the organization has.
+    /// The number of joined users of the organization.
     package var count: Int64
-    /// Whether a gateway runs that does not know of joins.
+    /// Whether a gateway is running that does not support joins.
     package var hasOldGateway: Bool
-    /// Whether an operator provisions users, and provisioned only one of the two.
+    /// Whether an operator provisions users, and has provisioned only one of the two users.
     package var isOneShutOut: Bool
 
     package init(
@@ -60,13 +60,13 @@ package struct MergePreconditions: Sendable {
     }
 
     package enum Decision: Sendable, Hashable {
-        /// Neither user is served from now on, or still is not.
+        /// Neither user is served from now on; this also continues an earlier closure.
         case close
         /// The rows have moved already.
         case hasMoved
     }
 
-    /// - Throws: `validation_failed`, with the rule.
+    /// - Throws: `validation_failed`, with the rule that the join violates.
     package func decide(at now: Timestamp) throws(Problem) -> Decision {
         if user == target { throw Self.refusal("join_same_user", "a user cannot be merged into itself") }
         let joins = joins.filter { $0.counts(at: now) }
@@ -109,7 +109,9 @@ package struct MergePreconditions: Sendable {
         refusal("join_unknown_user", "the organization has no such target user")
     }
 
-    /// The tokens of one would be accepted as the other's: that requires an operator's decision and not a join.
+    /// The problem of joining a provisioned user and one who is not.
+    ///
+    /// Tokens of the one user would be accepted as the other's. That requires an operator's decision, not a join.
     package static var oneIsShutOut: Problem {
         refusal(
             "join_shut_out",

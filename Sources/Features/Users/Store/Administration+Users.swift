@@ -3,7 +3,7 @@ package import Postgres
 package import SyncModel
 package import SyncStore
 
-/// Users, and what issuers call them.
+/// Users, and their issuers and subjects.
 extension Administration {
     /// Returns a page of an organization's known users, by id.
     ///
@@ -25,7 +25,7 @@ extension Administration {
         return (Array(found.prefix(limit)), found.count > limit ? found.last?.id : nil)
     }
 
-    /// A user of an organization; nil if nothing is known of such a one.
+    /// Returns a user of an organization; nil if there is no record of this user.
     package func user(_ user: UUID, in organization: UUID) async throws(Problem) -> UserRow? {
         let parameters = Parameters(of: organization, user, Int64(1))
         let found = try await rows(Self.listUsersStatement, parameters, "read a user", UserRow.init).first
@@ -45,10 +45,10 @@ extension Administration {
         return try await user(id, in: organization)
     }
 
-    /// Provisions the user with an issuer and subject, before the issuer's first token for that user or after it.
+    /// Provisions the user with an issuer and subject, before or after the issuer's first token for that user.
     ///
-    /// - Returns: whether the user had not been in, and the user; nil if there is no such organization.
-    /// - Throws: `user_erased` for one that was erased.
+    /// - Returns: whether the user is newly provisioned, and the user; nil if there is no such organization.
+    /// - Throws: `user_erased` if the user was erased.
     package func putUser(
         _ subject: Subject,
         in organization: UUID
@@ -81,7 +81,7 @@ extension Administration {
     }
     // MARK: - Statements
 
-    /// The first users from `first` on, of each table in which one may stand alone.
+    /// The first users from `first` on, from each table that may be the only one with a row of a user.
     package static let listUsersStatement = Statement(
         "users_list",
         ["organization", "first", "limit"],
@@ -129,11 +129,10 @@ extension Administration {
 
 /// Members of organizations with explicit provisioning.
 extension Administration {
-    /// Adds a user, or the one that it was joined into.
+    /// Adds a user, or the user into whom this user was joined.
     ///
-    /// Nil if there is no such organization, else whether the user is new.
-    ///
-    /// - Throws: `user_erased`; `invalid_request` of an id that no user has.
+    /// - Returns: whether the user is new; nil if there is no such organization.
+    /// - Throws: `user_erased`; `invalid_request` for an id that no user can have.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard !Writer.isReserved(user) else {
             throw Problem(.invalidRequest, "the id is the nil UUID, which identifies no user")
@@ -147,7 +146,7 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning.
+    /// Removes a user, or the user into whom this user was joined, from an organization with explicit provisioning.
     ///
     /// The user's pushed data stay. Returns false if the user was unknown.
     package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
@@ -158,7 +157,7 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// The user that a user was joined into, or the user itself: a joined user's token is accepted as the other's.
+    /// Returns the target of a joined user, or else the user: a joined user's token is accepted as the target's.
     private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         return try await rows(Self.wholeStatement, parameters, "look up a user") {
@@ -207,14 +206,14 @@ extension Problem {
 
 /// A user as operators see them.
 package struct UserRow: Sendable {
-    /// What an issuer calls the user.
+    /// An issuer and subject of the user.
     package struct Name: Sendable {
         package let subject: Subject
         /// When the name was first seen, or provisioned.
         package let createdAt: Timestamp
     }
 
-    /// The columns, for a user of an organization that is called `k.user_id`.
+    /// The columns of the user `k.user_id` of an organization.
     static let list = """
         k.user_id, u.created_at,
             (SELECT max(d.last_seen_at) FROM devices d WHERE d.organization_id = :organization AND d.user_id = k.user_id)
@@ -240,12 +239,12 @@ package struct UserRow: Sendable {
     package let registeredAt: Timestamp?
     /// When one of the user's devices last pushed or pulled; nil if no device has.
     package let lastSeenAt: Timestamp?
-    /// The user that this one was joined into.
+    /// The user into whom this user was joined.
     package let into: UUID?
-    /// By issuer and subject.
+    /// The user's names, ordered by issuer and subject.
     package let names: [Name]
 
-    /// When the user was first recorded here; nil for a user of whom only a join is left.
+    /// The time of the user's first record; nil for a user of whom only a join remains.
     package var firstSeenAt: Timestamp? { ([registeredAt] + names.map(\.createdAt)).compactMap(\.self).min() }
 
     /// Reads the columns of ``list``.

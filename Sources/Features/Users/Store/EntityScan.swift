@@ -5,11 +5,11 @@ import SyncStore
 
 /// Searches an organization's entities for those of a user.
 ///
-/// No index has them by their owner, because it would make each write slower. So all are read, in the order of the
-/// feed, a page at a time and without locks.
+/// No index has the entities by owner, because it would make each write slower. The scan therefore reads all entities
+/// in the order of the feed, a page at a time and without locks.
 ///
-/// An entity that is written during the walk moves up, and is found again. The owner of an entity does not change, and
-/// a user whose lane is idle writes nothing: of such a user the walk misses no entity.
+/// An entity that is written during the scan gets a later position, and is found again. The owner of an entity does not
+/// change, and a user whose lane is idle writes nothing: the scan misses no entity of such a user.
 struct EntityScan {
     /// Entities that one statement reads.
     static let page: Int64 = 5_000
@@ -22,8 +22,8 @@ struct EntityScan {
     ///
     /// - Parameters:
     ///   - statement: ``named`` or ``unseen``.
-    ///   - start: the position behind which it begins.
-    ///   - passed: called with the last position of each page, behind `found`.
+    ///   - start: the position after which the scan begins.
+    ///   - passed: called with the last position of each page, after `found`.
     func run(
         _ statement: Statement,
         after start: Int64 = 0,
@@ -39,7 +39,7 @@ struct EntityScan {
         }
     }
 
-    /// Whether there is one at all.
+    /// Whether the statement finds any entity.
     func findsAny(_ statement: Statement) async throws -> Bool {
         var position: Int64 = 0
         while let page = try await page(statement, after: position, upTo: .max) {

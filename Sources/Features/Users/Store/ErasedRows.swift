@@ -4,25 +4,25 @@ import SyncStore
 
 /// The statements that erase a user's rows, made from the catalogue of tables.
 struct ErasedRows: Sendable {
-    /// How rows of a table are deleted.
+    /// The statements that delete rows of a table.
     ///
-    /// Two statements and not one: on a cluster, rows that one statement deletes and inserts elsewhere would be copied,
-    /// which no role under row-level security may.
+    /// A single statement that deletes rows and inserts them elsewhere would copy the rows on a cluster. No role under
+    /// row-level security may do that, so these are two statements.
     struct Deletion: Sendable {
         /// With the parameters of ``StoredTable/Erase/batches(_:keep:)``.
         ///
-        /// Returns the number of rows or, if a part of them stays, a row with hashes for each.
+        /// Returns the number of deleted rows or, if hashes of the rows stay, the hashes of each row.
         let delete: Statement
-        /// Keeps these hashes.
+        /// Inserts these hashes.
         let keep: Statement?
     }
 
-    /// Under the lane's lock, in this order: a transaction deletes a batch of rows of one of them.
+    /// The deletions that run under the lane's lock, in this order. A transaction deletes a batch of rows of one table.
     let batches: [Deletion]
-    /// The tables with one row for each user, and last the lane, under whose lock all of this is done.
+    /// The deletions from tables with one row for each user. The lane is the last: its lock protects all of them.
     let withLane: [Statement]
     let walks: [(scan: NamingScan, delete: Statement)]
-    /// In the erasure's last transaction.
+    /// The deletions in the erasure's last transaction.
     let last: [Statement]
 
     init(_ tables: [StoredTable]) {
@@ -58,7 +58,7 @@ struct ErasedRows: Sendable {
             + walks.flatMap { [$0.scan.find, $0.delete] } + last
     }
 
-    /// Keeps hashes of names, and of the values known by them.
+    /// Keeps hashes of names, and of the values that the names identify.
     static let keepNames = Statement(
         "erase_keep_names",
         ["organization", "user_hash", "hashes", "known_hashes"],
@@ -70,8 +70,8 @@ struct ErasedRows: Sendable {
         """
     )
 
-    /// Rows are matched by the values read, organization and user included: matched by the parameters, PostgreSQL would
-    /// read all of the user's rows for each.
+    /// Rows are matched by the values that were read, including organization and user. If they were matched by the
+    /// parameters, PostgreSQL would read all of the user's rows for each row.
     ///
     /// - Parameter name: the id that stays as a hash.
     private static func deleting(
@@ -93,7 +93,7 @@ struct ErasedRows: Sendable {
                 RETURNING x.*
             )
             """
-        // all of them have the same parameters
+        // all of these statements have the same parameters
         let parameters = ["organization", "user", "user_hash", "limit"]
         guard let name else {
             let count = "count(*) FILTER (WHERE :user_hash::bytea IS NOT NULL) AS count"

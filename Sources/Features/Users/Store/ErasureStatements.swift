@@ -6,7 +6,7 @@ import SyncStore
 enum ErasureStatements {
     // MARK: - Closing
 
-    /// The facts about a user that are required before an erasure; `migration` and `seconds` as in
+    /// The facts about a user that an erasure requires; `migration` and `seconds` have the same meaning as in
     /// ``JoinStatements/facts``.
     static let facts = Statement(
         "erase_facts",
@@ -46,7 +46,7 @@ enum ErasureStatements {
 
     /// Locks entities, in the order given, that a user owns or wrote last, and returns which of them are deleted.
     ///
-    /// A document that stays and is sealed with a user's key is read: at one time only its owner saw it.
+    /// A document that stays and is sealed with a user's key is returned: its owner was once the only user who saw it.
     static let lockEntities = Statement(
         "erase_lock_entities",
         ["organization", "user", "types", "ids"],
@@ -69,12 +69,12 @@ enum ErasureStatements {
         """
     )
 
-    /// Deletes locked entities, or removes their owner, and moves them to the feed's end, so that devices receive them.
+    /// Deletes locked entities or removes their owner, and moves them to the feed's end, so that devices receive them.
     ///
     /// - Parameters:
-    ///   - goes: whether each is deleted.
-    ///   - feed_end: the feed's raised end.
-    ///   - no_user: the id without a user.
+    ///   - goes: whether each entity is deleted.
+    ///   - feed_end: the raised end of the feed.
+    ///   - no_user: the id that stands for no user.
     static let writeEntities = Statement(
         "erase_write_entities",
         ["organization", "user", "types", "ids", "goes", "feed_end", "no_user", "now"],
@@ -98,7 +98,7 @@ enum ErasureStatements {
 
     // MARK: - The erasure
 
-    /// Records the next step, and how far the feed was read.
+    /// Records the next step, and the position up to which the feed was read.
     static let move = Statement(
         "erase_move",
         ["organization", "user_hash", "state", "walked_position", "due_at"],
@@ -117,7 +117,7 @@ enum ErasureStatements {
         "SELECT 1 FROM upstreams WHERE organization_id = :organization AND erase_endpoint IS NOT NULL"
     )
 
-    /// The upstream could not be notified.
+    /// Records that the upstream could not be notified.
     ///
     /// - Parameter due_at: the time of the next attempt.
     static let fail = Statement(
@@ -139,7 +139,7 @@ enum ErasureStatements {
         """
     )
 
-    /// From here on, nothing names the user.
+    /// Completes the erasure: from then on, nothing names the user.
     static let finish = Statement(
         "erase_finish",
         ["organization", "user_hash", "now"],
@@ -151,7 +151,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Those who were joined into the user are erased with it.
+    /// The users who were joined into the user. They are erased with the user.
     static let followers = Statement(
         "erase_followers",
         ["organization", "users", "started_at", "finished_at"],
@@ -163,10 +163,10 @@ enum ErasureStatements {
         """
     )
 
-    /// Erasures of any organization that no gateway works on, those due longest first: a plain read.
+    /// The erasures of any organization that no gateway processes, the longest due first, read without locks.
     ///
-    /// Those that only wait for the upstream's response are left out for some organizations, or for all if
-    /// `asks_upstream` is false.
+    /// Erasures that wait only for the upstream's response are omitted for some organizations, or for all organizations
+    /// if `asks_upstream` is false.
     static let due = Statement(
         "erase_due",
         ["now", "limit", "organizations", "asks_upstream"],
@@ -177,7 +177,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Claims one of them for this gateway until `claimed_until`, unless another has claimed it since.
+    /// Claims a due erasure for this gateway until `claimed_until`, unless another gateway has claimed it since.
     static let claim = Statement(
         "erase_claim",
         ["organization", "user_hash", "due_at", "claimed_until"],
@@ -188,7 +188,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Erasures that are in progress, counted up to 1,000, and when the first of them began.
+    /// The number of erasures in progress, counted up to 1,000, and the time at which the first of them began.
     static let backlog = Statement(
         "erase_backlog",
         """

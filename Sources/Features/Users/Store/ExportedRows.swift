@@ -3,20 +3,21 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// A table's rows of one user, as lines of an export: in the order of a key, a page at a time, so that none of them is
-/// held longer than it takes to write it.
+/// A table's rows of one user, as lines of an export.
+///
+/// Rows are read in the order of a key, a page at a time. A page stays in memory only until it is written.
 struct ExportedRows: Sendable {
     let lines: StoredTable.Lines
-    /// Those that a line shows as members.
+    /// The sealed columns that a line shows as members.
     let sealed: [SealedColumn]
     let first: Statement
     let next: Statement
 
-    /// Nil for a table without such lines.
+    /// Creates the export of a table; nil if the table has no lines in an export.
     init?(_ table: StoredTable) {
         guard case .rows(let lines) = table.export, let owner = table.users?.owner else { return nil }
         self.lines = lines
-        // the details of a mutation name it so
+        // the columns of a mutation's details have this prefix
         let row = lines.form == .mutation ? "m" : "x"
         sealed = if case .lane(let columns) = table.sealing, lines.form == .columns { columns } else { [] }
         let keys = lines.order.map { "\(row).\($0.name)" }.joined(separator: ", ")
@@ -76,8 +77,8 @@ struct ExportedRows: Sendable {
         """
     )
 
-    /// Whether there is anything of the user's, whose it is if not the user's own any more, and who became part of the
-    /// user.
+    /// Whether any data of the user are stored, the user into whom this user was joined, and the users who were joined
+    /// into this user.
     static let standing = Statement(
         "export_standing",
         ["organization", "user"],

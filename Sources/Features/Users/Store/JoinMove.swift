@@ -3,11 +3,11 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// The transaction in which all rows of a user become another's.
+/// The transaction that moves all rows of a user to another user.
 struct JoinMove {
-    /// Entities that one statement writes.
+    /// The maximum number of entities that one statement writes.
     private static let entities = 5_000
-    /// Rows that are sealed again in one round trip.
+    /// The number of rows that are sealed again in one round trip.
     private static let sealed = 100
 
     let connection: Connection
@@ -19,10 +19,10 @@ struct JoinMove {
     let timeout: Duration
 
     /// - Parameters:
-    ///   - entities: those that the user owns or wrote last, sorted.
-    ///   - expected: the user's lane when these were looked for.
-    /// - Returns: nil if a worker has taken a lane, or the user's lane has changed.
-    /// - Throws: `validation_failed` if the two cannot be one.
+    ///   - entities: the entities that the user owns or wrote last, sorted.
+    ///   - expected: the user's lane when these entities were searched.
+    /// - Returns: nil if a worker has claimed a lane, or the user's lane has changed.
+    /// - Throws: `validation_failed` if the two users cannot be joined.
     func run(_ entities: [EntityKey], expecting expected: LaneState?) async throws -> UserJoinRow? {
         let parties = Parameters(of: user, target.user)
         let results = try await connection.runByIndex(
@@ -43,7 +43,7 @@ struct JoinMove {
         try await check(lanes, entities.count, parties)
         try await own(entities)
         if !seal.isPlain { try await reseal() }
-        // values sealed with the user's key name the key, and stay: documents are not sealed again
+        // values sealed with the user's key name that key, and keep it: documents are not sealed again
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
         let moved = try await connection.run(
@@ -57,7 +57,7 @@ struct JoinMove {
         return try moved[moved.count - 1].read(UserJoinRow.init).first
     }
 
-    /// - Throws: `validation_failed` if rows of the two have the same key, or are too many.
+    /// - Throws: `validation_failed` if rows of the two users have the same key, or there are too many rows.
     private func check(_ lanes: [LaneKey: LaneState], _ entities: Int, _ parties: Parameters) async throws {
         if lanes.values.count(where: { $0.haltedBy != nil }) > 1 {
             throw MergePreconditions.refusal(
@@ -101,11 +101,11 @@ struct JoinMove {
         }
     }
 
-    /// Opens sealed values as the user's, and seals them as the target's, because a sealed value names its user.
+    /// Decrypts the user's sealed values and encrypts them for the target, because a sealed value names its user.
     ///
-    /// A value that no key opens stays unchanged.
+    /// A value that no key can decrypt stays unchanged.
     ///
-    /// - Throws: `store_unavailable` if another configuration can open a value.
+    /// - Throws: `store_unavailable` if a value can be decrypted with another configuration.
     private func reseal() async throws {
         let target = target.user
         var renewal = Renewal(seal: seal) { $0.moved(to: target) }
@@ -142,9 +142,9 @@ struct JoinMove {
 /// A join of two users as operators see it.
 package struct UserJoinRow: Sendable, Hashable {
     package enum State: String, Sendable, Hashable {
-        /// Neither user is served, until their lanes are at rest.
+        /// Neither user is served until no worker has their lanes.
         case closing
-        /// All rows are the target's; its devices have not received the other's private entities yet.
+        /// All rows are the target's. The target's devices have not received the joined user's private entities yet.
         case moved
         case done
     }

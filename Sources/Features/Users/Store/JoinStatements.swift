@@ -6,8 +6,9 @@ import SyncStore
 enum JoinStatements {
     // MARK: - Closing
 
-    /// Joins of an organization are begun one after another, so that each sees those before it; a purge comes before or
-    /// after them.
+    /// Locks the organization, so that its joins begin one after another and each reads the earlier ones.
+    ///
+    /// A purge runs before or after them.
     static let lockOrganization = Statement(
         "join_lock_organization",
         ["organization"],
@@ -16,7 +17,7 @@ enum JoinStatements {
 
     /// - Parameters:
     ///   - migration: the name of the migration that gateways must support.
-    ///   - seconds: after them, a gateway without a sign of life no longer counts as running.
+    ///   - seconds: the time without a heartbeat after which a gateway no longer counts as running.
     static let facts = Statement(
         "join_facts",
         ["organization", "user", "into", "migration", "seconds"],
@@ -29,7 +30,7 @@ enum JoinStatements {
         """
     )
 
-    /// Whether an operator provisions users, and provisioned only one of the two.
+    /// Whether an operator provisions users, and has provisioned only one of the two users.
     static let isOneShutOut = """
         coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization), '') = 'explicit'
                 AND (SELECT count(*) FROM users u WHERE u.organization_id = :organization AND u.user_id IN (:user, :into)) = 1
@@ -40,7 +41,7 @@ enum JoinStatements {
         "\(UserFacts.isKnown(user)) AND NOT (\(ErasedUsers.isErased(":organization", user)))"
     }
 
-    /// The joins that name either of the two.
+    /// The joins that name either of the two users.
     static let related = Statement(
         "join_related",
         ["organization", "users"],
@@ -69,7 +70,7 @@ enum JoinStatements {
         """
     )
 
-    /// Gives a join up whose rows have not moved.
+    /// Gives up a join whose rows have not moved.
     static let open = Statement(
         "join_open",
         ["organization", "user", "into"],
@@ -90,14 +91,14 @@ enum JoinStatements {
         """
     )
 
-    /// The lane goes once all rows are the target's.
+    /// Deletes the user's lane once all rows are the target's.
     static let leaveLanes = Statement(
         "join_leave_lanes",
         ["organization", "user"],
         "DELETE FROM lanes WHERE organization_id = :organization AND user_id = :user"
     )
 
-    /// Those who were joined into the user are part of the target now.
+    /// Changes the target of the users who were joined into the user.
     static let followers = Statement(
         "join_followers",
         ["organization", "user", "into"],
@@ -147,7 +148,7 @@ enum JoinStatements {
         """
     )
 
-    /// Changes locked entities. Readers need not learn of it: who wrote last is the same person.
+    /// Changes locked entities. Readers do not receive the change: the last writer is the same person.
     static let ownEntities = Statement(
         "join_own_entities",
         ["organization", "user", "into", "types", "ids"],
@@ -160,9 +161,9 @@ enum JoinStatements {
         """
     )
 
-    /// Locks those of the entities whose place in the feed has not changed since the join found them.
+    /// Locks those of the entities whose position in the feed has not changed since the join found them.
     ///
-    /// - Parameter feed_end: the feed's end of then.
+    /// - Parameter feed_end: the end of the feed at that time.
     static let lockUnseen = Statement(
         "join_lock_unseen",
         ["organization", "user", "types", "ids", "feed_end"],
@@ -190,7 +191,7 @@ enum JoinStatements {
 
     /// Moves locked entities to the feed's end, so that devices with a later cursor receive them.
     ///
-    /// - Parameter feed_end: the feed's raised end.
+    /// - Parameter feed_end: the raised end of the feed.
     static let show = Statement(
         "join_show",
         ["organization", "types", "ids", "feed_end"],

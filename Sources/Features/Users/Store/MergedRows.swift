@@ -3,19 +3,20 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that make a user's rows another's, from the catalogue of tables.
+/// The statements that move a user's rows to another user, made from the catalogue of tables.
 struct MergedRows: Sendable {
-    /// In the order of the catalogue, all in one transaction: nil for a statement that only needs the user.
+    /// The moves in the order of the catalogue, all in one transaction. The values are nil if only the user is needed.
     let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
-    /// The user's rows (`user`), counted up to one more than may move.
+    /// The number of the user's rows (`user`), counted up to one more than the limit.
     let count: Statement
-    /// Whether only one of the users is provisioned, and then whether rows of both have the same key, as ``collided``.
+    /// Whether only one of the users is provisioned, and otherwise whether rows of both users have the same key, as
+    /// ``collided``.
     ///
     /// Client ids and the other ids are random, so this does not occur with apps that generate them as required. If it
     /// occurs, a later reference to such an id would be ambiguous.
     let collisions: Statement
     let collided: [StoredTable.Collision]
-    /// Tables with values that are bound to their user.
+    /// The tables with sealed values that name their user.
     let sealed: [SealedTable]
 
     init(_ tables: [StoredTable]) {
@@ -117,7 +118,7 @@ struct MergedRows: Sendable {
         """
     }
 
-    /// An idempotency key is unique among mutations and rejections together.
+    /// Whether the users share an idempotency key: it is unique among mutations and rejections together.
     private static func sharesKey(_ tables: [StoredTable]) -> String {
         let keyed = tables.filter { ["mutations", "rejections"].contains($0.name) }
         let pairs = keyed.flatMap { own in keyed.map { meets(own, $0, ["idempotency_key"]) } }

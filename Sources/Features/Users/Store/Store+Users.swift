@@ -7,7 +7,7 @@ extension Store {
     /// Erases users.
     package var erasing: UserErasing { UserErasing(self) }
 
-    /// Writes down all that is stored of a user.
+    /// Exports all stored data of a user.
     package var exports: UserExport { UserExport(self) }
 }
 

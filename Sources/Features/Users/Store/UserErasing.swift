@@ -10,20 +10,20 @@ import SyncStore
 ///
 /// The next call continues, and gateways continue without a call (``ErasureService``).
 ///
-/// The user is not served from the first step on, and never again. Once every gateway has read that and no worker has
-/// the lane, the rows are deleted under its lock, a batch at a time, then the lane itself. The documents that the user
-/// owns or wrote last follow, and then the upstream is notified. Only hashes stay: of the user, of its subjects, of its
-/// idempotency keys, fingerprints and devices.
+/// From the first step on, the user is never served again. Once every gateway has read the closure and no worker has
+/// the lane, the rows are deleted under its lock, a batch at a time, and then the lane itself. The documents that the
+/// user owns or wrote last follow. Finally, the upstream is notified. Only hashes stay: of the user, and of the user's
+/// subjects, idempotency keys, fingerprints and devices.
 package struct UserErasing: Sendable {
     /// Seconds after which every gateway treats the user as closed, as for a join.
     package static let settlingSeconds = UserJoining.settlingSeconds
-    /// Seconds after which a gateway claims an abandoned erasure: with the time to the next search, a minute.
+    /// Seconds after which a gateway claims an abandoned erasure. With the time to the next search, this is one minute.
     static let claimSeconds: Double = 40
-    /// Erasures that are tried to be claimed in one look: others claim, too.
+    /// The maximum number of erasures that one search tries to claim: other gateways claim erasures, too.
     static let candidates: Int64 = 16
-    /// Rows of a table that one transaction deletes.
+    /// The maximum number of rows of a table that one transaction deletes.
     static let batch: Int64 = 1_000
-    /// Entities that one transaction writes: it holds the feed.
+    /// The maximum number of entities that one transaction writes while it locks the feed.
     private static let written = 500
     private static let statementTimeout: Duration = .seconds(60)
 
@@ -36,7 +36,7 @@ package struct UserErasing: Sendable {
     let logger: Logger
     /// Notifies upstreams; without it, gateways do that later.
     package var upstream: (any Upstream)?
-    /// ``settlingSeconds``, unless a test has one gateway and no time.
+    /// ``settlingSeconds``; a test with one gateway may set a shorter time.
     package var settling = settlingSeconds
     private let rows: ErasedRows
     private let participants: [any CommitParticipant]
@@ -57,11 +57,11 @@ package struct UserErasing: Sendable {
 
     /// Erases a user, as far as that is possible immediately.
     ///
-    /// Call it again if the lane is busy, if not all gateways can have read the closure yet, or if the upstream cannot
+    /// Call it again if the lane is busy, if some gateways may not have read the closure yet, or if the upstream cannot
     /// be notified.
     ///
-    /// - Returns: the erasure; nil if there is no such organization, or nothing is known of the user.
-    /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another;
+    /// - Returns: the erasure; nil if there is no such organization, or no record of the user.
+    /// - Throws: `not_found` for a user who was joined into another user; `overloaded` while the user is being joined;
     ///   `validation_failed` while an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
         // data without an owner belong to no single person
@@ -79,7 +79,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Erases a user, and waits for the end of it for at most `timeout`.
+    /// Erases a user, and waits for the end of the erasure for at most `timeout`.
     package func erase(
         _ user: UUID,
         in organization: UUID,
@@ -107,8 +107,8 @@ package struct UserErasing: Sendable {
     /// Claims the abandoned erasure that has been due longest; returns nil if there is no such erasure.
     ///
     /// - Parameters:
-    ///   - asks: whether erasures count of which only the request to the upstream remains.
-    ///   - organizations: organizations of which these do not count.
+    ///   - asks: whether to include erasures of which only the request to the upstream remains.
+    ///   - organizations: the organizations whose erasures of this kind are excluded.
     func claim(asks: Bool, excluding organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
         do {
             let moment = now()
@@ -134,7 +134,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Continues a claimed erasure in the database; its upstream is not asked.
+    /// Continues a claimed erasure in the database, without a request to its upstream.
     func eraseHere(_ erasure: UserErasureRow) async throws(Problem) -> UserErasureRow {
         do {
             return try await erase(erasure)
@@ -145,7 +145,7 @@ package struct UserErasing: Sendable {
 
     /// Sends a claimed erasure to the upstream.
     ///
-    /// - Returns: whether the upstream has taken it.
+    /// - Returns: whether the upstream has accepted it.
     func askUpstream(_ erasure: UserErasureRow) async throws(Problem) -> Bool {
         do {
             return try await publish(erasure).state == .done
@@ -154,7 +154,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Erasures that are in progress, up to 1,000, and when the first of them began.
+    /// Returns the number of erasures in progress, up to 1,000, and the time at which the first of them began.
     package func backlog() async throws(Problem) -> (count: Int64, since: Timestamp?) {
         do {
             let found = try await pool.run([Query(ErasureStatements.backlog)])[0]
@@ -202,7 +202,9 @@ package struct UserErasing: Sendable {
 
     // MARK: - 1: the user is not served
 
-    /// - Parameter isNamed: whether there are traces of the user, who may otherwise be unknown.
+    /// Closes the user.
+    ///
+    /// - Parameter isNamed: whether other data name the user, who may otherwise be unknown.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let organization = user.organization
@@ -248,7 +250,7 @@ package struct UserErasing: Sendable {
         return erasure
     }
 
-    /// - Throws: `not_found` for a user who is part of another, `overloaded` while it is being joined with another.
+    /// - Throws: `not_found` for a user who was joined into another user, `overloaded` while the user is being joined.
     private static func check(_ user: UUID, _ joins: [UserJoinRow], at now: Timestamp) throws(Problem) {
         for join in joins {
             if let until = join.closedUntil {
@@ -262,11 +264,11 @@ package struct UserErasing: Sendable {
 
     // MARK: - 2: the rows go
 
-    /// Nil while a worker has the lane.
+    /// Deletes the user's rows; returns nil while a worker has the lane.
     private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
         guard let lane = erasure.lane else { return erasure }
         // a user who was joined into this one has few rows left under its own id, including its subjects
-        // what began before the user was closed may add rows while the first pass runs: pass until nothing is left
+        // requests from before the closure may add rows during the first pass: repeat until a pass deletes nothing
         var isClean = false
         while !isClean {
             isClean = true
@@ -291,7 +293,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Deletes rows of a table and keeps what stays of them; how many rows there were.
+    /// Deletes rows of a table and inserts the hashes that stay; returns the number of rows.
     private func delete(
         _ table: ErasedRows.Deletion,
         of user: UUID,
@@ -323,7 +325,7 @@ package struct UserErasing: Sendable {
         return Int64(hashes.count)
     }
 
-    /// Runs a transaction under a lane's lock, if there is a lane; nil if a worker has it.
+    /// Runs a transaction under the lane's lock, if there is a lane; returns nil if a worker has it.
     private func underLock<Value: Sendable>(
         _ lane: LaneKey,
         _ body: (Connection) async throws -> Value
@@ -371,7 +373,7 @@ package struct UserErasing: Sendable {
     /// Deletes rows that name the user without being stored under the user's id.
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
         for (scan, delete) in rows.walks {
-            // a worker's last writes may appear behind the walk: it is repeated until it finds no row
+            // a worker's last writes may appear after the scan has passed: it is repeated until it finds no row
             var isClean = false
             while !isClean {
                 isClean = true
@@ -447,7 +449,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Seals documents that stay without their owner's key, which is about to go.
+    /// Seals the documents that stay without their owner's key, which is destroyed next.
     private func keep(
         _ documents: [(key: EntityKey, document: [UInt8])],
         of lane: LaneKey,
@@ -466,7 +468,7 @@ package struct UserErasing: Sendable {
                 document: PostgresJSON(renewed)
             )
         }
-        // values that cannot be opened now never could be once the owner's key is gone
+        // values that cannot be decrypted now can never be decrypted after the owner's key is destroyed
         try renewal.check()
         _ = try await connection.run(queries)
     }
@@ -479,7 +481,7 @@ package struct UserErasing: Sendable {
         guard let settings = organization?.upstream, let endpoint = settings.eraseEndpoint else {
             return try await finish(erasure)
         }
-        // as everything else that would be sent, it waits until the organization is active
+        // like all other requests, the notification waits until the organization is active
         guard organization?.status == .active else { return erasure }
         for user in erasure.users {
             let request = UpstreamRequest(
@@ -538,7 +540,7 @@ package struct UserErasing: Sendable {
             )
             let queries =
                 [
-                    // one may have been made at the last moment
+                    // a key may have been created at the last moment
                     UserKeyRows.destroyStatement(organization: lane.organization, users: open.users),
                     ErasureStatements.followers(
                         organization: lane.organization,
@@ -565,7 +567,7 @@ package struct UserErasing: Sendable {
         return finished
     }
 
-    /// Which erasure it is, and not whose.
+    /// Returns metadata that identify the erasure, but not the user.
     private func metadata(_ erasure: UserErasureRow, _ more: Logger.Metadata = [:]) -> Logger.Metadata {
         more.merging(
             ["organization": "\(erasure.organization.lowercased)", "erasure": "\(erasure.hash.name)"]

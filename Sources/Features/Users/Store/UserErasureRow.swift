@@ -6,9 +6,9 @@ import SyncStore
 /// The erasure of a user as operators see it.
 package struct UserErasureRow: WorkItem, Hashable {
     package enum State: String, Sendable, Hashable {
-        /// The user is not served, and the rows go as soon as nothing of the lane is being sent.
+        /// The user is not served. The rows are deleted as soon as no request of the lane is in flight.
         case closing
-        /// The rows are gone; the documents go.
+        /// The rows are deleted, and the documents are being deleted.
         case entities
         /// All data are deleted; the upstream is not notified yet.
         case telling
@@ -22,13 +22,13 @@ package struct UserErasureRow: WorkItem, Hashable {
 
     package let organization: UUID
     package let hash: UserHash
-    /// The user, and then those who were joined into the user; empty once all is done.
+    /// The user, followed by the users who were joined into the user; empty once the erasure is complete.
     let users: [UUID]
     package let startedAt: Timestamp
     package let state: State
-    /// How far the feed was read.
+    /// The position up to which the feed was read.
     let scanned: Int64
-    /// The failed attempts to notify the upstream, and why the last one failed.
+    /// The number of failed attempts to notify the upstream, and the reason of the last failure.
     package let attempts: Int32
     package let lastError: String?
     package let finishedAt: Timestamp?
@@ -46,14 +46,14 @@ package struct UserErasureRow: WorkItem, Hashable {
         finishedAt = try row.read("finished_at")
     }
 
-    /// The lane of the user; nil once all is done.
+    /// The lane of the user; nil once the erasure is complete.
     var lane: LaneKey? { users.first.map { LaneKey(organization: organization, user: $0) } }
 }
 
 /// Searches for data that name a user who has never sent a request.
 ///
-/// An event from a source may name the owner of a document before that user's first request. Then only documents, or
-/// parked events, name the user.
+/// An event from a source may name the owner of a document before that user's first request. In this case only
+/// documents or parked events name the user.
 enum UserReferences {
     /// Searches all of the organization's entities and parked events.
     static func exist(of user: LaneKey, _ pool: Pool) async throws -> Bool {

@@ -5,17 +5,17 @@ import SyncHTTP
 package import SyncModel
 package import SyncStore
 
-/// Everything that is stored of one user, as NDJSON: a JSON object a line, each with its `kind`.
+/// All stored data of one user, as NDJSON: each line is a JSON object with its `kind`.
 ///
-/// Rows are read a page at a time, each page in a separate statement, so an export of any size holds no transaction, no
-/// lock, and at most one page in memory. Rows written during the export may be missing. The last line is of kind `end`:
-/// a text without it was cut off.
+/// Each page of rows is read in a separate statement. An export of any size therefore holds no transaction, no lock,
+/// and at most one page in memory. Rows written during the export may be missing. The last line has the kind `end`: an
+/// export without this line is incomplete.
 package struct UserExport: Sendable {
-    /// Documents that one statement reads.
+    /// The number of documents that one statement reads.
     private static let documents = 25
-    /// Rows that a walk found and one statement reads; each has a few hundred bytes.
+    /// The number of rows that a scan found and one statement reads; each has a few hundred bytes.
     private static let named = 500
-    /// The form's version, in the first line.
+    /// The version of the format, in the first line.
     private static let version = 1
 
     let tables: [StoredTable]
@@ -32,9 +32,9 @@ package struct UserExport: Sendable {
         failure = store.failure
     }
 
-    /// Whether there is anything of a user to export.
+    /// Whether the user has data to export.
     ///
-    /// - Throws: `not_found` if the user became part of another, with that one's name.
+    /// - Throws: `not_found`, with the target, if the user was joined into another user.
     package func isKnown(_ user: LaneKey) async throws(Problem) -> Bool {
         guard !Writer.isReserved(user.user) else { return false }
         let standing: Standing
@@ -52,12 +52,12 @@ package struct UserExport: Sendable {
         return true
     }
 
-    /// What joins have made of a user.
+    /// The joins of a user.
     private struct Standing {
-        /// The user that this one was joined into.
+        /// The user into whom this user was joined.
         let target: UUID?
         let isKnown: Bool
-        /// Who became part of the user.
+        /// The users who were joined into this user.
         let joined: [UUID]
     }
 
@@ -72,10 +72,10 @@ package struct UserExport: Sendable {
         }[0]
     }
 
-    /// Calls `write` with some lines at a time, each with its end.
+    /// Calls `write` with some lines at a time, each with its line end.
     ///
-    /// - Parameter room: taken while a page is read, and given back while it is written. A page waits for room as long as
-    ///   necessary, since an export that has begun cannot be refused.
+    /// - Parameter room: the memory reservation, acquired while a page is read and released while it is written. A page
+    ///   waits for memory as long as necessary, since an export that has begun cannot be refused.
     /// - Throws: what `write` throws; `store_unavailable`.
     package func run(
         _ user: LaneKey,
@@ -89,7 +89,7 @@ package struct UserExport: Sendable {
         }
         try await room.enterPatiently()
         defer { room.release() }
-        // another gateway may have made a key a moment ago
+        // another gateway may have created a key a moment ago
         catalog.invalidate(user.organization)
         do {
             let seal = try await catalog.seal(of: user.organization).withoutKeyRefresh
@@ -173,7 +173,7 @@ package struct UserExport: Sendable {
         lines = pending
     }
 
-    /// Lines of rows that name the user without being stored under the user's id.
+    /// Writes lines of the rows that name the user without being stored under the user's id.
     private func named(
         by scan: NamingScan,
         _ statement: Statement,
@@ -183,7 +183,7 @@ package struct UserExport: Sendable {
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         var pending = lines
-        // rows from before a join name the user by the id of that time
+        // rows from before a join name the user by the id that was valid at that time
         let names = try await [user.user] + standing(of: user).joined
         try await scan.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.named) {
@@ -203,7 +203,7 @@ package struct UserExport: Sendable {
     }
 }
 
-/// The lines of an export that are not written yet.
+/// The lines of an export that are not yet written.
 struct ExportLines: Sendable {
     let user: UUID
     let seal: Seal
@@ -236,7 +236,7 @@ struct ExportLines: Sendable {
         endLine()
     }
 
-    /// How many lines there are before this one.
+    /// Adds the last line, with the number of lines before it.
     mutating func end() {
         let count = count
         bytes += JSONWriter.object { writer in
@@ -248,7 +248,7 @@ struct ExportLines: Sendable {
 
     /// Adds a row of an ``ExportedRows`` statement.
     ///
-    /// - Returns: its key.
+    /// - Returns: the row's key.
     mutating func add(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {
         let names: [StaticString] = ["key_1", "key_2", "key_3"]
         var keys: [String] = []
@@ -276,7 +276,7 @@ struct ExportLines: Sendable {
 
     /// Adds a row of the ``ExportedRows`` statement of mutations: its details as the API shows them, and further columns.
     ///
-    /// - Returns: its key.
+    /// - Returns: the row's key.
     mutating func addMutation(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {
         let key: String = try row.read("key_1")
         let plain: [UInt8] = try row.read("row")
@@ -322,9 +322,9 @@ struct ExportLines: Sendable {
         line(kind, row, [], [])
     }
 
-    /// One line: the kind, the members of `plain`, an object, and the sealed values.
+    /// Adds one line: the kind, the members of the object `plain`, and the sealed values.
     ///
-    /// White space between tokens that a phone sent is no end of a line.
+    /// Line breaks between tokens of JSON from a phone do not end the line.
     private mutating func line(
         _ kind: String,
         _ plain: [UInt8],

@@ -6,24 +6,24 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Joins two users into one: their lanes end in one order, and nothing runs twice.
+/// Joins two users into one: their lanes become one sequence, and no mutation runs twice.
 ///
 /// At first neither user is served. Once every gateway has read that and no worker has either lane, one transaction
 /// moves all rows of the user to the target. The user's mutations follow the target's, as if they had been accepted
-/// after them. They keep their upstream keys and their records, so that a phone that repeats a push under the joined
-/// user receives the response as the target. The next call continues an interrupted join; without another call it is
-/// given up.
+/// after them. They keep their upstream keys and their records. A phone that repeats a push under the joined user
+/// therefore receives the response as the target. The next call continues an interrupted join; without another call the
+/// join is given up.
 package struct UserJoining: Sendable {
-    /// Seconds for which a call closes both users. After them, a join that no call continues is given up.
+    /// Seconds for which a call closes both users. After this time, a join that no call continues is given up.
     package static let closedSeconds: Double = 120
     /// Seconds between two checks of a waiting request's user.
     package static let waitSeconds = Catalog.waitSeconds
-    /// Seconds after which every gateway treats the users as closed, and no request reads as one of them any more.
+    /// Seconds after which every gateway treats the users as closed, and no request reads as either of them any more.
     ///
-    /// They consist of the catalog's refresh time, the time after which a waiting request has polled and ended, and one
+    /// The sum of the catalog's refresh time, the time after which a waiting request has polled and ended, and one
     /// second for clocks that differ.
     package static let settlingSeconds = Catalog.settlingSeconds
-    /// Entities that one transaction shows to more devices: it holds the feed.
+    /// The maximum number of entities that one transaction moves to the feed's end while it locks the feed.
     private static let shown = 500
     private static let statementTimeout: Duration = .seconds(60)
 
@@ -34,7 +34,7 @@ package struct UserJoining: Sendable {
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
-    /// ``settlingSeconds``, unless a test has one gateway and no time.
+    /// ``settlingSeconds``; a test with one gateway may set a shorter time.
     package var settling = settlingSeconds
     private let joined = Counter(label: UserMetrics.joinedUsers)
 
@@ -50,10 +50,10 @@ package struct UserJoining: Sendable {
 
     /// Joins a user into another, as far as that is possible immediately.
     ///
-    /// Call it again if a lane is busy, or if not all gateways can have read the join yet.
+    /// Call it again if a lane is busy, or if some gateways may not have read the join yet.
     ///
     /// - Returns: the join; nil if there is no such organization, or if it has no record of the user.
-    /// - Throws: `validation_failed` if the two cannot be joined; then both are served as before.
+    /// - Throws: `validation_failed` if the two users cannot be joined; then both are served as before.
     package func join(
         _ user: UUID,
         into target: UUID,
@@ -79,7 +79,7 @@ package struct UserJoining: Sendable {
         }
     }
 
-    /// Joins a user into another, and waits for that for at most `timeout`.
+    /// Joins a user into another, and waits for the join for at most `timeout`.
     package func join(
         _ user: UUID,
         into target: UUID,
@@ -148,7 +148,7 @@ package struct UserJoining: Sendable {
 
     // MARK: - 2: the rows move
 
-    /// Nil while a worker has one of the lanes, or the joined user's has changed.
+    /// Moves the rows; returns nil while a worker has one of the lanes, or if the joined user's lane has changed.
     private func move(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
         let lanes = [user, target].map { LaneKey(organization: organization, user: $0) }
         let before = try await LaneRows.lanes(pool.run([LaneRows.find(lanes)])[0])
@@ -158,9 +158,9 @@ package struct UserJoining: Sendable {
             entities += found
             guard Int64(entities.count) <= MergePreconditions.rowLimit else { throw Self.tooLarge }
         }
-        // the walk may have taken its time
+        // the scan may have taken long
         guard try await close(user, target, organization)?.state == .closing else { return nil }
-        // another gateway may have made a key a moment ago
+        // another gateway may have created a key a moment ago
         catalog.invalidate(organization)
         let seal = try await catalog.seal(of: organization)
         let known = entities.inLockingOrder
@@ -218,8 +218,8 @@ package struct UserJoining: Sendable {
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
-    /// Moves entities to the feed's end: the cursors of both users' devices are past them, and the target's devices
-    /// have not received the joined user's.
+    /// Moves entities to the feed's end: the cursors of both users' devices are past these entities, and the target's
+    /// devices have not received the joined user's entities.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
         let lock = JoinStatements.lockUnseen(
             organization: organization,

@@ -5,34 +5,34 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Continues abandoned erasures: interrupted ones, and those whose upstream could not be notified.
+/// Continues abandoned erasures: interrupted ones, and erasures whose upstream could not be notified.
 ///
-/// The search erases what it claims in the database, one erasure after the other, and never waits for an upstream. Only
-/// requests to upstreams take places: they run concurrently, one at a time for each organization.
+/// The search erases claimed users in the database, one after the other, and never waits for an upstream. Only requests
+/// to upstreams use the worker's places: they run concurrently, one at a time for each organization.
 package final class ErasureService: LeasedWorker {
-    /// What there is to do, on all replicas together, as of the last look.
+    /// The pending erasures of all replicas together, as of the last search.
     package struct State: Sendable {
         /// Erasures in progress, counted up to 1,000.
         package var count: Int64 = 0
-        /// When the first of them began.
+        /// The time at which the first of them began.
         package var since: Timestamp?
     }
 
-    /// Requests to upstreams that are in progress at the same time.
+    /// The maximum number of concurrent requests to upstreams.
     static let requests = 8
 
     private let erasing: UserErasing
     private let pollInterval: Double
     private let shared = Mutex(State())
-    /// When the upstreams of organizations last failed here.
+    /// The times at which this replica's requests to upstreams last failed, by organization.
     private let failures = Mutex([UUID: ContinuousClock.Instant]())
     package let loop: WorkerLoop<ClaimedPlaces<UserErasureRow>>
 
-    /// - Parameter pollInterval: the interval at which a replica checks whether one is due, in seconds.
+    /// - Parameter pollInterval: the interval at which a replica checks whether an erasure is due, in seconds.
     package init(erasing: UserErasing, pollInterval: Double = 15, logger: Logger) {
         self.erasing = erasing
         self.pollInterval = pollInterval
-        // erasing itself needs no place
+        // erasing in the database needs no place of the worker
         let pace = WorkerPace(interval: pollInterval, unfinished: "Erasing was interrupted")
         loop = WorkerLoop(ClaimedPlaces(.max), pace: pace, logger: logger)
     }
@@ -42,7 +42,7 @@ package final class ErasureService: LeasedWorker {
     /// Works until graceful shutdown. It may be interrupted anywhere.
     package func run() async throws { await cancelWhenGracefulShutdown { await self.runUntilShutdown() } }
 
-    /// Claims an erasure, and erases what the database has; returns it if its upstream is to be notified now.
+    /// Claims an erasure and runs it in the database; returns the erasure if its upstream is to be notified now.
     package func due(from cursor: inout Void?) async throws(Problem) -> [UserErasureRow] {
         cursor = nil
         let asked = loop.places.held
@@ -55,11 +55,11 @@ package final class ErasureService: LeasedWorker {
         }
         cursor = ()
         let erasure = try await erasing.eraseHere(claimed)
-        // otherwise it is due again when the claim ends
+        // otherwise the erasure is due again when the claim ends
         return erasure.state == .telling && mayAsk && !unavailable.contains(erasure.organization) ? [erasure] : []
     }
 
-    /// Notifies the upstream; if that fails, the organization's upstream rests until the next look.
+    /// Notifies the upstream; if that fails, the organization's upstream is not notified again before the next search.
     package func work(on erasure: UserErasureRow) async throws(Problem) -> Bool {
         let isTaken = try await erasing.askUpstream(erasure)
         if !isTaken { failures.withLock { $0[erasure.organization] = .now } }
