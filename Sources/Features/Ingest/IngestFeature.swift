@@ -145,7 +145,7 @@ package struct IngestFeature: GatewayFeature {
         }
     }
 
-    /// The state of sources, in the database over all organizations as of the last count.
+    /// Adds the state of sources over all organizations, as of the last count in the database.
     private func addSourceMetrics(to registry: PrometheusRegistry) {
         let (stats, now) = (stats, gateway.configuration.now)
         let name = "sluice_sources"

@@ -6,9 +6,9 @@ import SyncStore
 
 /// Checks the databases that sources of kind `postgres` follow: server, publication, tables and slot.
 struct SourceExamination {
-    /// Sources that are checked at most.
+    /// The maximum number of sources that are checked.
     static let maximum = 50
-    /// Checks at the same time.
+    /// The number of concurrent checks.
     private static let atOnce = 8
 
     let inspector: SourceInspector

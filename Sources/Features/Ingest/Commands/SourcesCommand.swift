@@ -49,7 +49,7 @@ struct SourceArguments: ParsableArguments {
 
     var unknown: CommandFailure { .notFound("organization \(organization.lowercased) has no source '\(name)'") }
 
-    /// More than settings or a message can be.
+    /// An upper limit for files: settings and messages are smaller.
     private static let maximumBytes = 4_194_304
 
     /// Returns the content of a file, or of standard input for `-`.
@@ -68,7 +68,7 @@ struct SourceArguments: ParsableArguments {
 }
 
 extension SourceRow {
-    /// A line of the list.
+    /// The source's line in the list.
     var line: String {
         let success = lastSuccessAt.map { "last success \($0.rfc3339)" } ?? "no success yet"
         let failure = failingSince.map { "  failing since \($0.rfc3339): \(lastError ?? "")" } ?? ""

@@ -10,7 +10,7 @@ struct IngestEndpoint: Sendable {
     let store: Store
     let bodies: BodyReader
     let limits: IntakeLimits
-    /// Limits the bodies decoded at a time, pushes' included.
+    /// Limits the number of bodies that are decoded concurrently, including the bodies of pushes.
     let gate: AdmissionController
 
     func ingest(_ exchange: Exchange, _ bearer: IngestBearer) async throws -> Answer {
@@ -27,10 +27,10 @@ struct IngestEndpoint: Sendable {
     }
 }
 
-/// Determines which source brings events, before a body is read.
+/// Determines the source of events before a body is read.
 struct SourceAuthenticator: Sendable {
     let tokens: ServiceTokens
-    /// Of users: the organizations that are served, and their quotas.
+    /// The authenticator of users, which has the served organizations and their quotas.
     let authenticator: Authenticator
 
     /// An endpoint for sources only, within their organization's quota of requests.

@@ -14,15 +14,15 @@ import Telemetry
 ///
 /// The signature is the authentication; no body is parsed before it is verified.
 struct ReceiverEndpoint: Sendable {
-    /// The largest message, in bytes, where pushes may not be smaller: it is read before it is known whose it is.
+    /// The largest message in bytes, unless pushes must be smaller: a message is read before its sender is known.
     static let maximumBytes = 1_048_576
 
     let store: Store
     let bodies: BodyReader
     let limits: IntakeLimits
-    /// Limits the bodies decoded at a time, pushes' included.
+    /// Limits the number of bodies that are decoded concurrently, including the bodies of pushes.
     let gate: AdmissionController
-    /// Of users: the organizations that are served, and their quotas.
+    /// The authenticator of users, which has the served organizations and their quotas.
     let authenticator: Authenticator
     let now: @Sendable () -> Timestamp
     let logger: Logger
@@ -58,7 +58,7 @@ struct ReceiverEndpoint: Sendable {
         return try await bodies.withUnverifiedBody(of: exchange, addressedTo: source) { body, arrival in
             let isGood = try await isGood(head, body, of: receiver, addressedTo: source, exchange)
             guard isGood, let receiver else { throw refuse(exchange) }
-            // from here on it is the organization's
+            // from here on, the message counts against the organization
             let user = LaneKey(organization: receiver.key.organization, user: receiver.stand)
             try bodies.budget.take(body.count, for: user)
             defer { bodies.budget.release(body.count, of: user) }
@@ -67,7 +67,7 @@ struct ReceiverEndpoint: Sendable {
         }
     }
 
-    /// Verifies a message. Large ones take turns, those for one source and from one address as well.
+    /// Verifies a message. Large messages take turns, and so do messages for the same source or from the same address.
     private func isGood(
         _ head: SourceVerifier.Head,
         _ body: [UInt8],
@@ -86,7 +86,7 @@ struct ReceiverEndpoint: Sendable {
         return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
     }
 
-    /// The placeholder for a message's source until the source is found to exist: always the same for the same text.
+    /// Returns a placeholder for a message's source until the source is found: always the same UUID for the same text.
     private static func stand(for parameters: [Substring]) -> UUID {
         let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.nobody.organization
         return IngestSource.stand(in: organization, for: String(parameters[1].prefix(64)))
@@ -100,7 +100,7 @@ struct ReceiverEndpoint: Sendable {
         return try await store.receivers.receiver(SourceKey(organization: organization, name: name))
     }
 
-    /// The same for each reason: a caller without a secret cannot find out which sources exist.
+    /// Returns the same refusal for each reason: a caller without a secret cannot find out which sources exist.
     private func refuse(_ exchange: Exchange) -> Refusal {
         metrics.run(.webhook, .unauthorized)
         logger.log(
@@ -157,7 +157,7 @@ struct ReceiverEndpoint: Sendable {
                     try Self.events(of: body, messageID, by: receiver.settings.mapping, limits)
                 }
                 let request = IngestRequest(entries: events.entries, bodyBytes: body.count)
-                // its sender cannot divide a message
+                // the sender cannot divide a message
                 return (events, try await store.ingest.submitHalving(request, from: receiver.bearer))
             } catch {
                 await record(error, receiver, exchange)
@@ -209,7 +209,7 @@ struct ReceiverEndpoint: Sendable {
     }
 
     private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
-        // that is ours, and passes
+        // the fault is the gateway's, and temporary
         guard ![.overloaded, .storeUnavailable, .keysUnavailable].contains(problem.code) else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
         logger.notice(
@@ -236,10 +236,10 @@ extension SourceReceivers.Receiver {
 /// A verification takes the same time for every source, and for a name without a source: random values replace the
 /// missing ones of two secrets and two public keys.
 struct SourceVerifier: Sendable {
-    /// Secrets that are good at a time.
+    /// The maximum number of secrets that are valid at the same time.
     private static let width = 2
-    /// The number of signatures that are checked: the time for each of `v1a` grows with the body, and the sender is not
-    /// authenticated yet.
+    /// The maximum number of signatures that are checked. The time to check a `v1a` signature grows with the body, and
+    /// the sender is not authenticated yet.
     private static let maximumSignatures = 6
 
     /// The headers of a message, before its body is read.
@@ -248,7 +248,7 @@ struct SourceVerifier: Sendable {
         let timestamp: String
         let signatures: String
 
-        /// Nil if a header is missing, or if the message would be refused from any sender.
+        /// Reads the headers; nil if a header is missing, or if the message would be refused from any sender.
         init?(_ headers: HTTPFields, now: Timestamp) {
             guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
                 let signatures = headers[.webhookSignature],
@@ -270,7 +270,9 @@ struct SourceVerifier: Sendable {
     private let secrets = (0..<width).map { _ in WebhookSecret() }
     private let keys = (0..<width).map { _ in WebhookSigningKey().publicKey }
 
-    /// - Parameter receiver: nil if there is no such source: then no message is good, as of one that is disabled.
+    /// Whether a message is from its source.
+    ///
+    /// - Parameter receiver: nil if there is no such source. Then, as for a disabled source, no message is valid.
     func isGood(
         _ head: Head,
         _ body: [UInt8],

@@ -19,7 +19,7 @@ struct ServiceTokenEndpoints: Sendable {
         }
     }
 
-    /// Shows the token itself: never again.
+    /// Creates a token, and responds with it. No later response contains it.
     func make(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)

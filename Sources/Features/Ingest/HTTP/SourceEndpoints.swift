@@ -5,10 +5,10 @@ import SyncHTTP
 package import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/sources`: what brings an organization's edits without a program between.
+/// `/admin/organizations/{id}/sources`: the sources that bring an organization's edits without a program in between.
 ///
-/// A secret that the gateway generated is shown once, in the response to the request that required it; no other is
-/// shown at all.
+/// A secret that the gateway generated is shown once, in the response to the request that required it. All other
+/// secrets are never shown.
 struct SourceEndpoints: Sendable {
     let administration: SourceAdministration
     let bodies: BodyReader
@@ -64,7 +64,7 @@ struct SourceEndpoints: Sendable {
         }
     }
 
-    /// Returns the events that a source would make of a body; changes nothing.
+    /// Returns the events that a source would make from a body; changes nothing.
     func test(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         exchange.act?.markDryRun()
@@ -117,7 +117,7 @@ extension SourceRow: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) { SourceRequest.table.write(self, to: &writer) }
 }
 
-/// The events that a source would make of a body.
+/// The events that a source would make from a body.
 package struct SourceTrial: AnswerBody {
     package let events: MappedEvents
 
@@ -126,9 +126,9 @@ package struct SourceTrial: AnswerBody {
     }
 
     /// - Parameters:
-    ///   - messageID: of a message that is sent.
-    ///   - mapping: to be tried instead of the source's own.
-    /// - Throws: why nothing can be made of it, with pointers below `/body`.
+    ///   - messageID: the id of a message that is sent.
+    ///   - mapping: the mapping to be tried instead of the source's own.
+    /// - Throws: the reason why no event can be made from the body, with pointers below `/body`.
     package init(
         of body: [UInt8],
         from source: SourceRow,
@@ -190,7 +190,7 @@ package struct SourceTrial: AnswerBody {
 }
 
 extension IngestEvent {
-    /// As a program would send it.
+    /// Writes the event in the form in which a program would send it.
     fileprivate func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("event_id", id)

@@ -92,7 +92,8 @@ struct SourceRunRequest {
 }
 
 extension SourceAdministration.Beginning {
-    /// Reads the place at which a run begins: null for the beginning, or a place in the form of the source's settings.
+    /// Reads the place at which a run begins: null for the beginning of the data, or a place in the form of the
+    /// source's settings.
     fileprivate init?(from value: JSONValue, of source: SourceRow, _ report: inout MemberReport) {
         guard !value.isNull else {
             self = .anew
@@ -106,7 +107,7 @@ extension SourceAdministration.Beginning {
         self = .at(state)
     }
 
-    /// From JSON.
+    /// Reads the place from JSON.
     ///
     /// - Throws: `invalid_json`; `validation_failed` if there is no such place.
     package init(from json: [UInt8], of source: SourceRow) throws(Problem) {
@@ -124,12 +125,12 @@ extension SourceAdministration.Beginning {
     }
 }
 
-/// The body of `POST …/sources/{name}/test`: what would be sent, or asked for.
+/// The body of `POST …/sources/{name}/test`: a message or a response to be tried.
 struct SourceTestRequest {
     /// JSON.
     private(set) var body: [UInt8] = []
     private(set) var messageID = "test"
-    /// To be tried instead of the source's own.
+    /// The mapping to be tried instead of the source's own.
     private(set) var mapping: SourceMapping?
 
     private static let table = MemberTable<Self, Never>("a test") {
@@ -153,7 +154,7 @@ extension MemberKind<String> {
         text("must be a string of 1 to \(maximumBytes) bytes") { (1...maximumBytes).contains($0.utf8.count) }
     }
 
-    /// What verifies messages: a secret or a public key, in its usual form.
+    /// The key that verifies messages: a secret or a public key, in its usual form.
     fileprivate static var receiverSecret: Self {
         Self { value, place, report in report.receiverSecret(value.string ?? "", at: place.pointer) }
     }

@@ -13,11 +13,13 @@ extension MappingRule {
     }
 }
 
-/// Makes an item's event by its rule: writes it as a program would send it, and has it read as one, so that what holds for
-/// events holds for these.
+/// Makes an item's event by its rule.
+///
+/// The event is written as a program would send it, and then read like a sent event. So the same conditions apply to
+/// both.
 struct EventMaker {
     let rule: MappingRule
-    /// The item's, in the body.
+    /// The place of the item in the body.
     let place: String
     let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
@@ -28,12 +30,12 @@ struct EventMaker {
         self.limits = limits
     }
 
-    /// More than an id or a time can have: a longer value is refused here, and not copied.
+    /// More bytes than an id or a time can have: a longer value is refused and not copied.
     private static let maximumScalarBytes = 4_096
 
     /// Makes the item's event.
     ///
-    /// - Returns: also the bytes of its document; for a refused event all bytes that were written for it.
+    /// - Returns: the event, and the bytes of its document; for a refused event, all bytes that were written for it.
     func entry(_ values: inout MappedValues, id: MappedID) -> (entry: IngestRequest.Entry, bytes: Int) {
         var maker = self
         let (bytes, name) = maker.write(&values, id: id)
@@ -45,7 +47,7 @@ struct EventMaker {
         var maker = self
         let tree: JSONTree
         do throws(JSONParseError) {
-            // an item is as deep as its body at most, and the event one deeper
+            // an item is at most as deep as its body, and the event is one level deeper
             tree = try JSONTree(parsing: bytes, limits: .widest)
         } catch {
             maker.report("document", Rule.payload, "the event cannot be read: \(error)")
@@ -84,9 +86,9 @@ struct EventMaker {
 
     // MARK: - Writing
 
-    /// The event as a program would send it.
+    /// Writes the event as a program would send it.
     ///
-    /// - Returns: also its id; nil if that is made of its content.
+    /// - Returns: the bytes, and the event's id; the id is nil if it is derived from the content.
     private mutating func write(_ values: inout MappedValues, id: MappedID) -> (bytes: [UInt8], name: String?) {
         let operation = operation(&values)
         let name = name(&values, id)
@@ -135,7 +137,7 @@ struct EventMaker {
         return member == "document" ? value : short(member, value)
     }
 
-    /// The value that a member may have.
+    /// Returns the value of an optional member.
     private mutating func scalar(
         _ member: String,
         _ pointer: MappedPointer?,
@@ -203,12 +205,12 @@ struct EventMaker {
         writer.member("occurred_at", Timestamp(microseconds: number * scale).rfc3339)
     }
 
-    /// The last of the year 9999.
+    /// The last second of the year 9999.
     private static let lastSecond: Int64 = 253_402_300_799
 
     // MARK: - Names
 
-    /// The same for the same news, and another for others.
+    /// Returns an id that is the same for equal events, and differs for different events.
     static func contentID(of event: IngestEvent) -> String {
         var text: [UInt8] = []
         for part in [
@@ -219,7 +221,7 @@ struct EventMaker {
             text.append(0)
         }
         if event.mark.version == nil {
-            // two changes may share a moment
+            // two changes may have the same time
             text += (event.mark.occurredAt.map { String($0.microseconds) + event.mark.fractionSuffix } ?? "").utf8
             text.append(0)
             if let document = event.document { text += ContentHash(of: document)?.bytes ?? document }
@@ -258,19 +260,18 @@ extension IngestEvent {
 package struct MappedEvents: Sendable {
     /// The origin of an event.
     package struct Origin: Sendable, Hashable {
-        /// Of its item in the body, as a JSON Pointer.
+        /// The place of its item in the body, as a JSON Pointer.
         @Exact package private(set) var place: String
-        /// Which rule it was made by, from 0.
+        /// The index of the rule that made the event, from 0.
         package let rule: Int
     }
 
-    /// One for each event, in the order of the items; each is valid or holds its errors, whose pointers lead into the
-    /// body.
+    /// The events in the order of the items. Each is valid or holds its errors, whose pointers refer to the body.
     package private(set) var entries: [IngestRequest.Entry] = []
-    /// Of each entry.
+    /// The origin of each entry.
     package private(set) var origins: [Origin] = []
     private var rules: [MappingRule] = []
-    /// Items that no rule is for.
+    /// The number of items that no rule matches.
     package internal(set) var ignored = 0
 
     init() {}
@@ -283,7 +284,7 @@ package struct MappedEvents: Sendable {
 
     /// Returns a verdict's problem with its pointers into a batch of these entries replaced by pointers into the body.
     ///
-    /// - Parameter index: of the entry in these events and in the batch.
+    /// - Parameter index: the entry's index in these events and in the batch.
     package func placed(_ problem: Problem, of index: Int) -> Problem {
         guard entries.indices.contains(index) else { return problem }
         var problem = problem
@@ -301,9 +302,9 @@ package struct MappedEvents: Sendable {
     }
 }
 
-/// The ids of events whose rule does not define one.
+/// The source of the ids of events whose rule does not define one.
 package enum MappedID: Sendable, Hashable {
-    /// The id of their message, with their place in it if it has several.
+    /// The id of the message, with the item's place in the message if there are several items.
     case message(ByteExactString)
     /// Derived from the content: entity, operation, and the version or, without one, time and document.
     case content

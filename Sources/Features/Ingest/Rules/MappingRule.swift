@@ -1,16 +1,16 @@
 package import JSONText
 package import SyncModel
 
-/// How an item becomes an event.
+/// A rule that converts an item to an event.
 package struct MappingRule: TableObject, Hashable {
-    /// Conditions of a rule.
+    /// The maximum number of a rule's conditions.
     package static let conditionLimit = 20
-    /// Values that a condition, or an operation, may name.
+    /// The maximum number of values in a condition or an operation.
     package static let valueLimit = 100
-    /// The longest value that is compared with, in bytes.
+    /// The longest value in a condition, in bytes.
     package static let maximumValueBytes = 200
 
-    /// Something that must be so for the rule to be the item's.
+    /// A condition that an item must meet for the rule to apply.
     package struct Condition: Sendable, Hashable {
         package let at: MappedPointer
         /// The accepted values.
@@ -19,10 +19,10 @@ package struct MappingRule: TableObject, Hashable {
 
     package enum OperationChoice: Sendable, Hashable {
         case always(IngestOperation)
-        /// Determined by the value at a place, through its name.
+        /// The value at a place selects the operation by name.
         case at(MappedPointer, [ByteExactString: IngestOperation], otherwise: IngestOperation?)
 
-        /// Whether a document may be needed.
+        /// Whether the event may need a document.
         var mayHaveDocument: Bool {
             switch self {
             case .always(let operation): operation != .delete
@@ -32,7 +32,7 @@ package struct MappingRule: TableObject, Hashable {
         }
     }
 
-    /// The unit of a whole number that is a time.
+    /// The unit of a time that is a whole number.
     package enum TimeUnit: String, Sendable, Hashable, CaseIterable, JSONWritable {
         case seconds
         case milliseconds

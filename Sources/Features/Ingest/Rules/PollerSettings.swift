@@ -1,7 +1,7 @@
 package import JSONText
 package import SyncModel
 
-/// A source of kind `poller`: the gateway asks the organization's upstream for what changed.
+/// A source of kind `poller`: the gateway requests changes from the organization's upstream.
 package struct PollerSettings: TableObject, Hashable {
     package static let intervals = 5...86_400
     package static let overlaps = 0...86_400
@@ -10,13 +10,13 @@ package struct PollerSettings: TableObject, Hashable {
     package static let maximumParameterBytes = 100
     package static let headerLimit = 32
 
-    /// Which changes are asked for: those since the last that is known.
+    /// The parameter that requests only the changes since the last known one.
     package struct Since: TableObject, Hashable {
         @Exact package private(set) var parameter: String = ""
         package private(set) var form = Form.rfc3339
-        /// The place of the time of change in an item; with `^` in front, its place in the page.
+        /// The place of the time of change in an item; after a `^`, its place in the page.
         package private(set) var from = MappedPointer()
-        /// How much further back the poller asks, to include changes that the API committed late. In seconds.
+        /// The seconds by which a request starts earlier, to include changes that the API committed late.
         package private(set) var overlapSeconds = 60
 
         package init() {}
@@ -36,13 +36,13 @@ package struct PollerSettings: TableObject, Hashable {
             }
         }
 
-        /// How the parameter is written.
+        /// The format of the parameter.
         package enum Form: String, Sendable, Hashable, CaseIterable, JSONWritable {
             case rfc3339
-            /// Since 1970.
+            /// Seconds since 1970.
             case seconds
             case milliseconds
-            /// Any number or text in the item: the greatest is sent back unchanged.
+            /// Any number or text in the item: the greatest value is sent back unchanged.
             case text
 
             /// A description of this form, for error messages.
@@ -57,15 +57,15 @@ package struct PollerSettings: TableObject, Hashable {
         }
     }
 
-    /// How the next page is found.
+    /// The way to find the next page.
     package enum Paging: Sendable, Hashable {
         /// There is one page.
         case none
-        /// By the header `Link` (RFC 8288), `rel="next"`.
+        /// The header `Link` (RFC 8288) with `rel="next"`.
         case link
-        /// By a value in the page, which is sent back as a parameter.
+        /// A value in the page, which is sent back as a parameter.
         case cursor(parameter: ByteExactString, pointer: ByteExactString)
-        /// By numbers.
+        /// Page numbers.
         case page(parameter: ByteExactString, first: Int)
     }
 
@@ -81,16 +81,16 @@ package struct PollerSettings: TableObject, Hashable {
         }
     }
 
-    /// Below the upstream's base URL; may have a query.
+    /// The path below the upstream's base URL; may have a query.
     package private(set) var path = ""
     package private(set) var since: Since?
     package private(set) var paging = Paging.none
     package private(set) var pageSize: PageSize?
-    /// From the end of a run to the next.
+    /// Seconds from the end of a run to the next run.
     package private(set) var intervalSeconds = 30
-    /// By name in lower case; they take precedence over the upstream's.
+    /// Headers by name in lower case; they take precedence over the upstream's.
     @Exact package private(set) var headers: [ByteExactString: String] = [:]
-    /// Its `events` are the settings' `items`.
+    /// The mapping. Its `events` are the settings' `items`.
     package private(set) var mapping = SourceMapping()
 
     package init() { mapping.events = MappedPointer() }
@@ -134,7 +134,7 @@ package struct PollerSettings: TableObject, Hashable {
             let detail = "a poller's items are configured by items, not in mapping"
             report.refuse(place.pointer + "/events", Rule.unknownMember, detail)
         }
-        // else a page's events could be many times as large as the page
+        // otherwise a page's events could be many times as large as the page
         for (index, rule) in mapping.rules.enumerated() where rule.document?.isOfBody == true {
             let detail = "a poller's documents are in its items, so the pointer cannot start at the body"
             report.refuse("\(place.pointer)/rules/\(index)/document", Rule.range, detail)
@@ -143,7 +143,7 @@ package struct PollerSettings: TableObject, Hashable {
         settings.mapping = mapping
     }
 
-    /// Refuses parameters that are named twice: which of them counts differs between servers.
+    /// Refuses parameters that are named twice: servers differ in which of the two values they use.
     private func checkParameters(at pointer: String, _ report: inout MemberReport) {
         var seen = Set<ByteExactString>(PollPath(path).parameters)
         var ours: [(String, String)] = []
@@ -159,8 +159,9 @@ package struct PollerSettings: TableObject, Hashable {
         }
     }
 
-    /// The state that a worker begins with after an operator asked for everything from a place on: `{"from": …}`; nil
-    /// if there is no such place, which the report has then.
+    /// Returns the state of a worker after an operator requested everything from a place on, `{"from": …}`.
+    ///
+    /// If there is no such place, this returns nil and adds the error to the report.
     func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {
         guard let form = since?.form else {
             report.refuse(pointer, Rule.range, "from must be null (everything), because updated_since is not set")
@@ -178,7 +179,7 @@ package struct PollerSettings: TableObject, Hashable {
 extension PollerSettings.Paging: JSONWritable {
     private static let form = #"{"link": true}, {"cursor": {"parameter", "pointer"}} or {"page": {"parameter"}}"#
 
-    /// The ways that an object names, of which it must have one.
+    /// The ways of paging, of which the object must name one.
     private static let table = MemberTable<[Self], Self>("paging: " + form) {
         BodyMember("link") { value, place, found, report in
             let detail = "link must be true; omit paging if there is only one page"

@@ -74,7 +74,7 @@ enum ErasureStatements {
     /// - Parameters:
     ///   - goes: whether each entity is deleted.
     ///   - feed_end: the raised end of the feed.
-    ///   - no_user: the id that stands for no user.
+    ///   - no_user: the id that means "no user".
     static let writeEntities = Statement(
         "erase_write_entities",
         ["organization", "user", "types", "ids", "goes", "feed_end", "no_user", "now"],

@@ -7,7 +7,7 @@ import Synchronization
 
 /// Continues abandoned erasures: interrupted ones, and erasures whose upstream could not be notified.
 ///
-/// The search erases claimed users in the database, one after the other, and never waits for an upstream. Only requests
+/// The search erases claimed users in the database, one at a time, and never waits for an upstream. Only requests
 /// to upstreams use the worker's places: they run concurrently, one at a time for each organization.
 package final class ErasureService: LeasedWorker {
     /// The pending erasures of all replicas together, as of the last search.

@@ -2,30 +2,30 @@ package import SyncModel
 
 /// A page of an upstream's list.
 package struct PollPage: Sendable {
-    /// What follows it.
+    /// What follows the page.
     enum End: Sendable, Hashable {
         case last
         case next(PollState.Place)
-        /// Nothing can follow it, for this reason.
+        /// Nothing can follow the page, for this reason.
         case broken(String)
     }
 
-    /// To be submitted, in this order; nil for none.
+    /// The events to be submitted, in this order; nil for none.
     package let events: MappedEvents?
     let items: Int
     let request: UpstreamFetch
     let response: FetchedResponse
     var end: End
-    /// The greatest of its items' times of change.
+    /// The greatest of the times of change of the page's items.
     var greatest: SinceValue?
-    /// A digest of the items' text; nil without any.
+    /// A digest of the items' text; nil for a page without items.
     var content: String?
 
     init(events: MappedEvents?, items: Int, request: UpstreamFetch, response: FetchedResponse, end: End) {
         self.events = events
         self.items = items
         self.request = request
-        // the body has been read and need not be kept
+        // the body has been read, and is not kept
         var response = response
         response.body = []
         self.response = response
@@ -38,9 +38,9 @@ package struct PollTally: Sendable, Hashable {
     package private(set) var refused = 0
     /// The place of the first refused event, and the reason.
     @Exact package private(set) var firstRefusal: String?
-    /// Whether there was something new.
+    /// Whether there was a new event.
     package private(set) var hasEvents = false
-    /// The longest refusal that is shown, in characters.
+    /// The maximum length of a refusal that is shown, in characters.
     private static let shownCharacters = 500
 
     package init() {}
@@ -52,12 +52,12 @@ package struct PollTally: Sendable, Hashable {
         hasEvents = hasEvents || other.hasEvents
     }
 
-    /// Notes that there was something new.
+    /// Records that there was a new event.
     package mutating func recordEvents() { hasEvents = true }
 
     /// Counts the result of an event.
     ///
-    /// - Parameter problem: of one that was refused, with pointers into the page.
+    /// - Parameter problem: the problem of a refused event, with pointers into the page.
     package mutating func record(_ result: IngestResult, _ problem: Problem?) {
         switch result {
         case .applied, .stale, .echo, .parked: hasEvents = true
@@ -67,7 +67,7 @@ package struct PollTally: Sendable, Hashable {
             guard firstRefusal == nil else { return }
             let place = problem?.errors.first.map { "(at '\($0.pointer)')" } ?? "(an item)"
             let reason = problem?.errors.first?.detail ?? problem?.detail ?? "it is not valid"
-            // names of members are the upstream's
+            // names of members come from the upstream
             let shown = "\(place): \(reason)".prefix(Self.shownCharacters).map { character in
                 character.unicodeScalars.contains { $0.properties.generalCategory == .control } ? " " : character
             }
@@ -76,13 +76,13 @@ package struct PollTally: Sendable, Hashable {
     }
 }
 
-/// Why a poller has come to no end.
+/// The reason why a poller could not finish.
 package struct PollFailure: Sendable, Hashable {
-    /// For operators.
+    /// The reason, for operators.
     package let reason: String
-    /// `Retry-After`.
+    /// The time from `Retry-After`.
     package internal(set) var retryAt: Timestamp?
-    /// The new state; nil: it stays.
+    /// The new state; nil if it stays unchanged.
     package internal(set) var state: PollState?
 
     package init(_ reason: String) {

@@ -3,7 +3,7 @@ package import SyncModel
 
 /// A path with its query, below an upstream's base URL.
 struct PollPath: Sendable, Hashable {
-    /// The longest that is followed, in bytes.
+    /// The longest path that is followed, in bytes.
     static let maximumBytes = 8_000
 
     @Exact private(set) var text: String
@@ -26,14 +26,15 @@ struct PollPath: Sendable, Hashable {
         text += separator + name + "=" + String(decoding: PercentEncoding.encoded(value), as: UTF8.self)
     }
 
-    /// Why a reference is not followed; completes "the next page ".
+    /// The reason why a reference is not followed; completes "the next page ".
     struct Refused: Error, Equatable {
         let reason: String
     }
 
     /// Resolves a reference (RFC 3986, 5.2) in a response to a request for this path.
     ///
-    /// It is followed only if the result is below the base URL, because requests carry the upstream's credential.
+    /// The reference is followed only if the result is below the base URL, because requests carry the upstream's
+    /// credential.
     func following(_ reference: String, below base: BaseURL) throws(Refused) -> PollPath {
         guard reference.utf8.count <= Self.maximumBytes else { throw Refused(reason: "has a URL that is too long") }
         guard reference.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
@@ -50,7 +51,7 @@ struct PollPath: Sendable, Hashable {
         return PollPath(text)
     }
 
-    /// The path from the host on.
+    /// Returns the path after the host.
     private func fullPath(_ reference: String, _ base: BaseURL) throws(Refused) -> String {
         if let scheme = Self.scheme(of: reference) {
             let rest = reference.dropFirst(scheme.count + 1)
@@ -100,7 +101,7 @@ struct PollPath: Sendable, Hashable {
 }
 
 extension BaseURL {
-    /// From the host on; empty for none.
+    /// The path after the host; empty if there is none.
     var path: String {
         let rest = text.dropFirst(isTLS ? "https://".count : "http://".count)
         return String(rest.from("/"))
@@ -109,7 +110,7 @@ extension BaseURL {
 
 // MARK: - SinceValue
 
-/// How far a poller has read: the greatest of the items' times of change.
+/// The position of a poller: the greatest of the items' times of change.
 package enum SinceValue: Sendable, Hashable {
     case time(Timestamp)
     case number(Int64)
@@ -146,7 +147,7 @@ package enum SinceValue: Sendable, Hashable {
         self = .time(Timestamp(microseconds: Int64((number / unit * 1_000_000).rounded(.down))))
     }
 
-    /// Reads the stored form, or an operator's value; nil for anything else. ``fitting(_:)`` recognizes times.
+    /// Reads the stored form or an operator's value; nil for any other value. ``fitting(_:)`` recognizes times.
     init?(stored value: JSONValue) {
         if let number = value.int64 {
             self = .number(number)
@@ -177,7 +178,7 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// Returns the greater of two. Texts are compared by their bytes, and so are a number and a text.
+    /// Returns the greater of two values. Two texts, or a number and a text, are compared by their bytes.
     func max(_ other: SinceValue?) -> SinceValue {
         guard let other else { return self }
         switch (self, other) {
@@ -187,7 +188,7 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// Limits a time to that moment: a poller that began after it would miss earlier changes.
+    /// Limits a time to a moment: a pass that began after the returned time would miss earlier changes.
     func noLater(than moment: Timestamp) -> SinceValue {
         if case .time(let time) = self, time > moment { .time(moment) } else { self }
     }

@@ -2,24 +2,24 @@ package import Foundation
 import JSONText
 package import SyncModel
 
-/// Decides what a poller requests, what a response means, and how far the poller has then read.
+/// Determines a poller's requests, the meaning of responses, and the position that the poller has reached.
 ///
 /// Pure and total: every response of an upstream results in events, an error, or an end.
 ///
-/// A **pass** leads through all pages. Only its end advances the starting point of the next request, so an interruption
-/// leaves nothing out. Pages are requested in sequence, and an interrupted pass resumes where it was.
+/// A **pass** reads all pages. Only its end advances the starting point of the next request, so an interruption omits
+/// nothing. Pages are requested in sequence, and an interrupted pass resumes at its last page.
 package struct PollPlanner: Sendable {
-    /// Pages of a pass at most.
+    /// The maximum number of pages of a pass.
     package static let passPages = 100_000
-    /// Items of a page at most.
+    /// The maximum number of items of a page.
     package static let pageItems = 10_000
     static let maximumCursorBytes = 4_096
 
     package let settings: PollerSettings
     package let base: BaseURL
-    /// Those of a push.
+    /// The limits of a push.
     package let limits: IntakeLimits
-    /// Of a state under other settings, only the progress counts.
+    /// The fingerprint of the settings. If a state has another fingerprint, only its progress is used.
     package let fingerprint: String
 
     package init(_ settings: PollerSettings, base: BaseURL, limits: IntakeLimits) {
@@ -33,7 +33,7 @@ package struct PollPlanner: Sendable {
     package enum Reading: Sendable {
         /// Nothing is new.
         case unchanged(PollState)
-        /// To be taken, and then ``state(after:_:in:now:)``.
+        /// A page whose events are to be submitted before ``state(after:_:in:now:)`` is called.
         case page(PollPage)
         case failed(PollFailure)
     }
@@ -42,9 +42,9 @@ package struct PollPlanner: Sendable {
     package enum Step: Sendable, Hashable {
         /// There are more pages.
         case more(PollState)
-        /// The pass is at its end.
+        /// The pass is complete.
         case done(PollState)
-        /// It has come to no end.
+        /// The poller could not finish.
         case failed(PollFailure)
     }
 
@@ -96,7 +96,7 @@ package struct PollPlanner: Sendable {
         switch response.status {
         case 304 where request.isConditional: return .unchanged(state)
         case 200, 203: break
-        // some APIs mean by it that there is nothing; it is also the response after the last of numbered pages
+        // for some APIs this means an empty list; it is also the response after the last numbered page
         case _ where response.status == 204 || response.status == 404 && state.isAtNumber:
             return .page(PollPage(events: nil, items: 0, request: request, response: response, end: .last))
         default: return .failed(refusal(response, in: state))
@@ -181,11 +181,11 @@ package struct PollPlanner: Sendable {
                 let form = "\(Self.maximumCursorBytes) bytes, or has control characters"
                 return .broken("the cursor at '\(pointer)' is longer than \(form)")
             }
-            // some APIs return the cursor of the end repeatedly
+            // some APIs return the last page's cursor repeatedly
             if count == 0, state.pass?.place == .cursor(ByteExactString(cursor)) { return .last }
             return .next(.cursor(ByteExactString(cursor)))
         case .page(_, let first):
-            // a short page is no sign of the end: many APIs return fewer items than requested
+            // a short page does not mean the end: many APIs return fewer items than requested
             if count == 0 { return .last }
             let number = if case .number(let number)? = state.pass?.place { number } else { first }
             return .next(.number(number + 1))
@@ -194,9 +194,9 @@ package struct PollPlanner: Sendable {
 
     // MARK: - Continuation
 
-    /// How far the poller is, once a page's events are durable.
+    /// Returns the position of the poller once a page's events are durable.
     ///
-    /// - Parameter askedAt: when the page was asked for.
+    /// - Parameter askedAt: the time at which the page was requested.
     package func state(
         after page: PollPage,
         _ tally: PollTally,
@@ -206,7 +206,7 @@ package struct PollPlanner: Sendable {
     ) -> Step {
         var state = state
         let isWhole = state.pass == nil
-        // the place of a pass' first page is never asked for
+        // the place of a pass' first page is never requested
         var pass = state.pass ?? PollState.Pass(place: .number(0), beganAt: askedAt)
         pass.pages += 1
         if let found = page.greatest { pass.greatest = isToken ? found : found.max(pass.greatest) }
@@ -233,14 +233,14 @@ package struct PollPlanner: Sendable {
         }
     }
 
-    /// Whether the place to continue from is a token of a page, which has no order.
+    /// Whether the position is a token of a page, which has no order.
     private var isToken: Bool { settings.since.map { $0.from.isOfBody && $0.form == .text } ?? false }
 
-    /// Ends a pass: from now on, requests ask for later changes.
+    /// Ends a pass: the next requests ask for later changes.
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }
-        // what changed behind a page that was read already is not passed over
+        // a change on a page that was already read is not skipped
         if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
             state.since = isToken ? greatest : greatest.max(state.since)
         } else if pass.items > 0 {
@@ -259,7 +259,7 @@ package struct PollPlanner: Sendable {
         var failure = PollFailure("the upstream answered \(status)\(redirect)\(userMessage)")
         failure.retryAt = response.retryAt
         if state.pass != nil {
-            // the page is no more, or its cursor too old
+            // the page no longer exists, or its cursor is too old
             if [400, 404, 410, 422].contains(status) { failure.state = state.restarted }
         } else if status == 410, state.since != nil, settings.since != nil {
             // the changes since then are unknown: everything is read again
@@ -271,10 +271,10 @@ package struct PollPlanner: Sendable {
 }
 
 extension PollState {
-    /// Whether numbered pages were there.
+    /// Whether pages are numbered, and a page is in progress.
     fileprivate var isAtNumber: Bool { if case .number? = pass?.place { true } else { false } }
 
-    /// Returns the state after this many consecutive failures; nil if it stays.
+    /// Returns the state after this many consecutive failures; nil if it stays unchanged.
     ///
     /// A pass that repeatedly cannot continue begins again.
     package func afterFailures(_ count: Int) -> PollState? {
@@ -283,7 +283,7 @@ extension PollState {
 
     private static let timeout = 5
 
-    /// The same without the pass that is in progress.
+    /// The state without the pass that is in progress.
     var restarted: PollState {
         var state = self
         state.pass = nil
@@ -293,7 +293,7 @@ extension PollState {
 }
 
 extension PollState.Pass {
-    /// Why there is no end behind this page; nil if there may be one.
+    /// Returns why the pages after this page have no end; nil if they may have an end.
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list did not end after \(pages) pages" }
         // a link may lead back to the first page
@@ -322,7 +322,7 @@ extension PollState.Place {
 }
 
 extension PollState.Validators {
-    /// Nil if a response has no validators.
+    /// Reads the validators; nil if a response has none.
     fileprivate init?(_ path: String, _ response: FetchedResponse) {
         guard response.etag != nil || response.lastModified != nil else { return nil }
         self.init(path: path, etag: response.etag, lastModified: response.lastModified)

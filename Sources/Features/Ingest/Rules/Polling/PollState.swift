@@ -2,9 +2,9 @@ import Crypto
 import JSONText
 package import SyncModel
 
-/// How far a poller is, as it is kept between its runs.
+/// The position of a poller, which is stored between its runs.
 package struct PollState: Sendable, Hashable {
-    /// What finished passes have brought; nil: nothing yet, or nothing is known of it.
+    /// The position that finished passes have reached; nil if there is none, or if it is unknown.
     package internal(set) var since: SinceValue?
     /// The validators that detect a change of a list that was read completely, in one page.
     var validators: Validators?
@@ -20,17 +20,17 @@ package struct PollState: Sendable, Hashable {
         @Exact private(set) var lastModified: String?
     }
 
-    /// A walk through the pages, from the first to the last.
+    /// A run through the pages, from the first to the last.
     struct Pass: Sendable, Hashable {
-        /// What to ask for next.
+        /// The page to request next.
         var place: Place
-        /// When its first page was asked for.
+        /// The time at which its first page was requested.
         let beganAt: Timestamp
-        /// Pages that are done.
+        /// The number of pages that are done.
         var pages = 0
         var greatest: SinceValue?
         var items = 0
-        /// Of these, refused ones.
+        /// The number of refused events among these.
         var refused = 0
         var places: RepetitionDetector?
         var contents: RepetitionDetector?
@@ -55,22 +55,22 @@ package struct PollState: Sendable, Hashable {
     /// How long a notice is shown, in seconds.
     static let noticeSeconds: Double = 86_400
 
-    /// What an operator should know, while it is news.
+    /// Returns the notice while it is recent.
     package func warning(at now: Timestamp) -> String? {
         guard let notice, notice.at.adding(seconds: Self.noticeSeconds) > now else { return nil }
         return "\(notice.at.rfc3339): \(notice.text)"
     }
 
-    /// Whether it is between two pages.
+    /// Whether the poller is between two pages of a pass.
     package var isInPass: Bool { pass != nil }
 
     // MARK: - The stored form
 
     /// Reads the state that a worker wrote under these settings.
     ///
-    /// Of a state under other settings, only `since` and the notice count.
+    /// If the state was written under other settings, only `since` and the notice are used.
     ///
-    /// - Parameter fingerprint: of the settings and the upstream.
+    /// - Parameter fingerprint: the fingerprint of the settings and the upstream.
     package init(stored: [UInt8]?, _ settings: PollerSettings, fingerprint: String) {
         guard let stored, let root = try? JSONTree(parsing: stored).root else { return }
         if let since = settings.since, let value = root["since"].flatMap(SinceValue.init(stored:)) {
@@ -92,9 +92,10 @@ package struct PollState: Sendable, Hashable {
         pass = root["pass"].flatMap { Pass(stored: $0, settings) }
     }
 
-    /// The stored form, which operators are shown parts of.
+    /// The stored form, of which operators see parts.
     ///
-    /// - Parameter fingerprint: of the settings and the upstream; nil for a state that does not depend on them.
+    /// - Parameter fingerprint: the fingerprint of the settings and the upstream; nil for a state that does not depend
+    ///   on them.
     package func json(fingerprint: String?) -> [UInt8] {
         JSONWriter.object { writer in
             if let fingerprint { writer.member("fingerprint", fingerprint) }
@@ -202,7 +203,7 @@ extension PollState.Place {
     }
 }
 
-/// When a poller sends its next request.
+/// The times of a poller's requests.
 ///
 /// Each source has its own back-off: after failures it is polled less often, regardless of requests that are forwarded
 /// to the same upstream.
@@ -213,7 +214,7 @@ package enum PollSchedule {
     package static let firstPause: Double = 30
 
     /// - Parameters:
-    ///   - failures: in a row, this one included.
+    ///   - failures: the number of consecutive failures, including this one.
     ///   - notBefore: the earliest time that the upstream accepts.
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
     package static func retry(
@@ -236,16 +237,16 @@ package enum PollSchedule {
 /// It needs at most three times the length of the part before the cycle and of the cycle.
 struct RepetitionDetector: Sendable, Hashable {
     @Exact private var mark: String
-    /// Values until another is remembered.
+    /// The number of values until the next one is stored.
     private var left = 1
     private var power = 1
 
-    /// - Parameter first: digest of the sequence's first value.
+    /// - Parameter first: the digest of the sequence's first value.
     init(_ first: String) {
         mark = first
     }
 
-    /// Adds the digest of the next value; returns whether that occurred before.
+    /// Adds the digest of the next value; returns whether this value occurred before.
     mutating func repeats(_ digest: String) -> Bool {
         if digest == mark { return true }
         left -= 1

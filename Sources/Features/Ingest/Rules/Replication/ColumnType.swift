@@ -2,7 +2,7 @@ import Foundation
 import JSONText
 package import SyncModel
 
-/// How a type's values are written in JSON. The numbers of built-in types are the same on all servers.
+/// The format of a type's values in JSON. The numbers of built-in types are the same on all servers.
 enum ColumnType: Sendable, Hashable {
     case bool, integer, number, json, bytes, timestamp, text
     indirect case array(of: ColumnType)
@@ -19,7 +19,7 @@ enum ColumnType: Sendable, Hashable {
         114: .json, 3802: .json,
         // float4, float8, numeric
         700: .number, 701: .number, 1700: .number,
-        // timestamp, which is taken for UTC, and timestamptz
+        // timestamp, which is interpreted as UTC, and timestamptz
         1114: .timestamp, 1184: .timestamp,
     ]
 
@@ -34,8 +34,8 @@ enum ColumnType: Sendable, Hashable {
 
     /// Writes a value of the type.
     ///
-    /// A value in an unexpected format is written as a string, unchanged. So the output is JSON for every value from a
-    /// server, except that only the document's reader checks values of type `json`.
+    /// A value in an unexpected format is written as a string, unchanged. The output is therefore JSON for every value
+    /// from a server, except that only the document's reader checks values of type `json`.
     func write(_ text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
         switch self {
         case .bool:
@@ -45,7 +45,7 @@ enum ColumnType: Sendable, Hashable {
             default: Self.write(string: text, to: &writer)
             }
         case .integer, .number:
-            // NaN and the infinities are no numbers of JSON
+            // NaN and the infinities are not JSON numbers
             if Self.isNumber(text) { writer.raw(text) } else { Self.write(string: text, to: &writer) }
         case .json: writer.raw(text)
         case .bytes:
@@ -76,14 +76,16 @@ enum ColumnType: Sendable, Hashable {
         writer.endArray()
     }
 
-    /// Writes a text. One that is not UTF-8, which a database with the encoding SQL_ASCII may have, makes the JSON
-    /// unreadable, so that the row is refused: with replaced bytes, different ids would become one entity.
+    /// Writes a text.
+    ///
+    /// A database with the encoding SQL_ASCII may have text that is not UTF-8. Such a text makes the JSON unreadable,
+    /// so that the row is refused: with replaced bytes, different ids would become one entity.
     private static func write(string text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
         guard let string = String(validating: text, as: UTF8.self) else { return writer.raw([0x22, 0xff, 0x22]) }
         writer.string(string)
     }
 
-    /// The grammar of RFC 8259, section 6.
+    /// Whether a text matches the grammar of RFC 8259, section 6.
     static func isNumber(_ text: ArraySlice<UInt8>) -> Bool {
         var rest = text
         func digits() -> Int {
@@ -107,7 +109,7 @@ enum ColumnType: Sendable, Hashable {
         return rest.isEmpty
     }
 
-    /// `\x` and two hexadecimal digits a byte.
+    /// Reads `\x` and two hexadecimal digits for each byte.
     private static func bytes(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard text.starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "x")]), text.count % 2 == 0 else { return nil }
         var bytes: [UInt8] = []
@@ -129,8 +131,9 @@ enum ColumnType: Sendable, Hashable {
         }
     }
 
-    /// RFC 3339 of `2026-11-24 04:30:00.5` and, with a zone, `+00` behind it; nil for what it has no form for: infinity,
-    /// years before 1 and after 9999.
+    /// Returns the RFC 3339 form of `2026-11-24 04:30:00.5`, which may end with a zone such as `+00`.
+    ///
+    /// Returns nil for values without such a form: infinity, years before 1 and after 9999.
     private static func timestamp(_ text: ArraySlice<UInt8>) -> String? {
         var bytes = Array(text)
         if bytes.suffix(3) == [UInt8(ascii: "+"), 48, 48] { bytes.removeLast(3) }
@@ -153,18 +156,18 @@ enum ColumnType: Sendable, Hashable {
 /// A column's value in the log.
 package enum ColumnValue: Sendable, Hashable {
     case null
-    /// A large value that was not changed, and so is not in the log.
+    /// A large value that was not changed, and is therefore not in the log.
     case unchanged
-    /// As the type's output function writes it, with ISO dates in UTC.
+    /// The text that the type's output function writes, with ISO dates in UTC.
     case text([UInt8])
 }
 
 /// A column as described in the log.
 package struct FollowedColumn: Sendable, Hashable {
     @Exact package private(set) var name: String
-    /// The number of a built-in type; 25, `text`, for all that are read as that.
+    /// The number of a built-in type; 25 (`text`) for all types that are read as text.
     package let type: UInt32
-    /// Whether it is one of those that identify a row.
+    /// Whether the column belongs to the key that identifies a row.
     package let isKey: Bool
 
     package init(name: String, type: UInt32, isKey: Bool) {
@@ -184,7 +187,7 @@ enum ArrayLiteral {
         case array([Item])
     }
 
-    /// As deep as the server makes them.
+    /// The maximum depth of arrays on the server.
     private static let depth = 6
 
     /// Returns the items; nil for other text, and for an array with a prefix that declares a lower bound other than 1.

@@ -3,22 +3,23 @@ package import SyncModel
 
 /// The URI of an organization's database: `postgresql://user:password@host:port/database`.
 ///
-/// Not all that libpq would take: what names files, services or other places of the gateway's machine is refused.
+/// This is a subset of libpq's URIs: parameters that name files, services or other resources of the gateway's machine
+/// are refused.
 package struct DatabaseURI: Sendable, Hashable {
     static let maximumBytes = 2_000
 
-    /// Why a text is no such URI. Repeats nothing of it.
+    /// The reason why a text is not such a URI, without any part of the text.
     package struct Malformed: Error, Hashable {
         package let reason: String
     }
 
-    /// What of TLS a connection needs, weakest first.
+    /// The TLS security that a connection requires, weakest first.
     package enum Security: String, Sendable, Hashable, CaseIterable {
         case disable, allow, prefer, require
         case verifyCA = "verify-ca"
         case verifyFull = "verify-full"
 
-        /// Whether nothing is sent in the clear.
+        /// Whether all data are sent encrypted.
         package var isEncrypted: Bool {
             switch self {
             case .disable, .allow, .prefer: false
@@ -26,13 +27,13 @@ package struct DatabaseURI: Sendable, Hashable {
             }
         }
 
-        /// Whether the server's certificate has to be good.
+        /// Whether the server's certificate must be valid.
         package var isVerified: Bool { self == .verifyCA || self == .verifyFull }
     }
 
     @Exact package private(set) var user: String
     @Exact private(set) var password: String
-    /// A name or an address, without brackets.
+    /// The name or the address of the host, without brackets.
     @Exact package private(set) var host: String
     package let port: Int
     @Exact package private(set) var database: String
@@ -154,8 +155,9 @@ package struct DatabaseURI: Sendable, Hashable {
 
     // MARK: - Connecting
 
-    /// Why the gateway will not connect there, as far as that is known before a name is resolved; completes "the
-    /// connection URI …". Nil if nothing speaks against it.
+    /// Returns why the gateway does not connect to this URI, as far as this is known before the name is resolved.
+    ///
+    /// The text completes "the connection URI …". Returns nil if there is no such reason.
     package func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
         if WebhookURL.isOddNumber(host) { return "contains an address in an unusual form: use four decimal numbers" }
@@ -166,7 +168,7 @@ package struct DatabaseURI: Sendable, Hashable {
         return nil
     }
 
-    /// Why nothing is sent to an address that the host's name leads to; nil if it may be.
+    /// Returns why nothing is sent to an address of the host; nil if it is allowed.
     package func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
         if let problem = policy.problem(address, isTLS: true) { return problem }
         guard !security.isEncrypted, policy.problem(address, isTLS: false) != nil else { return nil }
@@ -179,8 +181,8 @@ package struct DatabaseURI: Sendable, Hashable {
     /// foreign server receives neither the gateway's password nor its certificate.
     ///
     /// - Parameters:
-    ///   - address: of the host, looked up and found to be allowed.
-    ///   - authorities: the file with the certificate authorities that are trusted.
+    ///   - address: the host's address, which was resolved and is allowed.
+    ///   - authorities: the file with the trusted certificate authorities.
     package func keywords(address: IPAddress, authorities: String) -> String {
         let nowhere = "/nonexistent/sluice"
         var keywords = [

@@ -3,14 +3,14 @@ package import SyncModel
 
 /// A table whose rows are entities.
 package struct FollowedTable: TableObject, Hashable {
-    /// Columns that may be named, as many as a table can have.
+    /// The maximum number of columns, which is PostgreSQL's maximum for a table.
     static let columnLimit = 1_600
 
-    /// Which columns are in the documents, and as what.
+    /// The columns of the documents, with their types.
     package enum Columns: Sendable, Hashable {
-        /// Each by its name.
+        /// All columns, under their own names.
         case all
-        /// Column and member, in order.
+        /// Columns and their members, in order.
         case named([Member])
     }
 
@@ -21,18 +21,18 @@ package struct FollowedTable: TableObject, Hashable {
 
     package private(set) var name = QualifiedName(schema: "", name: "")
     @Exact package private(set) var entityType: String = ""
-    /// The columns with the entity's permanent id: one, or several that ``RowID`` joins.
+    /// The columns with the entity's permanent id: a single column, or several that ``RowID`` joins.
     @Exact package private(set) var ids: [String] = []
     /// The column with the owner of an entity of a private type.
     @Exact package private(set) var owner: String?
-    /// The column with a number that grows with each change; else the change's place in the log is its version.
+    /// The column with a number that grows with each change; without it, the change's log position is its version.
     @Exact package private(set) var version: String?
     /// The column with the `Idempotency-Key` of the request that wrote the row last.
     @Exact package private(set) var causingKey: String?
-    /// The column that is not null, or true, in rows that count as deleted.
+    /// The column that is not null, or is true, in rows that count as deleted.
     @Exact package private(set) var deletedAt: String?
     package private(set) var columns: Columns = .all
-    /// The columns' names in some part of the log, and their names in the settings.
+    /// The columns' names in some part of the log, with their names in the settings.
     package private(set) var renamed: [RenamedColumn] = []
 
     package init() {}
@@ -109,7 +109,7 @@ package struct FollowedTable: TableObject, Hashable {
         return .named(members)
     }
 
-    /// The columns that the settings name, with where.
+    /// The columns that the settings name, each with its role.
     package var wanted: [(role: String, column: String)] {
         var wanted = ids.map { ("id", $0) }
         for (role, column) in [
@@ -143,7 +143,7 @@ extension MemberKind<QualifiedName> {
 }
 
 extension MemberReport {
-    /// Whether a member is called as a column can be.
+    /// Whether a member has a valid name of a column.
     mutating func isColumn(_ name: String, at pointer: String) -> Bool {
         let isName = !name.isEmpty && name.utf8.count <= QualifiedName.partLimit
         if !isName { refuse(pointer, Rule.range, "a column's name has 1 to \(QualifiedName.partLimit) bytes") }
@@ -153,9 +153,9 @@ extension MemberReport {
 
 // MARK: - QualifiedName
 
-/// A table's name with its schema's, each as the catalog has it.
+/// A table's name and its schema's name, in the catalog's form.
 package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONWritable {
-    /// What PostgreSQL keeps of a name, in bytes.
+    /// The length in bytes to which PostgreSQL truncates a name.
     static let partLimit = 63
 
     @Exact package private(set) var schema: String
@@ -166,7 +166,7 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONW
         self.name = name
     }
 
-    /// Reads `schema.name`, each part as it is, or in double quotes if it has a dot or a quote. Nil for another form.
+    /// Reads `schema.name`, each part unquoted, or in double quotes if it has a dot or a quote; nil for another form.
     package init?(_ text: String) {
         var rest = text.unicodeScalars[...]
         guard let schema = Self.part(&rest), rest.popFirst() == ".", let name = Self.part(&rest), rest.isEmpty
@@ -174,7 +174,7 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONW
         self.init(schema: schema, name: name)
     }
 
-    /// What ``init(_:)`` reads.
+    /// The text that ``init(_:)`` reads.
     package var description: String { "\(Self.written(schema)).\(Self.written(name))" }
 
     package func write(to writer: inout JSONWriter) { writer.string(description) }
@@ -211,11 +211,11 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONW
     }
 }
 
-/// A column that has another name in some part of the log than the settings give it.
+/// A column whose name in some part of the log differs from its name in the settings.
 package struct RenamedColumn: Sendable, Hashable {
-    /// Its name in the log.
+    /// The column's name in the log.
     @Exact package private(set) var name: String
-    /// Its name in the settings.
+    /// The column's name in the settings.
     @Exact package private(set) var meant: String
 
     /// Reads an object that maps names in the log to names in the settings.
@@ -233,9 +233,9 @@ package struct RenamedColumn: Sendable, Hashable {
 }
 
 extension FollowedTable {
-    /// Returns the columns that the settings call by another name.
+    /// Returns the columns whose names in the settings differ.
     ///
-    /// A renaming applies only if no column has the name in the settings. Of several, the first applies.
+    /// A renaming applies only if no column has the name in the settings. Of several renamings, the first applies.
     package func renamings(of columns: some Sequence<String>) -> [ByteExactString: String] {
         guard !renamed.isEmpty else { return [:] }
         var names = Set<ByteExactString>(columns)

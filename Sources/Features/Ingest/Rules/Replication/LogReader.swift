@@ -2,17 +2,18 @@ package import SyncModel
 
 /// Converts a database's log to events, message by message.
 ///
-/// Pure: the same log gives the same events under the same names, for any number of readings from any starting point.
+/// Pure: the same log results in the same events with the same names, however often and from whichever position it is
+/// read.
 package struct LogReader: Sendable {
     private let tables: [QualifiedName: FollowedTable]
     private let limits: IntakeLimits
-    /// Added to places in the log to form versions.
+    /// The number that is added to log positions to form versions.
     private let base: Int64
     private var readers: [UInt32: TableReader] = [:]
     private var names: [UInt32: QualifiedName] = [:]
     private var committedAt = Timestamp(microseconds: 0)
     private var freshKeys: Set<ByteExactString> = []
-    /// The place of the last change, and the number of events there: rows of one COPY share one place.
+    /// The position of the last change, and the number of events at it: the rows of one COPY have the same position.
     private var last: (position: UInt64, count: Int) = (.max, 0)
     private var ignored = 0
 
@@ -22,23 +23,23 @@ package struct LogReader: Sendable {
         self.limits = limits
     }
 
-    /// A transaction whose changes follow.
+    /// Begins a transaction, whose changes follow.
     package mutating func begin(at committedAt: Timestamp) {
         self.committedAt = committedAt
         freshKeys.removeAll(keepingCapacity: true)
         last = (.max, 0)
     }
 
-    /// Whether the settings name a table, or did so before it was renamed.
+    /// Whether the settings name a table, or named it before the table was renamed.
     package func isFollowed(_ id: UInt32, _ name: QualifiedName) -> Bool { followed(id, name) != nil }
 
     private func followed(_ id: UInt32, _ name: QualifiedName) -> QualifiedName? {
         tables[name] == nil ? names[id] : name
     }
 
-    /// Notes a table's present columns. A table that was renamed is the same table, until another has its name.
+    /// Records a table's present columns. A renamed table counts as the same table until another table has its name.
     ///
-    /// - Throws: the table's defect. Nothing may be read before it is corrected.
+    /// - Throws: the table's defect. Nothing must be read before the defect is corrected.
     package mutating func relation(
         _ id: UInt32,
         _ name: QualifiedName,
@@ -51,7 +52,7 @@ package struct LogReader: Sendable {
         readers[id] = try TableReader(table, columns())
     }
 
-    /// The events of a change: of a row that was updated, or, where `new` is nil, deleted.
+    /// Returns the events of an updated row, or, if `new` is nil, of a deleted row.
     package mutating func change(
         of id: UInt32,
         old: [ColumnValue]?,
@@ -61,12 +62,12 @@ package struct LogReader: Sendable {
         events(of: id, old: old, new: new, at: position).map(\.entry)
     }
 
-    /// The events of a row that was inserted.
+    /// Returns the events of an inserted row.
     package mutating func insertion(into id: UInt32, _ new: [ColumnValue], at position: UInt64) -> [LoggedEvent] {
         events(of: id, old: nil, new: new, isInsertion: true, at: position)
     }
 
-    /// The events of a change: of a row that was inserted or updated, or, where `new` is nil, deleted.
+    /// Returns the events of an inserted or updated row, or, if `new` is nil, of a deleted row.
     package mutating func events(
         of id: UInt32,
         old: [ColumnValue]?,
@@ -105,16 +106,16 @@ package struct LogReader: Sendable {
         return events
     }
 
-    /// Changes of tables that are not followed, since the last call.
+    /// Returns the number of changes of tables that are not followed, since the last call.
     package mutating func takeIgnored() -> Int {
         defer { ignored = 0 }
         return ignored
     }
 
-    /// A followed table's name; nil of others.
+    /// Returns a followed table's name; nil for other tables.
     package func name(of id: UInt32) -> QualifiedName? { readers[id] == nil ? nil : names[id] }
 
-    /// With the time of the commit: a server that was set back writes other things to the same places.
+    /// Returns a name with the time of the commit: a server that was reset writes other changes at the same positions.
     private func name(_ position: UInt64, _ count: Int) -> String {
         let halves = [position >> 32, position & 0xffff_ffff].map { String($0, radix: 16, uppercase: true) }
         return "\(halves.joined(separator: "/")):\(count):\(committedAt.microseconds)"
@@ -123,7 +124,7 @@ package struct LogReader: Sendable {
 
 // MARK: - LoggedEvent
 
-/// An event with the change of the log that it was made of.
+/// An event with the log entry from which it was made.
 package struct LoggedEvent: Sendable {
     package private(set) var entry: IngestRequest.Entry
     /// The followed table.
@@ -150,12 +151,12 @@ package struct LoggedEvent: Sendable {
     /// Whether a ``TransactionFold`` follows the event's row.
     package var isFollowedByRow: Bool { step != nil }
 
-    /// Whether it is of a row that was inserted, or got another id, in a table with versions.
+    /// Whether the event's row was inserted, or got another id, in a table with versions.
     package var startsVersions: Bool {
         if case .success(let event) = entry.event { event.lineage != .continues } else { false }
     }
 
-    /// Bytes of the document; zero without one.
+    /// The number of bytes of the document; zero without a document.
     package var documentBytes: Int {
         if case .success(let event) = entry.event { event.document?.count ?? 0 } else { 0 }
     }
@@ -165,7 +166,7 @@ package struct LoggedEvent: Sendable {
 enum RowStep: Sendable, Hashable {
     /// A row gets the id: it was inserted, or had another id before.
     case arrival(UInt64)
-    /// The row with the id has other values.
+    /// The row with the id has new values.
     case change(from: UInt64, to: UInt64)
     /// The row with the id was deleted, or has another id now.
     case departure(UInt64)
@@ -180,14 +181,14 @@ enum RowStep: Sendable, Hashable {
 /// deletion of entity 2 would follow its update, and the entity would be lost. A table with such a constraint has
 /// REPLICA IDENTITY FULL, so the log contains each old row as a whole, and this type follows which row leaves an id.
 ///
-/// Transactions of up to ``eventLimit`` events and ``byteLimit`` bytes are reduced exactly. Larger ones are handed on in
-/// parts: if equal rows pass an id on in different parts, the order of the log decides.
+/// Transactions of up to ``eventLimit`` events and ``byteLimit`` bytes are reduced exactly. Larger transactions are
+/// processed in parts: if equal rows pass an id on in different parts, the order of the log decides.
 package struct TransactionFold: Sendable {
-    /// Events that are held until their transaction ends.
+    /// The maximum number of events that are held until their transaction ends.
     package static let eventLimit = 20_000
-    /// Bytes of documents that are held until their transaction ends.
+    /// The maximum number of document bytes that are held until their transaction ends.
     package static let byteLimit = 8 << 20
-    /// Ids of one transaction whose rows are followed. The changes of further ids are handed on in the log's order.
+    /// The number of ids of a transaction whose rows are followed. Changes of further ids keep the log's order.
     static let placeLimit = 250_000
 
     private struct Key: Hashable {
@@ -197,7 +198,7 @@ package struct TransactionFold: Sendable {
 
     fileprivate struct Row {
         var hash: UInt64
-        /// The held event with the row's newest content; nil if that was handed on.
+        /// The held event with the row's newest content; nil if this event was already returned.
         var event: Int?
         /// Whether the row had the id before the transaction.
         let isOriginal: Bool
@@ -215,7 +216,7 @@ package struct TransactionFold: Sendable {
     }
 
     private var places: [Key: Place] = [:]
-    /// The ids that a row left after another had arrived.
+    /// The ids that a row left after another row had arrived at them.
     private var questions: Set<Key> = []
     /// The ids with held events.
     private var touched: Set<Key> = []
@@ -226,10 +227,10 @@ package struct TransactionFold: Sendable {
 
     package var isEmpty: Bool { events.isEmpty }
 
-    /// Whether the held events have to be handed on before the transaction's end.
+    /// Whether held events must be returned before the transaction's end.
     package var isFull: Bool { events.count >= Self.eventLimit || bytes >= Self.byteLimit }
 
-    /// Starts a transaction. Every event of the transaction before has been taken.
+    /// Starts a transaction. All events of the previous transaction have been taken.
     package mutating func begin() { self = TransactionFold() }
 
     /// Adds the next event of the transaction.
@@ -255,9 +256,9 @@ package struct TransactionFold: Sendable {
         }
     }
 
-    /// Removes and returns the held events, without those that the rest of the transaction undoes.
+    /// Removes and returns the held events, without events that the rest of the transaction reverts.
     ///
-    /// - Parameter living: those of ``unknown(isFinal:)`` that exist in the feed.
+    /// - Parameter living: the entities of ``unknown(isFinal:)`` that exist in the feed.
     package mutating func take(living: Set<EntityKey>) -> [LoggedEvent] {
         var dropped: Set<Int> = []
         for key in questions {
@@ -288,9 +289,9 @@ package struct TransactionFold: Sendable {
 }
 
 extension TransactionFold.Place {
-    /// Notes a change.
+    /// Records a change.
     ///
-    /// - Returns: whether a row left after another had arrived.
+    /// - Returns: whether a row left the id after another row had arrived at it.
     fileprivate mutating func apply(_ step: RowStep, _ event: Int) -> Bool {
         events.append(event)
         switch step {
