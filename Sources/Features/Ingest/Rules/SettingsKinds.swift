@@ -1,7 +1,7 @@
 import JSONText
 import SyncModel
 
-// Kinds of members that several settings of sources have. Their errors call the member "this".
+// Kinds of members that several settings of sources share. Their errors call the member "this".
 
 extension MemberKind<String> {
     /// A text without control characters.
@@ -40,7 +40,7 @@ extension MemberKind<MappedPointer> {
         in front, it starts at the whole body
         """
 
-    /// A pointer from the whole body on.
+    /// A pointer that starts at the whole body.
     static var bodyPointer: Self {
         let form = "a JSON Pointer (RFC 6901) of at most \(MappedPointer.maximumBytes) bytes, such as /data"
         return Self("must be \(form); it starts at the whole body", subject: "this") { value in

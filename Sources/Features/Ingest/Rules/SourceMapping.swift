@@ -3,14 +3,14 @@ package import SyncModel
 
 /// Defines how messages of an organization's API become events.
 ///
-/// Pure and total: each item of any body becomes an event, is ignored, or is refused for a reason that names its place.
+/// Pure and total: each item of a body becomes an event, is ignored, or is refused for a reason that names its place.
 package struct SourceMapping: TableObject, Hashable {
-    /// Rules of a mapping.
+    /// The maximum number of rules of a mapping.
     package static let ruleLimit = 50
 
-    /// The array of items in a body; nil: the body is the one item.
+    /// The array of items in a body; nil if the body is the only item.
     package internal(set) var events: MappedPointer?
-    /// The first that matches is an item's.
+    /// The rules, of which the first that matches an item applies to it.
     package private(set) var rules: [MappingRule] = []
 
     package init() {}
@@ -20,16 +20,19 @@ package struct SourceMapping: TableObject, Hashable {
         BodyMember("rules", .rules, as: \.rules).required()
     }
 
-    /// Bytes of documents that one body may become, beyond its own length: with `^`, every item may repeat a part of
-    /// it. Refused events count, too, because their bytes were written and read.
+    /// The maximum number of document bytes made from one body, in addition to its own length.
+    ///
+    /// With `^`, every item may repeat a part of the body. Refused events count, too, because their bytes were written
+    /// and read.
     package static let repeatedBytes = 4_194_304
 
-    /// Makes events of a body.
+    /// Makes events from a body.
     ///
     /// - Parameters:
     ///   - id: the ids of events whose rule does not define one.
-    ///   - limits: of a push. `mutations` bounds the items; who hands events on in several batches may allow more.
-    /// - Throws: `validation_failed` if there is no array of items; `payload_too_large` for more items than may be.
+    ///   - limits: the limits of a push. `mutations` limits the number of items; a caller that submits events in
+    ///     several batches may allow more.
+    /// - Throws: `validation_failed` if there is no array of items; `payload_too_large` if there are too many items.
     package func map(_ body: JSONValue, id: MappedID, limits: IntakeLimits) throws(Problem) -> MappedEvents {
         let items = try items(of: body, limit: limits.mutations)
         var values = MappedValues(body: body)
@@ -82,18 +85,18 @@ extension MemberKind<[MappingRule]> {
     }
 }
 
-/// The place of a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
+/// The place of a value: a JSON Pointer (RFC 6901) that starts at the item or, after a `^`, at the whole body.
 package struct MappedPointer: Sendable, Hashable, JSONWritable {
-    /// The longest, in bytes.
+    /// The longest pointer, in bytes.
     package static let maximumBytes = 500
 
-    /// As it was written.
+    /// The pointer as it was written.
     @Exact package private(set) var text: String
 
-    /// The whole item.
+    /// Creates a pointer to the whole item.
     package init() { text = "" }
 
-    /// Nil for a text of another form.
+    /// Reads a pointer; nil for a text of another form.
     package init?(_ text: String) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
         self.text = text
@@ -105,9 +108,9 @@ package struct MappedPointer: Sendable, Hashable, JSONWritable {
     var isOfBody: Bool { text.utf8.first == UInt8(ascii: "^") }
     var pointer: String { isOfBody ? String(text.dropFirst()) : text }
 
-    /// Where that is in the body.
+    /// Returns the place of the value in the body.
     ///
-    /// - Parameter place: of the item.
+    /// - Parameter place: the place of the item.
     func place(in place: String) -> String { isOfBody ? pointer : place + pointer }
 }
 
@@ -128,7 +131,7 @@ struct MappedValues {
         ofItem.removeAll(keepingCapacity: true)
     }
 
-    /// Nil if there is nothing, or null.
+    /// Returns the value at a pointer; nil if there is no value, or null.
     mutating func value(at pointer: MappedPointer) -> JSONValue? {
         if pointer.isOfBody {
             if let known = ofBody[pointer.text] { return known }
@@ -143,14 +146,14 @@ struct MappedValues {
     }
 }
 
-/// A value that a mapping compares with. Nothing and null are one.
+/// A value with which a mapping compares. A missing value equals null.
 package enum MappedScalar: Sendable, Hashable, JSONWritable {
     case text(ByteExactString)
     case integer(Int64)
     case bool(Bool)
     case null
 
-    /// Nil for arrays, objects and numbers that are not whole.
+    /// Reads a value; nil for arrays, objects and numbers that are not whole.
     init?(_ value: JSONValue?) {
         guard let value, !value.isNull else {
             self = .null

@@ -2,13 +2,13 @@ package import Foundation
 package import JSONText
 package import SyncModel
 
-/// What an operator set up of a source, without its secret.
+/// An operator's settings of a source, without its secret.
 package enum SourceSettings: Sendable, Hashable {
     case webhook(ReceiverSettings)
     case poller(PollerSettings)
     case postgres(ReplicationSettings)
 
-    /// The largest settings, in bytes as they are stored.
+    /// The largest stored settings, in bytes.
     package static let maximumBytes = 65_536
 
     package var kind: SourceKind {
@@ -19,7 +19,7 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Reads settings; nil if the report has a defect more.
+    /// Reads settings; nil if the report has a further error.
     ///
     /// - Parameter pointer: the place of the settings in the request.
     package init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout MemberReport) {
@@ -41,7 +41,7 @@ package enum SourceSettings: Sendable, Hashable {
         self.init(kind, tree.root, at: "", &report)
     }
 
-    /// The stored form, and what operators are shown.
+    /// The stored form, which operators also see.
     package var json: [UInt8] {
         JSONWriter.object { writer in
             switch self {
@@ -61,9 +61,9 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// The state that a worker begins with after an operator asked for everything from a place on.
+    /// Returns the state of a worker after an operator requested everything from a place on.
     ///
-    /// - Returns: nil if there is no such place, which the report has then.
+    /// - Returns: the state; nil if there is no such place, which is then an error in the report.
     package func state(
         from value: JSONValue,
         at pointer: String,
@@ -78,8 +78,10 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Returns why the gateway will not connect to the address in a valid secret, as far as that is known before a name
-    /// is resolved. It contains no password.
+    /// Returns why the gateway does not connect to the address in a valid secret, as far as this is known before the
+    /// name is resolved.
+    ///
+    /// The text contains no password.
     package static func problem(
         ofSecret secret: String?,
         for kind: SourceKind,
@@ -89,9 +91,9 @@ package enum SourceSettings: Sendable, Hashable {
         return uri.problem(policy).map { "the connection URI \($0)" }
     }
 
-    /// Returns why a text cannot be a secret of such a source; nil for a valid one, and if the kind needs no secret.
+    /// Returns why a text cannot be a secret of such a source, without any part of the text.
     ///
-    /// Repeats nothing of it.
+    /// Returns nil for a valid secret, and if the kind needs no secret.
     package static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {
         switch kind {
         case .webhook: ReceiverSettings.problem(ofSecret: secret)
@@ -101,13 +103,13 @@ package enum SourceSettings: Sendable, Hashable {
     }
 }
 
-/// How a source brings an organization's edits.
+/// The way in which a source brings an organization's edits.
 package enum SourceKind: String, Sendable, Hashable, CaseIterable {
-    /// Its API sends webhooks to the gateway.
+    /// The organization's API sends webhooks to the gateway.
     case webhook
-    /// The gateway asks its API for what changed.
+    /// The gateway requests changes from the organization's API.
     case poller
-    /// The gateway reads its database's log.
+    /// The gateway reads the log of the organization's database.
     case postgres
 
     /// Whether a worker of the gateway fetches its data.
@@ -117,7 +119,7 @@ package enum SourceKind: String, Sendable, Hashable, CaseIterable {
 /// A configured source of an organization.
 package struct SourceKey: Sendable, Hashable, Comparable {
     package let organization: UUID
-    /// `[a-z][a-z0-9_-]{0,63}`. Events of service tokens with this name are of the same source.
+    /// `[a-z][a-z0-9_-]{0,63}`. Events of service tokens for this name belong to the same source.
     @Exact package private(set) var name: String
 
     package init(organization: UUID, name: String) {
@@ -144,6 +146,6 @@ package struct ReceiverSettings: TableObject, Hashable {
         BodyMember("mapping", .object, as: \.mapping).required()
     }
 
-    /// Why a text can be no secret; nil for a good one, or none: then one is made.
+    /// Returns why a text cannot be a secret; nil for a valid one. Without a secret, the gateway generates one.
     static func problem(ofSecret secret: String?) -> String? { nil }
 }

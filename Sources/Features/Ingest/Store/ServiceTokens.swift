@@ -23,7 +23,7 @@ package final class ServiceTokens: Sendable {
     }
 
     private struct Known {
-        /// Nil: there is no such token, or it was revoked.
+        /// The token; nil if there is no such token, or it was revoked.
         let found: Found?
         let readAt: Timestamp
     }
@@ -53,12 +53,12 @@ package final class ServiceTokens: Sendable {
         self.failure = failure
     }
 
-    /// Forgets a token: it was revoked here.
+    /// Removes a token from the cache after this gateway revoked it.
     package func invalidate(_ id: UUID, of organization: UUID) {
         cache.withLock { $0.remove(Key(organization: organization, id: id)) }
     }
 
-    /// Who shows a token; nil for one that is not good.
+    /// Returns the bearer of a token; nil for an invalid token.
     ///
     /// - Throws: `store_unavailable`.
     package func bearer(of token: ServiceToken) async throws(Problem) -> IngestBearer? {
@@ -106,12 +106,12 @@ package final class ServiceTokens: Sendable {
 }
 
 extension Administration {
-    /// Service tokens of an organization that are good at a time.
+    /// The maximum number of valid service tokens of an organization.
     package static let serviceTokenLimit = 100
-    /// Revoked ones that are kept to be shown: the latest.
+    /// The maximum number of revoked tokens that are kept for lists: the latest ones.
     static let revokedTokenLimit: Int64 = 100
 
-    /// The organization's service tokens, the newest first, revoked ones included; nil if there is no such
+    /// Returns the organization's service tokens, newest first, including revoked tokens; nil if there is no such
     /// organization.
     package func serviceTokens(of organization: UUID) async throws(Problem) -> [ServiceTokenRow]? {
         guard try await self.organization(organization) != nil else { return nil }
@@ -120,10 +120,10 @@ extension Administration {
         }
     }
 
-    /// Makes a service token for a source of events.
+    /// Creates a service token for a source of events.
     ///
-    /// - Returns: the token, whose secret is kept nowhere else, with its row; nil if there is no such organization.
-    /// - Throws: `validation_failed` for a source that is not well-formed, and if there are too many.
+    /// - Returns: the token, whose secret is not stored, with its row; nil if there is no such organization.
+    /// - Throws: `validation_failed` for a source that is not well-formed, and if there are too many tokens.
     package func makeServiceToken(
         for source: String,
         of organization: UUID
@@ -160,7 +160,7 @@ extension Administration {
 
     /// Revokes a service token: this gateway refuses it immediately, other gateways within five seconds.
     ///
-    /// - Returns: its row; nil if there is no such token.
+    /// - Returns: the token's row; nil if there is no such token.
     package func revokeServiceToken(_ id: UUID, of organization: UUID) async throws(Problem) -> ServiceTokenRow? {
         let parameters = Parameters(of: organization, id, now())
         let rows = try await rows(Self.revokeTokenStatement, parameters, "revoke a service token") { row in
@@ -181,7 +181,7 @@ extension Administration {
         """
     )
 
-    /// Locks the organization's row: a purged one accepts no new rows.
+    /// Locks the organization's row: a purged organization accepts no new rows.
     static let makeTokenStatement = Statement(
         "admin_make_service_token",
         ["organization", "id", "source", "secret_hash", "now"],
@@ -225,7 +225,7 @@ package struct ServiceTokenRow: Sendable, Hashable {
     package let id: UUID
     @Exact package private(set) var source: String
     package let createdAt: Timestamp
-    /// To the minute; nil while it was never used.
+    /// The time of the last use, to the minute; nil if the token was never used.
     package let lastUsedAt: Timestamp?
     package let revokedAt: Timestamp?
 

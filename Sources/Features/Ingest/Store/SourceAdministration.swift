@@ -3,9 +3,9 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// The operators' actions on sources: what brings an organization's edits.
+/// The operators' actions on sources, which bring an organization's edits.
 package struct SourceAdministration: Sendable {
-    /// Sources that an organization may have.
+    /// The maximum number of sources of an organization.
     package static let maximumSources = 20
 
     let pool: Pool
@@ -14,7 +14,7 @@ package struct SourceAdministration: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// An organization's sources, by name; nil if there is no such organization.
+    /// Returns an organization's sources, by name; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [SourceRow]? {
         do {
             let results = try await pool.run([
@@ -34,7 +34,7 @@ package struct SourceAdministration: Sendable {
     /// Adds a source, or replaces its settings; returns nil if there is no such organization.
     ///
     /// - Parameter usual: the secret of a new source if the update has no secret.
-    /// - Returns: its row, and whether it is new.
+    /// - Returns: the source's row, and whether the source is new.
     /// - Throws: `validation_failed` if the organization already has the maximum number of sources, if the kind
     ///   differs, or if the secret does not fit the kind.
     package func put(
@@ -100,9 +100,10 @@ package struct SourceAdministration: Sendable {
         }
     }
 
-    /// Gives a source another secret; the one before verifies, too, for a while. Nil if there is no such source.
+    /// Replaces a source's secret; returns nil if there is no such source.
     ///
-    /// - Parameter overlap: seconds for which the previous secret also verifies; 0: it ends immediately.
+    /// - Parameter overlap: seconds for which the previous secret also verifies; with 0, it becomes invalid
+    ///   immediately.
     package func rotate(
         _ key: SourceKey,
         to secret: String,
@@ -140,17 +141,17 @@ package struct SourceAdministration: Sendable {
         }
     }
 
-    /// The beginning of a run.
+    /// The place at which a run begins.
     package enum Beginning: Sendable, Hashable {
         /// The end of the previous run.
         case continuing
-        /// With all there is.
+        /// The beginning of all data.
         case anew
         /// A place, in the form of the kind's settings.
         case at([UInt8])
     }
 
-    /// Makes a worker read a source immediately; a worker that already has it begins again.
+    /// Makes a worker read a source immediately. A worker that already has the source begins again.
     ///
     /// Returns nil if there is no such source, if it is not enabled, or if nothing is fetched from its kind.
     package func run(_ key: SourceKey, from beginning: Beginning) async throws(Problem) -> SourceRow? {
@@ -169,7 +170,7 @@ package struct SourceAdministration: Sendable {
         return try await rows(Query(SourceAdminStatements.run, parameters), "run a source")
     }
 
-    /// Why a source that is there cannot be run.
+    /// Returns why an existing source cannot be run.
     package static func cannotRun(_ source: SourceRow) -> Problem {
         let reason =
             source.kind.isWorkedOn
@@ -177,7 +178,7 @@ package struct SourceAdministration: Sendable {
         return Problem(.statusTransitionMustBeValid, reason)
     }
 
-    /// Deletes a source; returns false if there is no such source. Its events' results and ids stay.
+    /// Deletes a source; returns false if there is no such source. The results and ids of its events stay.
     package func delete(_ key: SourceKey) async throws(Problem) -> Bool {
         let query = SourceAdminStatements.delete(organization: key.organization, name: key.name)
         let isFound = try await failure.reporting("delete a source") {
@@ -207,7 +208,7 @@ package struct SourceAdministration: Sendable {
 package struct SourceUpdate: Sendable, Hashable {
     package let settings: SourceSettings
     package let isEnabled: Bool
-    /// Nil: as it was.
+    /// The secret; nil if it stays unchanged.
     @Exact package private(set) var secret: String?
 
     package init(settings: SourceSettings, isEnabled: Bool = true, secret: String? = nil) {
@@ -217,7 +218,7 @@ package struct SourceUpdate: Sendable, Hashable {
     }
 }
 
-/// A source that follows a database's log, as a restored database has it.
+/// A source that follows a database's log, as stored in a restored database.
 package struct RestoredSource: Sendable, Hashable {
     package let key: SourceKey
     package let isEnabled: Bool
@@ -236,7 +237,7 @@ extension Administration {
         }
     }
 
-    /// Sources that read a slot: the slot's log no longer contains the changes confirmed after the backup.
+    /// The sources that read a slot: the slot's log no longer contains the changes confirmed after the backup.
     static let sourcesStatement = Statement(
         "restore_sources",
         """

@@ -1,21 +1,21 @@
 import Metrics
 package import SyncModel
 
-/// What sources do, over all organizations.
+/// The activity of sources, over all organizations.
 package struct SourceMetrics: Sendable {
     /// Runs of workers, and requests to receivers, by `kind` and `outcome`.
     package static let runs = "sluice_source_runs_total"
-    /// Items that became events, by `kind` and `result`; `ignored` for those that no rule is for.
+    /// Items that became events, by `kind` and `result`; `ignored` for items that no rule matches.
     package static let events = "sluice_source_events_total"
 
     /// Batches of events that the feed did not accept immediately, by `kind` and `reason`.
     package static let retries = "sluice_source_retries_total"
 
-    /// Why a batch is tried again.
+    /// The reason why a batch is retried.
     package enum Retry: String, Sendable, Hashable, CaseIterable {
-        /// It was too much for one transaction: its halves follow.
+        /// The batch was too much for one transaction: its halves follow.
         case tooLarge = "too_large"
-        /// The database is unavailable or overloaded, or refused it.
+        /// The database is unavailable or overloaded, or refused the batch.
         case unavailable
         /// Too many events are parked.
         case parked
@@ -26,7 +26,7 @@ package struct SourceMetrics: Sendable {
         case failed
         /// A worker's lease was lost: the result of its work was discarded.
         case lost
-        /// A message's signature did not hold, or there is no such source.
+        /// A message's signature was invalid, or there is no such source.
         case unauthorized
     }
 

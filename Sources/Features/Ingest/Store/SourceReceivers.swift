@@ -3,29 +3,29 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The sources that webhooks are received for, with a cache of at most five seconds.
+/// The sources that receive webhooks, with a cache whose entries are at most five seconds old.
 package final class SourceReceivers: Sendable {
-    /// Sources that are remembered at most, those that do not exist included.
+    /// The maximum number of cached sources, including names without a source.
     static let capacity = 20_000
     /// The shortest time between two records of an unchanged source, in seconds.
     static let noteSeconds: Double = 60
 
-    /// A source that webhooks are received for.
+    /// A source that receives webhooks.
     package struct Receiver: Sendable {
         package let key: SourceKey
         package let isEnabled: Bool
         package let settings: ReceiverSettings
-        /// Those that are good at the moment, opened.
+        /// The secrets that are valid at the moment, decrypted.
         package let secrets: [String]
         fileprivate let failingSince: Timestamp?
         fileprivate let lastSuccessAt: Timestamp?
 
-        /// Who brings its events.
+        /// The bearer of its events.
         package var bearer: IngestBearer { IngestBearer(key) }
     }
 
     private struct Known {
-        /// Nil: there is no such source.
+        /// The source; nil if there is no such source.
         let found: Found?
         let readAt: Timestamp
     }
@@ -37,7 +37,7 @@ package final class SourceReceivers: Sendable {
 
     private struct State {
         var sources = GenerationCache<SourceKey, Known>(capacity: capacity)
-        /// When it was noted last that a source fails.
+        /// The times at which a source's failure was last recorded.
         var failures = GenerationCache<SourceKey, Timestamp>(capacity: capacity)
     }
 
@@ -66,12 +66,12 @@ package final class SourceReceivers: Sendable {
         self.failure = failure
     }
 
-    /// Forgets a source: it was changed here.
+    /// Removes a source from the cache after this gateway changed it.
     package func invalidate(_ key: SourceKey) {
         state.withLock { $0.sources.remove(key) }
     }
 
-    /// A source that receives webhooks; nil if there is no source of this name.
+    /// Returns a source that receives webhooks; nil if there is no source of this name.
     ///
     /// If its secrets cannot be decrypted, this records a failure of the source, at most once a minute.
     ///
@@ -98,7 +98,7 @@ package final class SourceReceivers: Sendable {
     }
 
     private func read(_ key: SourceKey, at moment: Timestamp) async throws -> Found? {
-        // opens only sources that exist: a made-up name causes no read of keys
+        // decrypts only secrets of sources that exist: an invented name causes no read of keys
         guard let row = try await lookup.find(key) else { return nil }
         return try await catalog.opening(key.organization) { seal in
             var row = row
@@ -130,7 +130,7 @@ package final class SourceReceivers: Sendable {
 
     // MARK: - Results of messages
 
-    /// Records that a message was accepted, if that is new: to the minute.
+    /// Records that a message was accepted, unless the same minute already has a record.
     ///
     /// The message stays accepted even if the record cannot be written.
     package func succeeded(_ receiver: Receiver) async {
@@ -145,15 +145,15 @@ package final class SourceReceivers: Sendable {
         )
     }
 
-    /// Notes that a message was refused, where that is news: to the minute.
+    /// Records that a message was refused, unless the same minute already has a record.
     ///
-    /// - Parameter error: why, with nothing secret in it.
+    /// - Parameter error: the reason, without a secret.
     package func failed(_ receiver: Receiver, _ error: String) async {
         guard isUnrecorded(receiver.key, at: now(), isNew: receiver.failingSince == nil) else { return }
         await fail(receiver.key, error)
     }
 
-    /// Whether a failure of a source is to be recorded: if it is new, or the last record is a minute old.
+    /// Whether a failure of a source is to be recorded: the failure is new, or the last record is a minute old.
     private func isUnrecorded(_ key: SourceKey, at moment: Timestamp, isNew: Bool = false) -> Bool {
         state.withLock { state in
             if !isNew, let last = state.failures.find(key), last.adding(seconds: Self.noteSeconds) > moment {

@@ -2,17 +2,17 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// A source as operators see it: without its secrets.
+/// A source as operators see it, without its secrets.
 package struct SourceRow: Sendable {
     /// Its present activity.
     package enum Activity: String, Sendable, Hashable, CaseIterable {
-        /// Accepts messages.
+        /// The source accepts messages.
         case receiving
-        /// A gateway fetches its data.
+        /// A gateway is fetching the source's data.
         case running
-        /// A gateway is about to.
+        /// A gateway is about to fetch the source's data.
         case waiting
-        /// The last attempt failed: a gateway tries again after a pause.
+        /// The last attempt failed: a gateway retries after a pause.
         case retrying
         case disabled
     }
@@ -20,12 +20,12 @@ package struct SourceRow: Sendable {
     package let name: String
     package let kind: SourceKind
     package let isEnabled: Bool
-    /// JSON, as it was validated.
+    /// The validated settings, as JSON.
     package let settings: [UInt8]
     package let hasSecret: Bool
-    /// Until when the secret before the newest also verifies; nil if there is no such secret.
+    /// The time until which the previous secret also verifies; nil if there is no such secret.
     package let previousSecretUntil: Timestamp?
-    /// How far workers are: a JSON object.
+    /// The position of workers: a JSON object.
     package let state: [UInt8]?
     package let nextRunAt: Timestamp?
     package let isLeased: Bool
@@ -44,9 +44,9 @@ package struct SourceRow: Sendable {
         return failureCount > 0 ? .retrying : .waiting
     }
 
-    /// The columns that it is read from, for a table that is called `s`.
+    /// The columns of the row, for a table with the alias `s`.
     ///
-    /// - Parameter now: the parameter with the moment.
+    /// - Parameter now: the name of the parameter with the present time.
     static func list(now: String) -> String {
         """
         s.name, s.kind, s.status, s.settings, s.secret IS NOT NULL AS has_secret, s.previous_until, s.state,
@@ -65,7 +65,7 @@ package struct SourceRow: Sendable {
         state = try row.read("state")
         let nextRunAt: Timestamp? = try row.read("next_run_at")
         isLeased = try row.read("is_leased")
-        // while it is leased, that is the lease's end
+        // while the source is leased, this is the lease's end
         self.nextRunAt = isLeased || !isEnabled ? nil : nextRunAt
         failureCount = try row.read("failure_count")
         failingSince = try row.read("failing_since")
@@ -79,43 +79,47 @@ package struct SourceRow: Sendable {
 
 extension SourceKey: WorkItem {}
 
-/// A worker's hold on a source.
+/// A worker's lease of a source.
 package struct ClaimedSource: Sendable {
     package let key: SourceKey
     package let settings: SourceSettings
-    /// Decrypted.
+    /// The decrypted secret.
     package internal(set) var secret: String?
-    /// How far workers are, as the last of them wrote it: a JSON object.
+    /// The position of workers, as the last worker wrote it: a JSON object.
     ///
-    /// Nil: nothing was read yet, or all is to be read again.
+    /// Nil if nothing was read yet, or all data are to be read again.
     package let state: [UInt8]?
-    /// What failed in a row before.
+    /// The number of consecutive failures so far.
     package let failureCount: Int32
     package let lastSuccessAt: Timestamp?
     package let leasedUntil: Timestamp
     let token: Int64
 
-    /// Who brings its events, for ``IngestCommit/submit(_:from:)``.
+    /// The bearer of its events, for ``IngestCommit/submit(_:from:)``.
     package var bearer: IngestBearer { IngestBearer(key) }
 }
 
 /// The result of a worker's lease of a source.
 package enum SourceOutcome: Sendable, Hashable {
+    /// The worker reached a position.
+    ///
     /// - Parameters:
-    ///   - state: how far it is; nil: as it was.
-    ///   - hasEvents: whether there was something new.
-    ///   - warning: what an operator should know all the same; shown where errors are.
+    ///   - state: the position; nil if it is unchanged.
+    ///   - hasEvents: whether there was a new event.
+    ///   - warning: a condition that an operator should know about despite the success; shown in place of errors.
     case succeeded(state: [UInt8]?, hasEvents: Bool, nextRunAt: Timestamp, warning: String? = nil)
+    /// The worker failed.
+    ///
     /// - Parameters:
-    ///   - error: why, in a sentence, with nothing secret in it.
-    ///   - state: where workers continue; nil: unchanged.
+    ///   - error: the reason, in a sentence without a secret.
+    ///   - state: the position at which workers continue; nil if it is unchanged.
     case failed(error: String, retryAt: Timestamp, state: [UInt8]? = nil)
-    /// Ended without success or failure, for example because the gateway stops.
+    /// The lease ended without success or failure, for example because the gateway stops.
     case released(nextRunAt: Timestamp)
 }
 
 extension IngestBearer {
-    /// A configured source: it has no token whose use were to be noted.
+    /// Creates the bearer of a configured source, which has no token whose use is recorded.
     package init(_ key: SourceKey) {
         self.init(organization: key.organization, tokenID: .least, source: key.name, isFirstUse: false)
     }

@@ -1,11 +1,11 @@
 import Postgres
 import SyncStore
 
-/// The statements of the workers that fetch what sources have.
+/// The statements of the workers that fetch from sources.
 enum SourceStatements {
-    /// Sources that a worker is to look at, those that have waited longest first.
+    /// The sources that a worker should process, the longest waiting first.
     ///
-    /// Of organizations that are not served none is found.
+    /// Sources of organizations that are not served are excluded.
     static let due = Statement(
         "sources_due",
         ["kind", "now", "after", "after_organization", "after_name", "limit"],
@@ -34,7 +34,7 @@ enum SourceStatements {
         """
     )
 
-    /// A worker's report counts only under its present lease.
+    /// A worker's report is valid only under its present lease.
     private static let held = """
         s.organization_id = :organization AND s.name = :name AND s.lease_token = :token AND s.leased_until IS NOT NULL
         """
@@ -59,7 +59,7 @@ enum SourceStatements {
         """
     )
 
-    /// Writes how far a worker is without a success.
+    /// Records the position of a worker without a success.
     static let note = Statement(
         "sources_note",
         ["organization", "name", "token", "until", "state"],
@@ -106,7 +106,7 @@ enum SourceStatements {
         "UPDATE sources AS s SET leased_until = NULL, next_run_at = :next_run_at WHERE \(held)"
     )
 
-    /// Sources that follow databases, for an examination.
+    /// The sources that follow databases, for an examination.
     static let followed = Statement(
         "sources_followed",
         ["limit"],
@@ -122,7 +122,7 @@ enum SourceStatements {
         """
     )
 
-    /// Counts sources, over all organizations that are served, for metrics.
+    /// Counts sources over all served organizations, for metrics.
     static let stats = Statement(
         "sources_census",
         """
@@ -172,10 +172,10 @@ enum SourceAdminStatements {
         """
     )
 
-    /// A worker that has the source loses its lease, which it detects at its next statement.
+    /// Ends the lease of a worker that has the source. The worker detects this at its next statement.
     private static let interrupt = "lease_token = s.lease_token + 1, leased_until = NULL"
 
-    /// What failed before still counts: only a success resets it.
+    /// Changes a source. Earlier failures still count: only a success resets them.
     static let change = Statement(
         "sources_change",
         ["organization", "name", "now", "status", "settings", "secret", "next_run_at"],

@@ -4,18 +4,18 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// The database operations of the workers that fetch what sources have.
+/// The database operations of the workers that fetch from sources.
 ///
-/// Any number of replicas may use it at the same time: a lease's token only grows, and a worker's report under an older
-/// one changes nothing.
+/// Any number of replicas may use it at the same time: a lease's token only grows, and a report under an older token
+/// changes nothing.
 package struct SourceStore: Sendable {
-    /// How long a worker may hold a source without a word, in seconds.
+    /// The time after which a lease that is not renewed expires, in seconds.
     package static let leaseSeconds: Double = 60
     /// The interval at which a worker renews its lease, in seconds.
     package static let renewSeconds: Double = 20
-    /// Sources that one look finds.
+    /// The maximum number of sources that one search returns.
     package static let searchLimit = 500
-    /// The longest error that is kept, in bytes.
+    /// The longest error that is stored, in bytes.
     package static let maximumErrorBytes = 1_000
     /// The longest pause after a secret could not be decrypted, in seconds before jitter.
     static let longestSecretPause: Double = 300
@@ -34,16 +34,16 @@ package struct SourceStore: Sendable {
 
     // MARK: - Finding
 
-    /// Where a search continues.
+    /// The place at which a search continues.
     package struct Place: Sendable, Hashable {
         let nextRunAt: Timestamp
         let key: SourceKey
     }
 
-    /// Sources that a worker is to look at, those that have waited longest first: a plain read without locks.
+    /// Returns sources that a worker should process, the longest waiting first. The read takes no locks.
     ///
-    /// - Parameter place: where the previous search ended; nil begins.
-    /// - Returns: the sources found, and where the next search continues; nil at the end.
+    /// - Parameter place: the end of the previous search; nil starts a new search.
+    /// - Returns: the sources found, and the place at which the next search continues; nil at the end.
     package func due(_ kind: SourceKind, after place: Place? = nil) async throws(Problem) -> (
         due: [SourceKey], next: Place?
     ) {
@@ -75,10 +75,10 @@ package struct SourceStore: Sendable {
     ///
     /// If its secret cannot be decrypted, this records a failure of the source.
     ///
-    /// - Returns: nil if it is not to be worked on now: it is disabled, another worker's or gone, its organization is not
-    ///   served, its settings are of a newer gateway, or its secret cannot be decrypted.
+    /// - Returns: the lease; nil if the source cannot be processed now. It is disabled, leased or deleted, its
+    ///   organization is not served, a newer gateway wrote its settings, or its secret cannot be decrypted.
     package func claim(_ key: SourceKey, _ kind: SourceKind) async throws(Problem) -> ClaimedSource? {
-        // also of an organization whose data cannot be decrypted: its sources must not count as ones that work
+        // includes organizations whose data cannot be decrypted: their sources must not count as working
         guard try await catalog.entry(key.organization).organization?.status == .active else { return nil }
         let moment = now()
         let until = moment.adding(seconds: Self.leaseSeconds)
@@ -158,9 +158,9 @@ package struct SourceStore: Sendable {
         }
     }
 
-    /// Writes a state and renews the lease, without recording a success: what failed before still counts.
+    /// Writes a state and renews the lease, without recording a success: earlier failures still count.
     ///
-    /// - Returns: until when the worker has the source now; nil if it has it no more, and nothing was written.
+    /// - Returns: the new end of the lease; nil if the worker lost the source, and nothing was written.
     package func record(_ claim: ClaimedSource, state: [UInt8]) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
         var parameters = Self.parameters(claim, until)
@@ -168,14 +168,14 @@ package struct SourceStore: Sendable {
         return try await report(claim, SourceStatements.note, parameters, "note a source's state") ? until : nil
     }
 
-    /// Writes how far the worker is, and renews its lease.
+    /// Writes the worker's position, and renews its lease.
     ///
-    /// Call it once the events that the state covers are durable: a later worker begins after them.
+    /// Call it once the events before this position are durable: a later worker begins after them.
     ///
     /// - Parameters:
     ///   - state: a JSON object.
-    ///   - hasEvents: whether there was something new.
-    /// - Returns: until when it has the source now; nil if it has it no more, and nothing was written.
+    ///   - hasEvents: whether there was a new event.
+    /// - Returns: the new end of the lease; nil if the worker lost the source, and nothing was written.
     package func progress(
         _ claim: ClaimedSource,
         state: [UInt8],
@@ -190,9 +190,9 @@ package struct SourceStore: Sendable {
         return try await report(claim, SourceStatements.progress, parameters, "note how far a source is") ? until : nil
     }
 
-    /// Gives a source back.
+    /// Releases a source.
     ///
-    /// - Returns: false if the worker had it no more: then nothing was written.
+    /// - Returns: false if the worker had lost the source: then nothing was written.
     package func finish(_ claim: ClaimedSource, _ outcome: SourceOutcome) async throws(Problem) -> Bool {
         let moment = now()
         switch outcome {
@@ -230,7 +230,7 @@ package struct SourceStore: Sendable {
         }
     }
 
-    /// An error as it is kept and shown: without control characters, and no longer than ``maximumErrorBytes``.
+    /// Returns an error in the form that is stored and shown: no control characters, and at most ``maximumErrorBytes``.
     package static func bounded(_ error: String) -> String {
         var bounded = ""
         var bytes = 0
@@ -250,13 +250,13 @@ package struct SourceStore: Sendable {
     package struct Followed: Sendable {
         package let key: SourceKey
         package let settings: ReplicationSettings
-        /// The database's URI, opened; nil if it cannot be opened.
+        /// The database's URI, decrypted; nil if it cannot be decrypted.
         package let secret: String?
-        /// Why the source stopped because of missing changes, until it is run from null.
+        /// The reason why the source stopped because of missing changes. It remains until the source is run from null.
         @Exact package private(set) var gap: String?
     }
 
-    /// Returns the enabled sources of kind `postgres`, over all organizations that are served.
+    /// Returns the enabled sources of kind `postgres`, over all served organizations.
     package func followed(limit: Int) async throws(Problem) -> [Followed] {
         do {
             var found: [Followed] = []
@@ -280,13 +280,13 @@ package struct SourceStore: Sendable {
 
     // MARK: - Metrics
 
-    /// Sources of a kind over all organizations that are served.
+    /// Numbers about the sources of a kind, over all served organizations.
     package struct Stats: Sendable, Hashable {
         package var ok = 0
-        /// Enabled, and the last attempt failed.
+        /// The number of enabled sources whose last attempt failed.
         package var failing = 0
         package var disabled = 0
-        /// The last success of the source whose last success is the oldest; its creation, if it never succeeded.
+        /// The oldest of the sources' last successes; the creation time counts for a source that never succeeded.
         package var oldestSuccess: Timestamp?
 
         package init() {}
@@ -340,7 +340,7 @@ extension Store {
         shared { SourceReceivers(pool: pool, cluster: cluster, catalog: catalog, now: now, failure: failure) }
     }
 
-    /// What brings organizations' edits.
+    /// Manages organizations' sources.
     package var sourceAdministration: SourceAdministration {
         SourceAdministration(pool: pool, catalog: catalog, receivers: receivers, now: now, failure: failure)
     }

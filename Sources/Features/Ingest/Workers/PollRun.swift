@@ -4,7 +4,7 @@ import SyncStore
 
 /// One lease of a source: requests pages and ingests them, one at a time.
 ///
-/// It ends when the pass is at its end, the turn is over, or something fails. A page's events are durable before the
+/// It ends when the pass is complete, the turn is over, or an operation fails. A page's events are durable before the
 /// state includes the page.
 struct PollRun: Sendable {
     let claim: ClaimedSource
@@ -12,14 +12,14 @@ struct PollRun: Sendable {
     let configuration: Poller.Configuration
     let metrics: SourceMetrics
     let logger: Logger
-    /// Whether the gateway ends.
+    /// Whether the gateway is stopping.
     let isEnding: @Sendable () -> Bool
     let fetch: @Sendable (UpstreamFetch, UpstreamSettings) async -> FetchAnswer
 
     /// The result of a run.
     struct Result: Sendable {
         var outcome: SourceOutcome
-        /// Whether there is more to be read immediately.
+        /// Whether more pages can be read immediately.
         var goesOn = false
         var refused = 0
         /// The place of the first refused item, and the reason.
@@ -28,10 +28,12 @@ struct PollRun: Sendable {
         var postponement: String?
     }
 
-    /// How long a source rests whose events there is no room for, in seconds.
+    /// The pause of a source whose events cannot be ingested for lack of capacity, in seconds.
     private static let rest: Double = 10
 
-    /// - Returns: nil if another worker has the source.
+    /// Runs the lease.
+    ///
+    /// - Returns: the result; nil if another worker has the source.
     func result() async -> Result? {
         guard case .poller(let settings) = claim.settings else { return Result(outcome: released(after: Self.rest)) }
         let organization: Organization?
@@ -116,12 +118,12 @@ struct PollRun: Sendable {
         do throws(Problem) {
             return try await store.sources.isHeld(claim)
         } catch {
-            // the gateway's database is unavailable: the lease decides
+            // the gateway's database is unavailable: the worker continues until the lease ends
             return true
         }
     }
 
-    /// Records how far the run has read. If that fails, the pages are read again.
+    /// Records the position of the run. If that fails, the pages are read again.
     private func isRecorded(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
         do throws(Problem) {
             return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil
@@ -142,8 +144,8 @@ struct PollRun: Sendable {
     }
 
     /// - Parameters:
-    ///   - state: to be written; nil if it stays.
-    ///   - reached: how far it is.
+    ///   - state: the state to be written; nil if it stays unchanged.
+    ///   - reached: the position of the run.
     private func succeeded(
         _ planner: PollPlanner,
         _ state: PollState?,
@@ -154,7 +156,7 @@ struct PollRun: Sendable {
         return .succeeded(
             state: state.map(planner.stored),
             hasEvents: tally.hasEvents,
-            // a pass that is not at its end continues as soon as other sources have had their turn
+            // an incomplete pass continues as soon as other sources have had their turn
             nextRunAt: reached.isInPass ? now : now.adding(seconds: Double(planner.settings.intervalSeconds)),
             warning: reached.warning(at: now)
         )
@@ -190,13 +192,13 @@ struct PollRun: Sendable {
 
     private struct Taken {
         var tally = PollTally()
-        /// Why the rest could not be taken within the attempts.
+        /// The reason why the rest could not be ingested within the attempts.
         var failure: String?
-        /// Whether the gateway ends.
+        /// Whether the gateway is stopping.
         var isInterrupted = false
     }
 
-    /// Hands a page's events in, as many at a time as a batch may have.
+    /// Submits a page's events, in batches of the maximum size.
     private func take(_ page: PollPage) async -> Taken {
         var taken = Taken()
         guard let events = page.events else { return taken }
@@ -235,7 +237,7 @@ struct PollRun: Sendable {
 }
 
 extension Problem {
-    /// With pointers to an event of another number.
+    /// Returns the problem with its pointers moved to another event's index.
     fileprivate func moved(from index: Int, to other: Int) -> Problem {
         guard index != other else { return self }
         var problem = self

@@ -9,28 +9,29 @@ package import SyncStore
 /// Organizations take turns, and no organization has more than its share of the places. Hosts that respond slowly
 /// cannot take all places: see ``HostPlaces``.
 ///
-/// It has nothing to do with the circuits of requests that are forwarded: neither stops the other.
+/// The poller and the circuits of forwarded requests are independent: neither stops the other.
 package final class Poller: LeasedWorker {
     package struct Configuration: Sendable {
-        /// Sources that this replica polls at the same time, without those that wait for a slow host.
+        /// The number of sources that this replica polls concurrently, without those that wait for a slow host.
         package var places = 16
-        /// Sources in all for each place, with those that wait for a slow host.
+        /// The total number of sources for each place, including those that wait for a slow host.
         package var requestsPerPlace = 4
-        /// Of these, for one organization.
+        /// The maximum number of these for one organization.
         package var maxConcurrentPerOrganization = 4
-        /// Pages after which a source releases its place.
+        /// The number of pages after which a source releases its place.
         package var pages = 20
-        /// Or seconds, between two pages.
+        /// The seconds after which a source releases its place, between two pages.
         package var turn: Double = 60
-        /// How often the database is searched, in seconds, before jitter.
+        /// The interval at which the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
         /// The interval at which a worker renews its lease, in seconds.
         package var renewInterval = SourceStore.renewSeconds
-        /// Attempts of a batch that there is no room for, before the source releases its place.
+        /// The number of attempts to ingest a batch for which there is no capacity, before the source releases its
+        /// place.
         package var timeout = 5
-        /// The pause before the second try, in seconds; later pauses double.
+        /// The pause before the second attempt, in seconds; later pauses double.
         package var retryPause = 0.5
-        /// Those of a push; a page is as long as one may be.
+        /// The limits of a push; a page has at most the length of a push.
         package var limits = IntakeLimits()
         /// The poller's clock.
         package var now: TimeSource
@@ -94,9 +95,9 @@ package final class Poller: LeasedWorker {
 
     // MARK: - A source
 
-    /// Polls until the pass is at its end, or the turn is over.
+    /// Polls until the pass is complete or the turn is over.
     ///
-    /// At shutdown requests in progress are given up, because they change nothing; the events already read are
+    /// At shutdown, requests in progress are cancelled, because they change nothing. The events already read are
     /// ingested.
     package func work(on claim: ClaimedSource) async -> Bool {
         let run = PollRun(
@@ -114,7 +115,7 @@ package final class Poller: LeasedWorker {
         )
         let result = await run.result()
         guard let result, await written(result.outcome, claim) else {
-            // ended by force: another worker continues when the lease has expired
+            // stopped by force: another worker continues when the lease has expired
             if loop.drains { return false }
             metrics.run(.poller, .lost)
             logger.warning("A source's lease was lost", metadata: Self.metadata(claim.key))

@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// Explains what a database refused, and how to correct it.
+/// Explains errors of a database, and how to correct them.
 struct ReplicationAdvice {
     let settings: ReplicationSettings
 
@@ -34,7 +34,7 @@ struct ReplicationAdvice {
 
     // MARK: - Events
 
-    /// For an event that the feed did not take within the attempts.
+    /// Returns the failure for an event that the feed did not accept within the attempts.
     func postponed(_ event: LoggedEvent, _ reason: String) -> SourceFailure {
         SourceFailure(
             "Changes cannot be committed, starting with \(Self.name(of: event)): \(SourceStoreMessages.sentence(reason)) "
@@ -43,7 +43,7 @@ struct ReplicationAdvice {
         )
     }
 
-    /// For an event that the feed can never take.
+    /// Returns the failure for an event that the feed can never accept.
     func impossible(_ event: LoggedEvent, _ reason: String) -> SourceFailure {
         SourceFailure(
             "\(Self.name(of: event)) cannot be committed: \(SourceStoreMessages.sentence(reason)) "
@@ -66,7 +66,7 @@ struct ReplicationAdvice {
         "Import the tables again (sluice import), then run the source with from null "
         + "(sluice sources run --from-beginning)"
 
-    /// Why the log between a stored position and the slot cannot be read; nil if nothing is missing.
+    /// Returns why the log between a stored position and the slot cannot be read; nil if nothing is missing.
     func failure(
         of state: ReplicationState,
         _ known: LogPosition,
@@ -99,9 +99,9 @@ struct ReplicationAdvice {
 
     // MARK: - The publication
 
-    /// For changes that are missing because the publication was changed.
+    /// Returns the failure for changes that are missing because the publication was changed.
     ///
-    /// - Parameter failure: what has to be corrected first.
+    /// - Parameter failure: the defect that must be corrected first.
     func gap(_ reason: String, after failure: SourceFailure? = nil) -> SourceFailure {
         let correction = failure.map { SourceStoreMessages.sentence($0.userMessage) + " Then: " } ?? ""
         return SourceFailure(
@@ -127,6 +127,6 @@ struct ReplicationAdvice {
 }
 
 enum SourceStoreMessages {
-    /// With a full stop.
+    /// Returns the text with a full stop.
     static func sentence(_ text: String) -> String { text.hasSuffix(".") ? text : text + "." }
 }

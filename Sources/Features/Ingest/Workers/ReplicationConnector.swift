@@ -3,13 +3,15 @@ package import SyncModel
 import SyncStore
 import SyncUpstream
 
-/// Connects to an organization's database: it looks the host up, and refuses addresses that the operator has not
+/// Connects to an organization's database: it resolves the host, and refuses addresses that the operator has not
 /// allowed.
 package struct ReplicationConnector: Sendable {
-    /// - Throws: why nothing is sent there.
+    /// Returns the configuration of a connection.
+    ///
+    /// - Throws: the reason why no connection is made.
     package let configuration: @Sendable (DatabaseURI) async throws(SourceFailure) -> ConnectionConfiguration
 
-    /// - Parameter configuration: returns how to connect to a database; throws the reason if that is not allowed.
+    /// - Parameter configuration: returns the configuration of a connection; throws the reason if it is not allowed.
     package init(
         configuration: @escaping @Sendable (DatabaseURI) async throws(SourceFailure) -> ConnectionConfiguration
     ) {
@@ -17,9 +19,9 @@ package struct ReplicationConnector: Sendable {
     }
 
     /// - Parameters:
-    ///   - policy: which addresses may be connected to.
-    ///   - authorities: the file with the certificate authorities that are trusted.
-    ///   - resolve: the addresses of a host's name.
+    ///   - policy: the addresses to which connections are allowed.
+    ///   - authorities: the file with the trusted certificate authorities.
+    ///   - resolve: returns the addresses of a host name.
     package init(
         policy: AddressPolicy,
         authorities: String,
@@ -46,7 +48,7 @@ package struct ReplicationConnector: Sendable {
 }
 
 extension ReplicationConnector {
-    /// The gateway's: trusts the system's certificate authorities.
+    /// The gateway's connector, which trusts the system's certificate authorities.
     package static func gateway(_ policy: AddressPolicy) -> ReplicationConnector {
         ReplicationConnector(
             policy: policy,
@@ -56,7 +58,7 @@ extension ReplicationConnector {
     }
 }
 
-/// Checks whether the database of a source is as its settings need it, without reading its slot.
+/// Checks whether a source's database fits its settings, without reading its slot.
 package struct SourceInspector: Sendable {
     let connector: ReplicationConnector
     let now: TimeSource
@@ -66,8 +68,8 @@ package struct SourceInspector: Sendable {
         self.now = now
     }
 
-    /// - Returns: what should be corrected although the source works; nil if nothing.
-    /// - Throws: the defect, with an instruction. A source that misses changes has one until it is run from null.
+    /// - Returns: a defect that should be corrected although the source works; nil if there is none.
+    /// - Throws: the defect, with an instruction. A source that lacks changes has a defect until it is run from null.
     package func inspect(_ source: SourceStore.Followed) async throws(SourceFailure) -> String? {
         guard let secret = source.secret else { throw SourceFailure("The database's URI cannot be decrypted.") }
         let uri: DatabaseURI

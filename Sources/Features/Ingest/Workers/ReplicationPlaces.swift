@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Organizations take turns, and no organization has more than its share. Sources whose last run failed take at most
 /// half of the places, so that databases that do not respond cannot take all of them. A source keeps its place until
-/// another waits for it.
+/// another source waits for a place.
 package final class ReplicationPlaces: WorkPlaces {
     private struct Work {
         let begun = ContinuousClock.now
@@ -24,11 +24,11 @@ package final class ReplicationPlaces: WorkPlaces {
 
     init(_ configuration: ReplicationWorker.Configuration) { self.configuration = configuration }
 
-    /// Sources that are followed.
+    /// The number of sources that are followed.
     package var count: Int { state.withLock { $0.running.count } }
     package var hasRoom: Bool { count < configuration.places }
 
-    /// Sources that are to release their places.
+    /// The sources that should release their places.
     var yielding: [SourceKey] { state.withLock { $0.running.filter(\.value.yields).map(\.key) } }
 
     func yields(_ source: SourceKey) -> Bool { state.withLock { $0.running[source]?.yields ?? true } }
@@ -43,15 +43,15 @@ package final class ReplicationPlaces: WorkPlaces {
 
     package func release(_ source: SourceKey) { state.withLock { state in state.running[source] = nil } }
 
-    /// Assigns places to sources, organization by organization; in one, to those first that have waited longest.
+    /// Assigns places to sources, organization by organization; within an organization, the longest waiting first.
     ///
-    /// If no place is left, asks the sources that have had theirs for long to release it.
+    /// If no place is free, this asks the sources that have had a place for long to release it.
     package func take(_ sources: [SourceKey]) -> (taken: [SourceKey], isCrowded: Bool) {
         state.withLock { state in
             for source in sources {
                 guard let work = state.running[source], work.begun.duration(to: .now) > .seconds(configuration.settling)
                 else { continue }
-                // an operator changed it
+                // an operator changed the source
                 state.running[source]?.yields = true
             }
             let places = configuration.places
@@ -100,7 +100,7 @@ package final class ReplicationPlaces: WorkPlaces {
         for (key, _) in longest { running[key]?.yields = true }
     }
 
-    /// Asks organizations that hold more than an equal part for the excess, before the turns of their sources end.
+    /// Asks organizations with more than an equal share to release the excess, before the turns of their sources end.
     private func askForExcess(_ count: Int, waiting: Set<UUID>, _ running: inout [SourceKey: Work]) {
         let held = Dictionary(grouping: running, by: \.key.organization)
         let share = max(1, configuration.places / max(1, waiting.union(held.keys).count))

@@ -4,11 +4,11 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// One worker's hold on one source: follows the log until something ends it.
+/// A worker's lease of a source: follows the log until the run is ended.
 final class ReplicationRun: Sendable {
-    /// Why it ended.
+    /// The reason for the end of the run.
     enum End: Error {
-        /// The gateway ends, or others wait for the place.
+        /// The gateway is stopping, or other sources wait for the place.
         case released
         /// Another worker has the source, or an operator changed it.
         case lost
@@ -32,17 +32,17 @@ final class ReplicationRun: Sendable {
         var state: ReplicationState?
         /// The end of the last transaction whose events are durable.
         var reached = LogPosition.zero
-        /// What of it is written in the source's state.
+        /// The part of this position that is recorded in the source's state.
         var written = LogPosition.zero
         /// Whether events arrived since the state was written.
         var hasEvents = false
-        /// Whether the state has other news, besides the position.
+        /// Whether the state has other changes than the position.
         var isChange = false
-        /// Whether it was written that the source works.
+        /// Whether a success of the source was recorded.
         var isProven = false
-        /// Whether a batch is being handed in.
+        /// Whether a batch is being submitted.
         var isBusy = false
-        /// Whether an attempt to hand in the batch has failed: the source does not count as one that works.
+        /// Whether an attempt to submit the batch has failed: then the source does not count as working.
         var isRetrying = false
         /// Whether the feed accepted a new event.
         var hasTaken = false
@@ -63,7 +63,7 @@ final class ReplicationRun: Sendable {
     private var configuration: ReplicationWorker.Configuration { parts.configuration }
     private var advice: ReplicationAdvice { ReplicationAdvice(settings: settings) }
 
-    /// Whether something was written of this hold, so that what failed before it is past.
+    /// Whether a success of this lease was recorded, so that earlier failures no longer count.
     var isProven: Bool { progress.withLock { $0.isProven } }
 
     func run() async -> End {
@@ -101,7 +101,7 @@ final class ReplicationRun: Sendable {
         var checkedAt = ContinuousClock.now
         while true {
             if parts.ends() { throw End.released }
-            // by the clock: a quiet database sends nothing for long
+            // checked at intervals, because a quiet database sends nothing for long
             if checkedAt.duration(to: .now) >= configuration.heldInterval {
                 try await checkHeld()
                 checkedAt = .now
@@ -112,21 +112,21 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Ends the run once the source is not this worker's any more: then nothing more is taken.
+    /// Ends the run if this worker has lost the source: then no further events are ingested.
     private func checkHeld() async throws {
         let isHeld: Bool
         do throws(Problem) {
             isHeld = try await parts.sources.isHeld(claim)
         } catch {
-            // the gateway's database is unavailable: the lease decides
+            // the gateway's database is unavailable: the run continues until the lease ends
             return
         }
         guard isHeld else { throw End.lost }
     }
 
-    /// Writes how far this is, or only renews the lease.
+    /// Writes this run's position, or only renews the lease.
     ///
-    /// Only what became durable, or a stream without a failing batch, counts as a success.
+    /// Only a newly durable position, or a stream without a failing batch, counts as a success.
     private func hold(writing: Bool) async throws {
         let now = progress.withLock { $0 }
         var state = now.state
@@ -182,7 +182,7 @@ final class ReplicationRun: Sendable {
         state.scope = finding.scope
         state.warning = inspection.warning(of: finding.publication)
         if let userMessage = rewrite(finding) { state.lastRewrite = userMessage }
-        // before anything relies on the slot: if it is lost from now on, the source stops
+        // recorded before the slot is used: if the slot is lost from now on, the source stops
         guard try await parts.sources.record(claim, state: state.json) != nil else { throw End.lost }
         let begun = state
         progress.withLock { $0.state = begun }
@@ -203,7 +203,7 @@ final class ReplicationRun: Sendable {
             await group.waitForAll()
             return end
         }
-        // events that became durable until now are confirmed, unless another worker has the source
+        // events that are durable by now are confirmed, unless another worker has the source
         if case .lost = outcome {} else { await confirmLast(stream) }
         await stream.closeAndWait()
         throw outcome
@@ -232,10 +232,10 @@ final class ReplicationRun: Sendable {
 
     /// Returns the state to continue from.
     ///
-    /// If the log begins again, the versions made of places in the log begin after all earlier ones: nanoseconds since
-    /// 1970 grow faster than logs.
+    /// If the log begins again, versions made from log positions must exceed all earlier ones. They start with the
+    /// nanoseconds since 1970, which grow faster than logs.
     ///
-    /// - Throws: if the log between the stored position and the slot cannot be read any more.
+    /// - Throws: an error if the log between the stored position and the slot can no longer be read.
     private func begin(
         _ before: ReplicationState?,
         _ server: SlotInspection.Server,
@@ -284,7 +284,7 @@ final class ReplicationRun: Sendable {
                     do {
                         try await read(relation, &reader, &types, inspection)
                     } catch let failure as SourceFailure {
-                        // the preceding changes are read by these settings, and may not fit the corrected ones
+                        // the preceding changes are read with these settings, and may not fit the corrected settings
                         try await flush(&fold, into: &batch, isFinal: false)
                         try await take(&batch)
                         throw failure
@@ -318,7 +318,7 @@ final class ReplicationRun: Sendable {
         let unknown = fold.unknown(isFinal: isFinal)
         var living: Set<EntityKey> = []
         if !unknown.isEmpty {
-            // what earlier transactions left, before anything of this one is taken
+            // submits the events of earlier transactions before any event of this one
             try await take(&batch)
             living = try await parts.ingest.living(unknown, of: claim.key.organization)
         }
@@ -350,11 +350,11 @@ final class ReplicationRun: Sendable {
 
     private static let batchBytes = 1 << 20
 
-    /// Events that are handed on together.
+    /// Events that are submitted together.
     private struct Batch {
         var events: [LoggedEvent] = []
         var bytes = 0
-        /// The end of the last transaction that is whole in it.
+        /// The end of the last transaction that the batch contains completely.
         var end: LogPosition?
 
         mutating func add(_ event: LoggedEvent) {
@@ -362,7 +362,7 @@ final class ReplicationRun: Sendable {
             bytes += 200 + event.documentBytes
         }
 
-        /// Adds events, or leaves them to the transaction's fold if that follows their rows or holds earlier events.
+        /// Adds events, except those that the transaction's fold keeps: it follows their rows or holds earlier events.
         mutating func add(_ new: [LoggedEvent], _ fold: inout TransactionFold) {
             for event in new {
                 if fold.isEmpty, !event.isFollowedByRow { add(event) } else { fold.add(event) }
@@ -370,7 +370,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Hands a batch on, and waits until it is durable.
+    /// Submits a batch, and waits until it is durable.
     private func take(_ batch: inout Batch) async throws {
         defer { batch = Batch() }
         let events = batch.events
@@ -429,7 +429,7 @@ final class ReplicationRun: Sendable {
                 progress.withLock { $0.reached = max($0.reached, idle.position) }
             }
             let now = progress.withLock { $0 }
-            // a run that ends immediately proves nothing
+            // a run that ends immediately does not prove that the source works
             let isFirst =
                 !now.isProven && begun.duration(to: .now) >= configuration.proof && !now.isRetrying
                 && (now.hasTaken || !now.isBusy)
@@ -448,7 +448,7 @@ final class ReplicationRun: Sendable {
     private func confirmLast(_ stream: ReplicationStream) async {
         let now = progress.withLock { $0 }
         guard now.reached > now.written || now.isChange else { return }
-        // not to be given up with what ended
+        // a separate task, which is not cancelled with this run
         await Task { try? await self.hold(writing: true) }.value
         stream.confirm(progress.withLock { $0.written })
     }
@@ -522,7 +522,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Logs what changed rows without an entry in the log, and returns it for the state; nil if nothing did.
+    /// Logs a change of rows without an entry in the log, and returns it for the state; nil if there is none.
     private func rewrite(_ finding: SlotInspection.Finding) -> String? {
         guard !finding.rewrites.isEmpty else { return nil }
         let userMessage = finding.rewrites.joined(separator: "; ")
@@ -560,7 +560,7 @@ final class ReplicationRun: Sendable {
         parts.logger.warning("Rows of a database were rejected", metadata: more)
     }
 
-    /// Counts inserted rows that were stale, if a table was truncated: then the entities of its rows still exist.
+    /// Counts stale inserted rows if a table was truncated: then the entities of its rows still exist.
     private func record(stale verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
         let stale = zip(verdicts, events).count { $0.result == .stale && $1.startsVersions }
         guard stale > 0 else { return }

@@ -12,32 +12,33 @@ import Synchronization
 /// followed.
 package final class ReplicationWorker: LeasedWorker {
     package struct Configuration: Sendable {
-        /// Sources that this replica follows at the same time; each requires two threads and two connections to its
-        /// database.
+        /// The number of sources that this replica follows concurrently. Each source needs two threads and two
+        /// connections to its database.
         package var places = 32
-        /// Of these, for one organization.
+        /// The maximum number of these for one organization.
         package var maxConcurrentPerOrganization = 4
-        /// Seconds after which a source releases its place if others wait.
+        /// Seconds after which a source releases its place if other sources wait.
         package var turn: Double = 60
-        /// In seconds. An operator has changed a source that is still due after this replica followed it for this long.
+        /// A time in seconds: if a source is still due after this replica followed it for this long, an operator has
+        /// changed it.
         package var settling: Double = 5
-        /// How often the database is searched, in seconds, before jitter.
+        /// The interval at which the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
         /// The interval at which progress is written and confirmed.
         package var tick: Duration = .seconds(1)
-        /// How long a stream has to last to count as one that works.
+        /// The time for which a stream must last to count as working.
         package var proof: Duration = .seconds(3)
         /// The interval at which a worker checks its lease. A disabled source ingests nothing after five seconds.
         package var heldInterval: Duration = .seconds(2)
-        /// Attempts to hand in the same event before the source stops with an error and pauses.
+        /// The number of attempts to submit the same event before the source stops with an error and pauses.
         package var attempts = 8
         /// The pause before the second attempt, in seconds; later pauses double, up to ten seconds.
         package var retryPause = 0.25
         /// The interval at which the slot is checked.
         package var watchInterval: Duration = .seconds(20)
-        /// Events that are handed on together.
+        /// The number of events that are submitted together.
         package var batch = 500
-        /// Of documents.
+        /// The limits of documents.
         package var limits = IntakeLimits()
         package var now: TimeSource
 
@@ -91,7 +92,7 @@ package final class ReplicationWorker: LeasedWorker {
         logger.warning("The end of a source's run was not written", metadata: metadata)
     }
 
-    /// Follows until the gateway ends or others wait for the place; then durable events are confirmed.
+    /// Follows until the gateway stops or other sources wait for the place; then durable events are confirmed.
     package func work(on claim: ClaimedSource) async throws(Problem) -> Bool {
         guard case .postgres(let settings) = claim.settings else { return false }
         let run = ReplicationRun(
@@ -142,8 +143,8 @@ package final class ReplicationWorker: LeasedWorker {
         }
     }
 
-    /// Writes an outcome, with patience while the gateway's database is unavailable: an operator has to see why a
-    /// source stopped.
+    /// Writes an outcome, and retries while the gateway's database is unavailable: an operator must see why a source
+    /// stopped.
     private func write(_ outcome: SourceOutcome, _ claim: ClaimedSource) async throws(Problem) {
         let retry = Retry(60, milliseconds: 500...1_000)
         _ = try await loop.write(retry, drainAttempts: 1) { () async throws(Problem) in
@@ -151,8 +152,8 @@ package final class ReplicationWorker: LeasedWorker {
         }
     }
 
-    /// Seconds until the next attempt: doubled each time, up to one minute, or up to five if an operator has to act
-    /// first.
+    /// Returns the seconds until the next attempt: doubled each time, up to one minute, or up to five minutes if an
+    /// operator must act first.
     static func pause(failures: Int, isFatal: Bool) -> Double {
         min(isFatal ? 300 : 60, Double(1 << min(failures, 10)))
     }

@@ -15,20 +15,20 @@ struct SlotInspection {
         let end: LogPosition
     }
 
-    /// Which changes a publication contains.
+    /// The kinds of changes that a publication contains.
     struct Publication {
-        /// Kinds of changes, as PostgreSQL names them, that it lacks.
+        /// The missing kinds of changes, as PostgreSQL names them.
         let lacking: [String]
         /// Whether changes of partitions are published as changes of the partitioned table.
         let isViaRoot: Bool
-        /// Without its tables.
+        /// The publication's scope without its tables.
         let scope: PublicationScope
     }
 
     /// Changes are missing in the log, because the publication was changed while the source followed it.
     struct Loss: Error {
         let reason: String
-        /// What has to be corrected first, with the remedy.
+        /// The defect that must be corrected first, with the remedy.
         var failure: SourceFailure?
     }
 
@@ -36,9 +36,9 @@ struct SlotInspection {
     struct Finding {
         let publication: Publication
         let scope: PublicationScope
-        /// What changed rows without an entry in the log since the last check.
+        /// The changes of rows without an entry in the log since the last check.
         let rewrites: [String]
-        /// What is wrong with the columns.
+        /// The defect of the columns.
         let failure: SourceFailure?
     }
 
@@ -50,7 +50,7 @@ struct SlotInspection {
         let report: SlotReport
     }
 
-    /// A defect of the tables in the present catalog: older parts of the log may not have it.
+    /// A defect of the tables in the present catalog. Older parts of the log may not have it.
     struct Defect {
         let failure: SourceFailure
         /// The end of the log at that time.
@@ -62,7 +62,7 @@ struct SlotInspection {
     /// - Parameters:
     ///   - state: the progress of an earlier worker.
     ///   - seen: called with the slot's state, good or bad.
-    /// - Returns: also the tables' defect, unless this is the first time: then it is thrown.
+    /// - Returns: the results, with the tables' defect; at the first check, this defect is thrown instead.
     /// - Throws: the defect, with a description.
     func prepare(
         _ state: ReplicationState?,
@@ -113,7 +113,7 @@ struct SlotInspection {
 
     /// Checks the server, the publication, the tables and the slot, and changes nothing.
     ///
-    /// - Returns: what an operator should correct although the source works.
+    /// - Returns: a defect that an operator should correct although the source works.
     func examine(now: TimeSource) async throws -> String? {
         try await disableJIT()
         _ = try await server()
@@ -132,8 +132,8 @@ struct SlotInspection {
     /// - Parameters:
     ///   - known: the scope at the last check; nil at the first one, and after a loss.
     ///   - isRunning: whether the log is being read: then a table may have another name than in the settings.
-    /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise what has to be corrected
-    ///   first.
+    /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise the defect that must be
+    ///   corrected first.
     func check(since known: PublicationScope?, isRunning: Bool) async throws -> Finding {
         let publication: Publication
         do {

@@ -4,19 +4,19 @@ extension PublicationScope {
     /// A followed table, or one of its partitions on any level, as the catalog has it.
     package struct Relation: Sendable, Hashable {
         package let oid: Int64
-        /// The transaction that attached it as a partition; empty for the followed table itself.
+        /// The transaction that attached the relation as a partition; empty for the followed table itself.
         @Exact package var attachment: String
         /// The file of its rows.
         package var file: Int64
-        /// The table of its large values; 0 without one.
+        /// The TOAST table, which has the large values; 0 without such a table.
         package var toast: Int64
-        /// Whether its changes are in the log: it is neither unlogged nor a foreign table. Not stored.
+        /// Whether changes are in the log: the relation is neither unlogged nor a foreign table. Not stored.
         package var isLogged = true
-        /// Whether the publication contains it by its own row, so that PostgreSQL refuses SET UNLOGGED. Not stored.
+        /// Whether the publication has a row for this relation, so that PostgreSQL refuses SET UNLOGGED. Not stored.
         package var isProtected = false
-        /// Not stored.
+        /// Whether the relation has no rows. Not stored.
         package var isEmpty = true
-        /// Not stored.
+        /// The relation's name. Not stored.
         @Exact package var name = ""
 
         package init(oid: Int64, attachment: String, file: Int64, toast: Int64) {
@@ -26,7 +26,7 @@ extension PublicationScope {
             self.toast = toast
         }
 
-        /// Reads `oid:attachment:file:toast`, and then, if it comes from the catalog, `:flags:name`.
+        /// Reads `oid:attachment:file:toast`, followed by `:flags:name` if it comes from the catalog.
         package init?(_ text: String) {
             let parts = text.split(separator: ":", maxSplits: 5, omittingEmptySubsequences: false)
             guard parts.count >= 4, let oid = Int64(parts[0]), let file = Int64(parts[2]), let toast = Int64(parts[3])
@@ -43,8 +43,8 @@ extension PublicationScope {
 
         /// Whether ALTER TABLE may have written all rows again.
         ///
-        /// VACUUM FULL, CLUSTER, TRUNCATE and SET TABLESPACE keep the table of large values, and ALTER TABLE replaces it.
-        /// Without such a table they cannot be distinguished.
+        /// VACUUM FULL, CLUSTER, TRUNCATE and SET TABLESPACE keep the table of large values, and ALTER TABLE replaces
+        /// it. Without a table of large values, these commands cannot be distinguished.
         fileprivate func isRewritten(since before: Relation) -> Bool {
             file != before.file && (toast != before.toast || toast == 0)
         }
@@ -115,9 +115,9 @@ extension PublicationScope.Table {
         return relations.compactMap { relation in known[relation.oid].map { (relation, $0) } }
     }
 
-    /// Whether a column was added, or one was altered.
+    /// Whether a column was added or altered.
     ///
-    /// Any rewrite writes the rows of a default again, and notes that at the column.
+    /// A rewrite of the table also writes the default to older rows, and records that at the column.
     private func isRedefined(since before: PublicationScope.Table) -> Bool {
         let known = Dictionary(before.definitions.map { ($0.number, $0) }) { first, _ in first }
         return definitions.contains { definition in

@@ -1,28 +1,29 @@
 import JSONText
 package import SyncModel
 
-/// What a publication contains of the followed tables, as the catalog has it.
+/// The followed tables' part of a publication, as the catalog has it.
 ///
-/// PostgreSQL filters each change by the publication as it was when the change was committed. A change that the
-/// publication did not contain is therefore not in the log, even if the publication was corrected since. So a source
-/// stores the scope that it follows, and compares it at each start and every twenty seconds.
+/// PostgreSQL filters each change by the publication's state at the commit of the change. A change that the publication
+/// did not contain is therefore not in the log, even if the publication was corrected since. So a source stores the
+/// scope that it follows, and compares it at each start and every twenty seconds.
 package struct PublicationScope: Sendable, Hashable {
     /// A followed table in the publication.
     package struct Table: Sendable, Hashable {
-        /// As the settings name it.
+        /// The table's name in the settings.
         package var name: QualifiedName
-        /// Another table under the same name has another one.
+        /// The table's oid, which differs if another table has the same name now.
         package var oid: Int64
         /// The rows of the catalog by which the publication contains the table: its own, its schema's, or all tables'.
-        /// PostgreSQL creates a row again when the table, its condition or its column list is set again, and writes one
-        /// when the table moves to another schema or is attached to a partitioned table.
+        ///
+        /// PostgreSQL creates such a row again when the table, its condition or its column list is set again. It writes
+        /// a row when the table moves to another schema or is attached to a partitioned table.
         package var members: Set<ByteExactString>
         /// A hash of the condition (WHERE); empty without one.
         @Exact package var filter: String
         /// The numbers of the columns in the column list; nil without one.
         package var columns: Set<Int64>?
-        /// Whether changes of the table reach the log under its own name. Not stored: a stored scope is one without
-        /// loss.
+        /// Whether changes of the table are in the log under its own name. Not stored: only a scope without loss is
+        /// stored.
         package var isPublished = true
         /// The table and all of its partitions.
         package var relations: [Relation] = []
@@ -36,7 +37,7 @@ package struct PublicationScope: Sendable, Hashable {
             self.columns = columns.map { Set($0) }
         }
 
-        /// A table that does not exist any more.
+        /// Creates the scope of a table that no longer exists.
         package init(dropped name: QualifiedName) {
             self.init(name: name, oid: 0, members: [], filter: "", columns: nil)
         }
@@ -60,8 +61,8 @@ package struct PublicationScope: Sendable, Hashable {
 
     /// Returns why changes since an earlier check may not be in the log; nil if they all are.
     ///
-    /// Only tables that the settings still name count. A wider column list loses nothing, nor does a change of the
-    /// publication's other properties.
+    /// Only tables that the settings still name are compared. A wider column list and changes of the publication's
+    /// other properties lose nothing.
     ///
     /// - Parameter known: the scope of the earlier check.
     package func loss(since known: PublicationScope) -> String? {
@@ -86,7 +87,7 @@ package struct PublicationScope: Sendable, Hashable {
     /// A followed table or partition whose changes PostgreSQL does not write to the log.
     package var unlogged: String? { tables.lazy.flatMap(\.relations).first { !$0.isLogged }?.name }
 
-    /// The same table at an earlier check: by its oid if it was renamed, otherwise by its name.
+    /// Returns the table at an earlier check: by its oid if it was renamed, otherwise by its name.
     private func table(_ table: Table) -> Table? {
         tables.first { $0.oid == table.oid } ?? tables.first { $0.name == table.name }
     }
@@ -141,7 +142,7 @@ extension PublicationScope.Table {
     fileprivate init?(_ value: JSONValue) {
         guard let name = value["table"]?.string.flatMap({ QualifiedName($0) }), let oid = value["oid"]?.int64,
             let members = value["memberships"]?.elements?.compactMap(\.string), let filter = value["filter"]?.string,
-            // not stored by older gateways, whose scope counts as none
+            // older gateways did not store these: then the stored scope counts as missing
             let relations = value["relations"]?.elements, let definitions = value["definitions"]?.elements
         else { return nil }
         self.init(

@@ -1,35 +1,35 @@
 import JSONText
 package import SyncModel
 
-/// How far a worker is in a database's log, as it is kept and as operators see it.
+/// The stored position of a worker in a database's log, which operators also see.
 package struct ReplicationState: Sendable, Hashable {
-    /// The slot that is read. With another slot, the state begins again.
+    /// The slot that is read. With another slot, reading begins again.
     @Exact package var slot: String
-    /// The server's own number of its data; another one's places in the log are others.
+    /// The server's system identifier: log positions of different systems are not comparable.
     @Exact package var system: String
-    /// Added to places in the log to form versions, which keep growing after the log was started again.
+    /// The number that is added to log positions to form versions, which keep growing after the log was started again.
     package var base: Int64
-    /// All before it is in the feed, in PostgreSQL's text.
+    /// The position up to which all changes are in the feed, in PostgreSQL's text form.
     @Exact package var confirmed: String
     /// The server's timeline, which a failover changes; nil in states of older gateways, which did not store each
     /// position before they confirmed it.
     package var timeline: Int64?
-    /// What an operator should correct although the source works, such as a publication without TRUNCATE.
+    /// A defect that an operator should correct although the source works, such as a publication without TRUNCATE.
     package var warning: String?
-    /// What the publication contained at the last check; nil in states of older gateways.
+    /// The scope of the publication at the last check; nil in states of older gateways.
     package var scope: PublicationScope?
-    /// Why changes are missing because of the publication. Only a run from null removes it.
+    /// The reason why the publication caused missing changes. Only a run from null removes it.
     @Exact package var gap: String?
     /// The state of the slot at the last check.
     package var report: SlotReport?
     /// The number of refused rows, and the reason for the last refusal.
     package var refused: Int64 = 0
     @Exact package var lastRefusal: String?
-    /// The table that TRUNCATE emptied last, and when: TRUNCATE is not followed.
+    /// The table that TRUNCATE emptied last, with the time: TRUNCATE is not followed.
     @Exact package var lastTruncation: String?
-    /// The number of inserted rows, since the first TRUNCATE, that were stale because an entity has a newer version.
+    /// The number of inserted rows since the first TRUNCATE that were stale, because an entity has a newer version.
     package var staleInsertions: Int64 = 0
-    /// What changed rows last without an entry in the log, and when.
+    /// The last change of rows without an entry in the log, with the time.
     @Exact package var lastRewrite: String?
 
     package init(slot: String, system: String, base: Int64, confirmed: String) {
@@ -39,7 +39,7 @@ package struct ReplicationState: Sendable, Hashable {
         self.confirmed = confirmed
     }
 
-    /// Reads the stored form; nil for any other content.
+    /// Reads the stored form; nil for other content.
     package init?(_ bytes: [UInt8]) {
         guard let root = try? JSONTree(parsing: bytes).root, let slot = root["slot"]?.string,
             let system = root["system"]?.string, let base = root["base"]?.int64,
@@ -84,13 +84,14 @@ package struct SlotReport: Sendable, Hashable {
     package static let walStatuses = ["reserved", "extended", "unreserved", "lost"]
 
     package var checkedAt: Timestamp
-    /// How far the confirmed position is behind the server's log, in bytes.
+    /// The distance from the confirmed position to the end of the server's log, in bytes.
     package var lagBytes: Int64
-    /// How much of its log the server keeps for the slot, in bytes.
+    /// The size of the log that the server retains for the slot, in bytes.
     package var retainedBytes: Int64
     /// One of ``walStatuses``.
     @Exact package var walStatus: String
-    /// How much more the server's log may grow until the slot may be lost; nil if nothing bounds it but the disk.
+    /// The number of bytes by which the server's log may grow before the slot may be lost; nil if only the disk limits
+    /// it.
     package var safeBytes: Int64?
 
     package init(checkedAt: Timestamp, lagBytes: Int64, retainedBytes: Int64, walStatus: String, safeBytes: Int64?) {
@@ -130,10 +131,10 @@ package struct SlotReport: Sendable, Hashable {
 package struct ReplicationSettings: TableObject, Hashable {
     package static let tableLimit = 100
 
-    /// The logical replication slot, made for `pgoutput`.
+    /// The logical replication slot, created for `pgoutput`.
     @Exact package private(set) var slot: String = ""
     @Exact package private(set) var publication: String = ""
-    /// Whether a slot that is missing is made, before the first run.
+    /// Whether a missing slot is created before the first run.
     package private(set) var createsSlot = false
     package private(set) var tables: [FollowedTable] = []
 
@@ -174,7 +175,7 @@ package struct ReplicationSettings: TableObject, Hashable {
             && text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "_") }
     }
 
-    /// Why a text can be no connection URI; nil for a good one. Repeats nothing of it.
+    /// Returns why a text cannot be a connection URI, without any part of the text; nil for a valid URI.
     static func problem(ofSecret secret: String?) -> String? {
         guard let secret else { return "a postgres source requires a secret: the URI of the database" }
         do throws(DatabaseURI.Malformed) {
@@ -185,15 +186,16 @@ package struct ReplicationSettings: TableObject, Hashable {
         }
     }
 
-    /// The state that a worker begins with after an operator requested everything from a place on: only the slot's own
-    /// place is possible.
+    /// Returns the state of a worker after an operator requested everything from a place on.
+    ///
+    /// Only the slot's own position is possible.
     static func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {
         report.refuse(pointer, Rule.range, "from must be null: a slot is read from its position")
         return nil
     }
 }
 
-/// Why a source cannot be read: one or two sentences that instruct the operator, without a secret.
+/// The reason why a source cannot be read: one or two sentences that instruct the operator, without a secret.
 package struct SourceFailure: Error, Sendable, Hashable {
     package let userMessage: String
     /// Whether the fault persists until an operator changes something.

@@ -1,28 +1,28 @@
 import JSONText
 import SyncModel
 
-/// Makes events of one table's rows, as its columns are now.
+/// Makes events from the rows of a table with its present columns.
 struct TableReader: Sendable {
-    /// The place of a change in the log, and its name.
+    /// The log position of a change, with the names of its events.
     struct Place {
-        /// Of the events that the change becomes, in order.
+        /// The names of the events of the change, in order.
         let names: [String]
-        /// The version, if the table has no column for it.
+        /// The version of the row if the table has no column with versions.
         let version: Int64
         let committedAt: Timestamp
     }
 
     let table: FollowedTable
-    /// The places of the columns with the entity's id.
+    /// The indices of the columns with the entity's id.
     private let ids: [Int]
     private let owner: Int?
     private let version: Int?
     private let causingKey: Int?
     private let deletedAt: Int?
     private let types: [ColumnType]
-    /// The members of a document: the columns' places and names.
+    /// The members of a document: the columns' indices and names.
     private let members: [(column: Int, name: String)]
-    /// Whether the log contains all of the old row (REPLICA IDENTITY FULL, or a key of all columns).
+    /// Whether the log contains complete old rows (REPLICA IDENTITY FULL, or a key of all columns).
     private let includesOldRows: Bool
 
     /// - Throws: the defect of the table or its settings, with an instruction.
@@ -97,10 +97,10 @@ struct TableReader: Sendable {
 
     // MARK: - Changes
 
-    /// The most events that one change becomes.
+    /// The maximum number of events from one change.
     static let eventLimit = 2
 
-    /// The events of a row that was inserted or updated: of one whose id was changed the old one's deletion, too.
+    /// Returns the events of an inserted or updated row. If the row's id changed, they include the old id's deletion.
     func events(
         old: [ColumnValue]?,
         new: [ColumnValue],
@@ -144,13 +144,15 @@ struct TableReader: Sendable {
             if isInsertion || gone != nil { whole.setLineage(.restartsIfDeleted) }
             return (gone.map { [$0] } ?? []) + [whole]
         }
-        // values that the log omits are taken from the entity that this row was, as long as that exists
+        // values that the log omits are taken from the entity with the old id, while it exists
         let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
 
-    /// Whether two ids are spellings of one entity's: a UUID in upper and lower case, `1.0` and `1.00`, `0` and `-0`.
-    /// Then the entity did not get another id, and a deletion under the old spelling would delete it.
+    /// Whether two ids are spellings of the same entity's id: a UUID in upper and lower case, `1.0` and `1.00`, `0` and
+    /// `-0`.
+    ///
+    /// In this case the entity's id did not change, and a deletion under the old spelling would delete the entity.
     private func isSameEntity(
         _ old: [ColumnValue],
         _ row: [ColumnValue],
@@ -161,7 +163,7 @@ struct TableReader: Sendable {
         return keys[0] != nil && keys[0] == keys[1]
     }
 
-    /// The event of a row that was deleted.
+    /// Returns the event of a deleted row.
     func deletion(of old: [ColumnValue], at place: Place, _ limits: IntakeLimits) -> LoggedEvent {
         guard old.count == types.count else { return logged(Self.damaged(place.names[0])) }
         return logged(
@@ -174,7 +176,7 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// The effect of a row with new values on its id.
+    /// Returns the effect of a row with new values on its id.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
@@ -201,7 +203,7 @@ struct TableReader: Sendable {
         return types[deletedAt] != .bool || text != [UInt8(ascii: "f")]
     }
 
-    /// The key of the request that caused this change.
+    /// Returns the key of the request that caused this change.
     ///
     /// A key that the row had before belongs to an earlier change, unless the same transaction wrote it.
     private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<ByteExactString>)
@@ -222,7 +224,7 @@ struct TableReader: Sendable {
 
     // MARK: - Writing
 
-    /// An event as a program would send it.
+    /// Writes an event as a program would send it.
     private func event(
         _ row: [ColumnValue],
         at place: Place,
@@ -237,7 +239,7 @@ struct TableReader: Sendable {
             writer.name("id")
             writeID(of: row, to: &writer)
             if let version {
-                // the version of a deleted row was already reported: its deletion is newer
+                // the version of a deleted row was already reported, and the deletion is newer
                 if operation != .delete || isDeleted(row), case .text = row[version] {
                     writer.name("version")
                     write(row[version], as: types[version], to: &writer)
@@ -274,7 +276,7 @@ struct TableReader: Sendable {
 
     // MARK: - Reading back
 
-    /// Has an event read as one that a program sent, so that what holds for those holds for it.
+    /// Reads an event like one that a program sent, so that the same conditions apply to both.
     private static func entry(_ text: [UInt8], _ name: String, _ limits: IntakeLimits) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -287,7 +289,7 @@ struct TableReader: Sendable {
         return IngestDecoder.decode(tree.root, index: 0, limits: limits, hasDefects: tree.root.hasDefects)
     }
 
-    /// A patch of which each member counts as a whole.
+    /// Reads a patch in which each member replaces the stored member as a whole.
     private static func entry(
         _ text: [UInt8],
         _ name: String,
@@ -310,7 +312,7 @@ struct TableReader: Sendable {
 }
 
 extension QualifiedName {
-    /// As SQL writes it.
+    /// The name in SQL syntax.
     package var sql: String {
         [schema, name].map { "\"\($0.replacing("\"", with: "\"\""))\"" }.joined(separator: ".")
     }
@@ -320,7 +322,7 @@ extension QualifiedName {
 ///
 /// A `~` in a value is written `~0`, and a `:` is written `~1`, so that different rows have different ids.
 enum RowID {
-    /// The most columns that an id may have.
+    /// The maximum number of columns of an id.
     static let columnLimit = 8
 
     /// Returns the joined id; nil if one of the values is missing.
