@@ -7,7 +7,7 @@ import SyncModel
 package import SyncStore
 package import Telemetry
 
-/// Retention: deletes payloads, records, tombstones and logs of which the time is over.
+/// Retention: deletes payloads, records, tombstones and logs whose storage period is over.
 package struct RetentionFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let retention: RetentionService

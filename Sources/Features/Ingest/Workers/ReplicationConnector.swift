@@ -68,7 +68,7 @@ package struct SourceInspector: Sendable {
         self.now = now
     }
 
-    /// - Returns: a defect that should be corrected although the source works; nil if there is none.
+    /// - Returns: a defect that should be corrected although the source works; nil without such a defect.
     /// - Throws: the defect, with an instruction. A source that lacks changes has a defect until it is run from null.
     package func inspect(_ source: SourceStore.Followed) async throws(SourceFailure) -> String? {
         guard let secret = source.secret else { throw SourceFailure("The database's URI cannot be decrypted.") }

@@ -203,7 +203,7 @@ final class ReplicationRun: Sendable {
             await group.waitForAll()
             return end
         }
-        // events that are durable by now are confirmed, unless another worker has the source
+        // events that are already durable are confirmed, unless another worker has the source
         if case .lost = outcome {} else { await confirmLast(stream) }
         await stream.closeAndWait()
         throw outcome
@@ -522,7 +522,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Logs a change of rows without an entry in the log, and returns it for the state; nil if there is none.
+    /// Logs a change of rows without an entry in the log, and returns it for the state; nil without such a change.
     private func rewrite(_ finding: SlotInspection.Finding) -> String? {
         guard !finding.rewrites.isEmpty else { return nil }
         let userMessage = finding.rewrites.joined(separator: "; ")

@@ -51,7 +51,7 @@ struct RetentionCommand: AsyncParsableCommand {
         }
     }
 
-    /// Nil while another replica holds the lease.
+    /// Runs retention; returns nil while another replica holds the lease.
     private func run(on gateway: Store, policy: RetentionPolicy) async throws(Problem) -> RetentionRun.Result? {
         let store = gateway.retention
         let lease = dryRun ? nil : try await store.claim(owner: UUID(), interval: nil)
@@ -88,7 +88,7 @@ struct RetentionCommand: AsyncParsableCommand {
         }
         if result.isFinished {
             let status = try await gateway.retentionStatus()
-            // the gateways' own schedule stays
+            // the gateways' own schedule is unchanged
             try await store.release(lease, report: result.report, due: status.dueAt ?? SystemClock.now())
         }
         return result
@@ -102,7 +102,7 @@ struct RetentionCommand: AsyncParsableCommand {
 }
 
 extension RetentionKind {
-    /// What happens to rows of the kind, for people.
+    /// Describes the deletion of rows of the kind, for people.
     fileprivate func userMessage(isDone: Bool) -> String {
         let (what, done, undone) =
             switch self {

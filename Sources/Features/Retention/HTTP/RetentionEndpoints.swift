@@ -7,7 +7,7 @@ import SyncStore
 
 /// `/admin/retention`: a forecast, retention's state, and an immediate run.
 struct RetentionEndpoints: Sendable {
-    /// The time limit for counting due rows; after it, the response has the counts reached.
+    /// The time limit for counting due rows. When it is over, the response has the counts so far.
     private static let timeout: Duration = .seconds(2)
 
     let store: Store
@@ -15,7 +15,7 @@ struct RetentionEndpoints: Sendable {
     let now: TimeSource
     let logger: Logger
 
-    /// Responds with retention's state, and a preview of its next run.
+    /// Responds with the state of retention, and a preview of its next run.
     func forecast(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let deadline = ContinuousClock.now + Self.timeout
@@ -39,7 +39,7 @@ struct RetentionEndpoints: Sendable {
         )
     }
 
-    /// Requests a run; the first free replica makes it.
+    /// Requests a run; the first free replica starts it.
     func runNow(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         try await store.retention.ask()

@@ -37,7 +37,7 @@ struct AgedRetention: Retention {
 // MARK: - Final mutations
 
 extension AgedRetention {
-    /// Shrinks final mutations to idempotency records: key, fingerprint, outcome. Older ones are deleted as a whole.
+    /// Reduces final mutations to idempotency records: key, fingerprint, outcome. Older ones are deleted completely.
     static func payloads(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(
             organization: organization,
@@ -51,8 +51,8 @@ extension AgedRetention {
 
     /// Deletes idempotency records.
     ///
-    /// Their sequence numbers stay below the device's watermark, so a later repetition by that device is refused and
-    /// never executed. From another device it is a new mutation (docs/guarantees.md).
+    /// Their sequence numbers stay below the device's watermark, so a later repeat by that device is refused and never
+    /// executed. From another device it is a new mutation (docs/guarantees.md).
     static func records(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(organization: organization, cutoff: cutoffs.everything, rows: finalMutations) {
             mutations.query(deleteMutationsStatement, $0)
@@ -90,8 +90,8 @@ extension AgedRetention {
         """
     )
 
-    /// Keeps mutations that others still wait for: a lane whose worker was lost before it released all of them finds
-    /// it. The history of their attempts goes.
+    /// Keeps mutations that other mutations still wait for: a lane whose worker was lost before it released all of them
+    /// still needs them. The history of their attempts is deleted.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
         mutations.inputs,
@@ -122,7 +122,7 @@ struct AgedRow: RetentionRow {
     let age: Timestamp
     var isDue: Bool
 
-    /// Reads one from ``AgedRows/statement``.
+    /// Reads a row of ``AgedRows/statement``.
     init(_ row: inout RowReader) throws {
         user = try row.read("user_id")
         id = try row.read("id")
@@ -133,7 +133,7 @@ struct AgedRow: RetentionRow {
     var place: RetentionPosition { .aged(age, user: user, id: id) }
 }
 
-/// Rows of a table by their age, a page at a time; rows of the same moment by their keys.
+/// A table's rows by age, a page at a time; rows of the same age are ordered by key.
 struct AgedRows: Sendable {
     let statement: Statement
 
@@ -179,7 +179,7 @@ struct AgedRows: Sendable {
 }
 
 extension RetentionPosition? {
-    /// The age, user and id behind which a page begins.
+    /// The age, user and id after which a page begins.
     var aged: (age: Timestamp, user: UUID, id: UUID) {
         if case .aged(let age, let user, let id) = self { (age, user, id) } else { (.longAgo, .least, .least) }
     }

@@ -6,7 +6,7 @@ import SyncStore
 /// A table of users' rows that retention deletes by age alone.
 struct AgedTable: Sendable {
     let name: String
-    /// Has the period of storage, and counts the rows.
+    /// The kind of the rows, which defines their storage period and their counter.
     let kind: RetentionKind
     /// The column with the age.
     let age: String
@@ -16,7 +16,7 @@ struct AgedTable: Sendable {
 
     var statements: [Statement] { [rows.statement, delete] }
 
-    /// Nil for other tables.
+    /// Creates the statements; nil for tables that are not deleted by age.
     init?(_ table: StoredTable) {
         guard case .deleted(let age, let kind) = table.aging, let owner = table.users?.owner, let id = table.key.last
         else { return nil }
@@ -26,8 +26,8 @@ struct AgedTable: Sendable {
         rows = AgedRows("retention_\(name)", of: name, owner: owner, id: id, by: age)
         let keys = UserIDRow.columns(id)
         self.keys = keys
-        // A row that was written again since then stays. A CASE compares its age so that the plan finds the row by its
-        // key and not by its age.
+        // A row that was written again since then stays. A CASE compares the row's age, so that the plan finds the row
+        // by key and not by age.
         delete = Statement(
             "retention_delete_\(name)",
             keys.inputs + ["cutoff"],
@@ -48,10 +48,10 @@ struct AgedTable: Sendable {
     }
 }
 
-/// What retention does in an organization as one task: rows of a kind, or those of one table of that kind.
+/// A task of retention in an organization: all rows of a kind, or the rows of one table of that kind.
 package struct RetentionTask: Sendable, Hashable {
     package let kind: RetentionKind
-    /// The name of an ``AgedTable``; nil for a task that is written by hand.
+    /// The name of an ``AgedTable``; nil for other tasks.
     @Exact package private(set) var table: String?
 
     package init(_ kind: RetentionKind, of table: String? = nil) {

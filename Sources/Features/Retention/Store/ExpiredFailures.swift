@@ -5,9 +5,9 @@ import SyncStore
 
 /// Mutations that failed or are in conflict, by the age of their acceptance.
 ///
-/// Those untouched for longer than the limit are discarded, lane by lane, in the way in which a user discards them. So
-/// the user receives the outcome, a lane that waited for a decision continues, and the client id is free for another
-/// create.
+/// Mutations that were not changed for longer than the limit are discarded, lane by lane, as if a user discarded them.
+/// So the user receives the outcome, a lane that waited for a decision continues, and another create may use the client
+/// id.
 struct ExpiredFailures {
     struct Page {
         /// The old mutations by lane, in lane order.
@@ -39,7 +39,7 @@ struct ExpiredFailures {
         isDue: "t.status IN (\(MutationStatus.list(MutationStatus.forAPerson))) AND t.changed_at < :cutoff"
     )
 
-    /// Those of some mutations of a lane that are still as old.
+    /// Returns the given mutations of a lane that are still old enough.
     static let stillOldStatement = Statement(
         "retention_still_old",
         ["organization", "user", "ids", "cutoff"],
@@ -55,7 +55,7 @@ struct ExpiredFailures {
         """
     )
 
-    /// Discarded mutations lose their payload immediately and record why they were discarded; their error keeps the
+    /// Discarded mutations lose their payload immediately, and record the reason of the discard. Their error keeps the
     /// earlier failure.
     static let forgetStatement = Statement(
         "retention_forget",
@@ -76,7 +76,7 @@ extension Settlement {
     /// Discards failed and conflicting mutations of a lane that were last changed before a moment, except those with
     /// dependants that stay (product rule 15).
     ///
-    /// - Returns: how many were discarded.
+    /// - Returns: the number of discarded mutations.
     func expire(_ ids: [UUID], before cutoff: Timestamp, _ lane: LaneKey) async throws(Problem) -> Int {
         try await discardUnneeded(ids, lane) { reader, found in
             let old = try await reader.idsOlder(than: cutoff, among: found.map(\.record.id))
@@ -89,7 +89,7 @@ extension Settlement {
 }
 
 extension SettleReader {
-    /// Those of some mutations that were last changed before a moment.
+    /// Returns the given mutations that were last changed before a moment.
     fileprivate func idsOlder(than cutoff: Timestamp, among ids: [UUID]) async throws -> Set<UUID> {
         let old = ExpiredFailures.stillOldStatement(
             organization: lane.organization,

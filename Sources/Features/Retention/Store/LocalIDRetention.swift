@@ -5,7 +5,7 @@ import SyncStore
 
 /// Local ids of an organization's entities that retention deletes.
 ///
-/// A record of their user may still need them for comparison, so they become mappings (``LocalID/retiredID(on:)``).
+/// A record of a user may still need a local id for comparison, so it becomes a mapping (``LocalID/retiredID(on:)``).
 struct LocalIDRetention {
     /// A local id that some mutation has named, of a user who has open mutations.
     struct Named {
@@ -17,7 +17,7 @@ struct LocalIDRetention {
     let organization: UUID
     let now: Timestamp
 
-    /// Devices that one statement reads.
+    /// The maximum number of devices that one statement reads.
     private static let portion = 500
 
     func named(_ entities: [EntityKey], on connection: Connection) async throws -> [Named] {
@@ -29,8 +29,10 @@ struct LocalIDRetention {
         }
     }
 
-    /// No index has all devices' ids of an entity, because a device's first pull would then write to all of its parts:
-    /// each device is looked up, some at a time.
+    /// Deletes the local ids of entities.
+    ///
+    /// No index has all devices' ids of an entity, because a device's first pull would then write to all parts of the
+    /// index. So each device is searched, some at a time.
     func drop(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
         let own = try found.read { try $0.entityKey() }
@@ -88,7 +90,8 @@ struct LocalIDRetention {
         """
     )
 
-    /// A device with numbers is in the table: a push creates it, and so does a pull that assigns the first.
+    /// The devices with local ids. The table has each of them: a push creates the row, and so does a pull that assigns
+    /// the first id.
     static let devicesStatement = Statement(
         "retention_devices",
         ["organization", "after_user", "after_device", "limit"],
@@ -101,9 +104,10 @@ struct LocalIDRetention {
         """
     )
 
-    /// Lanes without open mutations need no id, so only devices of the others are looked up.
+    /// Lanes without open mutations need no id, so only devices of the other lanes are searched.
     ///
-    /// If a mutation pushed in the meantime names an entity that was deleted so long ago, it fails when its turn comes.
+    /// A mutation that is pushed in the meantime may name an entity that was deleted long ago. It fails when it is
+    /// processed.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         EntityRows.keys.inputs + ["organization"],
@@ -138,12 +142,12 @@ struct LocalIDRetention {
 
     /// Copies local ids to mappings that only comparisons find (``LocalID/retiredID(on:)``), for users with mutations.
     ///
-    /// The copy records a use: until now a mutation may have named the entity. Lists and events begin at change position
-    /// 0, so they never show these mappings.
+    /// The copy records a use, because until now a mutation may have named the entity. Lists and events begin at change
+    /// position 0, so they never show these mappings.
     ///
     /// - Parameters:
     ///   - inputs: the parameters, including `now`.
-    ///   - source: SQL of the rows, behind FROM: `k` has the organization, `l` is a row of `local_ids`.
+    ///   - source: SQL of the rows, after FROM: `k` has the organization, `l` is a row of `local_ids`.
     private static func retire(_ name: String, _ inputs: [String], from source: String) -> Statement {
         Statement(
             name,

@@ -3,10 +3,13 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes mappings without an entity that were not used for so long and that no idempotency record may need; those of
-/// living entities stay. No index finds such mappings, for every create would pay for it: once a day all are scanned.
+/// Deletes mappings without an entity that were not used for the storage period and that no idempotency record may
+/// need.
+///
+/// Mappings of living entities stay. No index finds unused mappings, because it would make every create slower: once a
+/// day all mappings are scanned.
 struct MappingRetention: Retention {
-    /// How often all mappings of an organization are scanned, in seconds.
+    /// The interval at which all mappings of an organization are scanned, in seconds.
     static let interval: Double = 86_400
 
     struct Row: RetentionRow {
@@ -21,7 +24,7 @@ struct MappingRetention: Retention {
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    /// A use is noted to the day, so the last one may be a day younger.
+    /// A use is recorded to the day, so the last use may be up to a day later.
     private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
 
     func page(after place: RetentionPosition?, limit: Int) -> Query {
@@ -45,7 +48,7 @@ struct MappingRetention: Retention {
     }
 
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
-        // an open mutation may need the client id, whenever it was last named
+        // an open mutation may need the client id, regardless of its last use
         let needed = try await NeededIDs(of: lanes, on: connection)
         let free = rows.filter { !needed.contains($0.clientID, of: $0.user) }
         guard !free.isEmpty else { return 0 }
@@ -73,7 +76,7 @@ struct MappingRetention: Retention {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
-    /// SQL about a mapping `i`, with the cutoff's parameter. One that an older gateway made has no last use.
+    /// A condition on a mapping `i`, with the cutoff's parameter. A mapping from an older gateway has no last use.
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)
@@ -85,7 +88,7 @@ struct MappingRetention: Retention {
         """
     }
 
-    /// Whole client ids: a page ends behind all types of its last one.
+    /// Reads whole client ids: a page ends after all types of its last client id.
     static let pageStatement = Statement(
         "retention_mappings",
         ["organization", "after_user", "after_client", "cutoff", "limit"],
@@ -126,11 +129,12 @@ struct MappingRetention: Retention {
     static let statements = [pageStatement, deleteStatement, noteStatement]
 }
 
-/// Client ids that open mutations of some lanes name: their mappings stay, however old they are.
+/// Client ids that open mutations of some lanes name. Their mappings stay, regardless of their age.
 ///
-/// The lanes are locked, so none is added.
+/// The lanes are locked, so no further id is added.
 struct NeededIDs {
-    /// Open mutations that are scanned. In lanes beyond that all ids count as needed, and a later run checks again.
+    /// The maximum number of open mutations that are scanned. In further lanes all ids count as needed until a later
+    /// run.
     static let limit = 5_000
 
     private var ids: [UUID: Set<UUID>] = [:]
@@ -140,7 +144,7 @@ struct NeededIDs {
     init(of lanes: [LaneKey: LaneState], on connection: Connection) async throws {
         known = Set(lanes.keys.map(\.user))
         var (scanned, room): ([LaneKey], Int) = ([], Self.limit)
-        // the smaller ones first, so that one large lane does not keep the others' mappings
+        // smaller lanes first, so that one large lane does not keep the others' mappings
         for (lane, state) in lanes.filter({ $0.value.openCount > 0 }).sorted(by: {
             $0.value.openCount < $1.value.openCount
         }) {
@@ -156,7 +160,7 @@ struct NeededIDs {
         }
     }
 
-    /// Whether a mapping must stay. All mappings of a user without a lane stay, because nothing is known of that user.
+    /// Whether a mapping must stay. All mappings of a user without a lane stay, because the user's state is unknown.
     func contains(_ client: UUID, of user: UUID) -> Bool {
         !known.contains(user) || crowded.contains(user) || ids[user]?.contains(client) == true
     }

@@ -6,14 +6,14 @@ import SyncStore
 /// An organization's rows that retention has to delete.
 package struct OverdueRows: Sendable {
     package let organization: UUID
-    /// Where to begin, for tasks that remember their place; the others begin at their oldest row.
+    /// The starting places of tasks that store their place; the other tasks begin at their oldest row.
     package let places: [RetentionTask: RetentionPosition]
-    /// How long the oldest row of each task has been overdue, in seconds; tasks without overdue rows are left out.
+    /// The seconds for which the oldest row of each task has been overdue; tasks without overdue rows are omitted.
     package let overdue: [RetentionTask: Double]
 }
 
 extension OverdueRows {
-    /// Reads a debt from ``RetentionStatements/debts(_:)``.
+    /// Reads a row of ``RetentionStatements/debts(_:)``.
     init(_ row: inout RowReader, _ tables: [AgedTable], _ cutoffs: RetentionCutoffs) throws {
         organization = try row.read("id")
         var places: [RetentionTask: RetentionPosition] = [:]
@@ -46,14 +46,14 @@ extension OverdueRows {
             let late = task.kind.cutoff(cutoffs).microseconds - at.microseconds
             if late > 0 { overdue[task] = Double(late) / 1_000_000 }
         }
-        // delivered messages are deleted with payloads, the others with the records
+        // delivered messages have the payloads' storage period, and others the records'
         let delivered = messages.delivered.map { cutoffs.payloads.microseconds - $0.microseconds }
         let undelivered = messages.undelivered.map { cutoffs.everything.microseconds - $0.microseconds }
         let late = [delivered, undelivered].compactMap(\.self).max() ?? 0
         if late > 0 { overdue[RetentionTask(.deliveries)] = Double(late) / 1_000_000 }
         // mappings are scanned once a day; an interrupted scan continues
         if let at = mappingAt {
-            // a time in the future comes from a device's clock, and has no meaning
+            // a time in the future comes from a device's clock, and is ignored
             let age =
                 at > cutoffs.now
                 ? MappingRetention.interval : Double(cutoffs.now.microseconds - at.microseconds) / 1_000_000

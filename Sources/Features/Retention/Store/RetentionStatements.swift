@@ -1,8 +1,8 @@
 import Postgres
 
-/// Statements about the lease, and about pending work.
+/// The statements of the lease and of pending work.
 ///
-/// Retention is one job for all organizations, so the former name none.
+/// Retention is one job for all organizations, so the lease's statements name no organization.
 enum RetentionStatements {
     static let claim = Statement(
         "retention_claim",
@@ -26,7 +26,7 @@ enum RetentionStatements {
         """
     )
 
-    /// A run that was requested since then stays requested.
+    /// Releases the lease. A run that was requested since the claim remains requested.
     static let release = Statement(
         "retention_release",
         ["owner", "token", "finished_at", "report", "due_at"],
@@ -45,9 +45,10 @@ enum RetentionStatements {
         "UPDATE retention_runs AS r SET due_at = :now WHERE r.name = 'retention'"
     )
 
-    /// For one transaction: how long to wait for a lane, and plans by index as of `Query.planByIndex`. With the
-    /// organization as a plain parameter, the planner has one more way to read all of its rows, by materializing them;
-    /// that is disabled too.
+    /// Sets a transaction's time limit for locking a lane, and plans by index as in `Query.planByIndex`.
+    ///
+    /// With the organization as a plain parameter, the planner could also read all of its rows by materializing them.
+    /// This is disabled, too.
     static let opening = Statement(
         "retention_opening",
         ["lock_timeout"],
@@ -59,8 +60,9 @@ enum RetentionStatements {
         """
     )
 
-    /// By organization: retention's places, and the age of the oldest row of each kind, each by one index look-up in
-    /// one partition.
+    /// The positions of retention in each organization, and the age of the oldest row of each kind.
+    ///
+    /// Each age is read by one index look-up in one partition.
     ///
     /// `aged` has an age for each of the tables, as microseconds.
     static func debts(_ tables: [AgedTable]) -> Statement {
@@ -106,7 +108,7 @@ enum RetentionStatements {
         )
     }
 
-    /// The same as sub-selects, which a cluster sends to all servers at once.
+    /// The statement with sub-selects, which a cluster sends to all servers concurrently.
     private static func clusteredDebts(_ tables: [AgedTable]) -> String {
         let aged = tables.map { oldestRow($0.age, of: $0.name, where: "x.\($0.age) IS NOT NULL") }
         return """
@@ -151,7 +153,7 @@ enum RetentionStatements {
                     OR (x.synced_at, x.user_id, x.id) > (p.shrunk_until, p.shrunk_user, p.shrunk_id))
         """
 
-    /// The age of an organization's oldest row of a table that meets a condition.
+    /// Returns the age of an organization's oldest row of a table that meets a condition.
     private static func oldest(_ name: String, _ age: String, of table: String, where condition: String) -> String {
         """
         LEFT JOIN LATERAL (

@@ -4,16 +4,17 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Retention's database work: small steps, each a transaction under the locks of the lanes that it touches.
+/// The database operations of retention: small steps, each a transaction under the locks of its lanes.
 ///
-/// The working replica holds a lease, which every step renews; so one replica works at a time, and one that was killed
-/// loses its turn after a minute.
+/// The working replica holds a lease, which every step renews. So only one replica works at a time, and a replica that
+/// was killed loses the lease after a minute.
 package struct RetentionStore: Sendable {
-    /// How long a lease lasts without renewal, in seconds.
+    /// The time after which a lease that is not renewed expires, in seconds.
     package static let leaseSeconds = RetentionStatus.leaseSeconds
-    /// Organizations that one statement reads.
+    /// The maximum number of organizations that one statement reads.
     static let organizationsAtATime = 500
-    /// How long a step waits for a lane, in milliseconds: all who wait for its other lanes wait with it.
+    /// The time for which a step waits for a lane, in milliseconds: all that wait for the step's other lanes wait with
+    /// it.
     static let lockTimeout = 300
 
     /// The tables that are deleted by age alone.
@@ -24,7 +25,7 @@ package struct RetentionStore: Sendable {
     let failure: StoreFailure
     let requested: CoalescedSignal
 
-    /// What is done in each organization, in this order.
+    /// The tasks of each organization, in this order.
     var tasks: [RetentionTask] {
         RetentionKind.allCases.flatMap { kind in
             [RetentionTask(kind)] + aged.filter { $0.kind == kind }.map { RetentionTask(kind, of: $0.name) }
@@ -35,7 +36,7 @@ package struct RetentionStore: Sendable {
 
     /// Claims the lease; nil while another replica holds it or no run is due.
     ///
-    /// - Parameter interval: from the end of a run to the next, in seconds; nil if a run is due in any case.
+    /// - Parameter interval: seconds from the end of a run to the next; nil if a run is always due.
     package func claim(owner: UUID, interval: Double?) async throws(Problem) -> RetentionLease? {
         let query = RetentionStatements.claim(
             owner: owner,
@@ -50,11 +51,11 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     ///
     /// - Parameters:
     ///   - report: the numbers of a finished run; nil for an interrupted one.
-    ///   - due: when the next run is due.
+    ///   - due: the time of the next run.
     /// - Returns: the recorded end of the run.
     @discardableResult
     package func release(
@@ -85,12 +86,12 @@ package struct RetentionStore: Sendable {
         requested.send()
     }
 
-    /// A value for each run requested in this process. For one reader.
+    /// Emits a value for each run requested in this process. Supports one reader.
     package var requests: AsyncStream<Void> { requested.signals }
 
     // MARK: - Steps
 
-    /// A page of organizations by id, with the work due in each. The page is empty at the end.
+    /// Returns a page of organizations by id, with the due work of each. The page is empty at the end.
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [OverdueRows] {
         let query = RetentionStatements.debts(aged)(
             after: organization,
@@ -108,11 +109,11 @@ package struct RetentionStore: Sendable {
     /// Reads a page of an organization's rows, and deletes the old ones.
     ///
     /// - Parameters:
-    ///   - place: where the previous step ended; nil for the oldest.
-    ///   - limit: rows of the page.
-    ///   - lease: nil for a preview: nothing is changed, and `changed` is the number of rows that would be.
+    ///   - place: the end of the previous step; nil for the oldest row.
+    ///   - limit: the maximum number of rows of the page.
+    ///   - lease: nil for a preview, which changes nothing: `changed` is then the number of rows that would be changed.
     /// - Returns: the step's result; nil if the lease was lost.
-    /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
+    /// - Throws: `overloaded` if lanes stay locked, `store_unavailable`.
     package func step(
         _ task: RetentionTask,
         of organization: UUID,
@@ -134,7 +135,7 @@ package struct RetentionStore: Sendable {
             case .audit: return try await step(AuditRetention(cutoffs: cutoffs), place, limit, lease)
             case .records: retention = AgedRetention.records(of: organization, cutoffs)
             case .payloads: retention = AgedRetention.payloads(of: organization, cutoffs)
-            // only of tables
+            // such rows are deleted only as tables
             case .rejections: return RetentionStep()
             case .tombstones: retention = TombstoneRetention(organization: organization, cutoffs: cutoffs)
             case .mappings: retention = MappingRetention(organization: organization, cutoffs: cutoffs)
@@ -164,7 +165,7 @@ package struct RetentionStore: Sendable {
             let found = results[results.count - 1]
             let rows = try found.read(retention.row)
             let due = rows.filter(\.isDue)
-            // a page with ties may have more rows than asked for, one at the end has fewer
+            // a page may have more rows than the limit because of equal ages; the last page has fewer
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil else { return RetentionStep(scanned: rows.count, changed: due.count, next: next) }
             var changed = 0
@@ -219,7 +220,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Each lane is a separate transaction: discarding has rules, and there are few such lanes.
+    /// Each lane has a separate transaction: discarding follows rules, and there are few such lanes.
     private func expire(
         _ organization: UUID,
         _ place: RetentionPosition?,
@@ -240,7 +241,8 @@ package struct RetentionStore: Sendable {
             do throws(Problem) {
                 step.changed += try await settling.expire(ids, before: cutoffs.everything, lane)
             } catch {
-                // a lane that cannot be opened, or is locked for long, must not stop those behind it; the log has it
+                // a lane that cannot be decrypted, or stays locked, must not stop the lanes after it; the failure is
+                // logged
                 step.left += ids.count
             }
         }

@@ -10,7 +10,7 @@ extension StoredTable {
         .plain("owner", "token", "expires_at", "due_at", "started_at", "finished_at")
         .open("last_report")
 
-    /// Retention records its progress by a user's id: it reads some rows again.
+    /// Retention stores its position with a user's id. After this deletion, it reads some rows again.
     static let eraseRetentionPlaces = Statement(
         "erase_retention_places",
         ["organization", "users"],

@@ -3,11 +3,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes tombstones, their creators' mappings unless a record may need them, and all devices' local ids of them.
+/// Deletes tombstones, with all devices' local ids of them and with mappings that no record may need.
 ///
-/// Mappings that a record may need are kept, also those of local ids: ``MappingRetention`` deletes them later.
+/// Mappings that a record may need are kept, including mappings of local ids: ``MappingRetention`` deletes them later.
 ///
-/// A client that has pulled nothing since then starts over, as required by the feed's horizon.
+/// A client that has pulled nothing since then must start again, because of the feed's horizon.
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID
@@ -77,7 +77,7 @@ struct TombstoneRetention: Retention {
 
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
         let needed = try await NeededIDs(of: lanes, on: connection)
-        // a local id that an open mutation needs leads somewhere as long as the tombstone is there
+        // an open mutation may need the local id, which must refer to a tombstone as long as the mutation is open
         let held = try await localIDs.named(rows.map(\.key), on: connection).filter {
             needed.contains($0.clientID, of: $0.user)
         }.map(\.key)
@@ -119,7 +119,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// An entity that was written since it was read has another position, and stays.
+    /// An entity that was written after it was read has another position, and stays.
     static let deleteStatement = Statement(
         "retention_delete_tombstones",
         Row.tombstone.inputs,
@@ -132,7 +132,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Deletes mappings that no record may need, although each record may name the entity by its server id.
+    /// Deletes mappings that no record may need; a record may still name the entity by its server id.
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],
@@ -158,7 +158,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// The last lock of the transaction, as always.
+    /// Raises the horizon. Its lock is always the last of the transaction.
     static let horizonStatement = Statement(
         "retention_raise_horizon",
         ["organization", "position"],

@@ -6,14 +6,14 @@ import SyncStore
 
 /// One run of retention over all organizations, step by step.
 ///
-/// Organizations take turns, so that one with a year's worth of rows does not keep the others waiting. An interrupted
-/// run is continued by the next one.
+/// Organizations take turns, so that one with a large backlog does not delay the others. The next run continues an
+/// interrupted one.
 package struct RetentionRun: Sendable {
-    /// Steps of one kind before the next organization has its turn.
+    /// The maximum number of steps of a task before the next organization's turn.
     static let turn = 64
-    /// Failures of one kind in a row before the kind is left to the next run.
+    /// The number of consecutive failures after which a task is left to the next run.
     static let maxFailuresPerTask = 5
-    /// Consecutive failures of all kinds after which the run ends, because the database is unavailable.
+    /// The number of consecutive failures of all tasks after which the run ends, because the database is unavailable.
     static let maxConsecutiveFailures = 20
 
     package enum Ending: Sendable {
@@ -22,7 +22,7 @@ package struct RetentionRun: Sendable {
         case stopped
         /// Another replica has taken the lease.
         case lost
-        /// The database is unavailable, or refuses everything.
+        /// The database is unavailable, or refuses every statement.
         case failed(Problem)
     }
 
@@ -31,9 +31,9 @@ package struct RetentionRun: Sendable {
         /// The numbers of rows.
         package var report = RetentionReport()
         package var ending = Ending.finished
-        /// How long the oldest row had been overdue when the run began, in seconds; 0 where none was.
+        /// The seconds for which the oldest row had been overdue when the run began; 0 without overdue rows.
         package var overdue: Double = 0
-        /// Whether everything was done; false if lanes stayed locked, or rows could not be opened.
+        /// Whether all due rows were processed; false if lanes stayed locked, or rows could not be decrypted.
         package var isComplete = true
 
         package var isFinished: Bool {
@@ -47,11 +47,11 @@ package struct RetentionRun: Sendable {
         let task: RetentionTask
     }
 
-    /// The run's state of its parts.
+    /// The run's state of its jobs.
     private struct Memory {
         var places: [Job: RetentionPosition] = [:]
         var done: Set<Job> = []
-        /// Failures in a row.
+        /// The number of consecutive failures.
         var failures: [Job: Int] = [:]
         var failuresInAll = 0
     }
@@ -65,9 +65,9 @@ package struct RetentionRun: Sendable {
 
     /// - Parameters:
     ///   - cutoffs: the ages at which rows are deleted.
-    ///   - lease: nil to look only, and change nothing.
-    ///   - shouldStop: asked before every step.
-    ///   - onStep: called with every step and its duration; pauses there, if at all.
+    ///   - lease: nil for a preview, which changes nothing.
+    ///   - shouldStop: called before every step.
+    ///   - onStep: called with every step and its duration; may pause the run.
     package init(
         store: RetentionStore,
         cutoffs: RetentionCutoffs,
@@ -97,7 +97,7 @@ package struct RetentionRun: Sendable {
 
     private func run(_ result: inout Result, _ pace: @Sendable () -> Int) async throws(Problem) {
         var memory = Memory()
-        // of all organizations together, and of those that are gone
+        // the audit log covers all organizations, including deleted ones
         let audit = Job(organization: AuditAct.noOrganization, task: RetentionTask(.audit))
         while !memory.done.contains(audit) {
             if let ending = try await work(on: audit, from: memory.places[audit], &memory, &result, pace: pace) {
@@ -115,13 +115,13 @@ package struct RetentionRun: Sendable {
                 guard let last = debts.last else { break }
                 organization = last.organization
                 for debt in debts {
-                    // mappings are known only after a scan
+                    // due mappings are known only after a scan
                     let rows = debt.overdue.filter { $0.key.kind != .mappings }
                     if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
                     for task in tasks where debt.overdue[task] != nil {
                         let part = Job(organization: debt.organization, task: task)
                         if memory.done.contains(part) { continue }
-                        // records first: a mutation that is deleted as a whole need not lose its payload before
+                        // records first: a mutation that is deleted completely need not lose its payload before
                         let records = Job(organization: debt.organization, task: RetentionTask(.records))
                         if task.kind == .payloads, debt.overdue[records.task] != nil, !memory.done.contains(records) {
                             isAnythingLeft = true
@@ -141,7 +141,7 @@ package struct RetentionRun: Sendable {
         }
     }
 
-    /// One turn of one part; returns an ending if the run is over.
+    /// Runs one turn of a job; returns an ending if the run is over.
     private func work(
         on part: Job,
         from start: RetentionPosition?,
@@ -159,7 +159,7 @@ package struct RetentionRun: Sendable {
                     part.task,
                     of: part.organization,
                     after: place,
-                    // smaller after each failure: it holds fewer lanes, and takes less time
+                    // smaller after each failure: the step then locks fewer lanes, and takes less time
                     limit: max(1, pace() >> failures),
                     cutoffs,
                     lease: lease
@@ -191,7 +191,7 @@ package struct RetentionRun: Sendable {
         return nil
     }
 
-    /// Leaves a part that fails again and again to the next run: one organization's trouble does not stop the others.
+    /// Leaves a job that fails repeatedly to the next run: one organization's failure does not stop the others.
     private func leave(_ part: Job, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
         logger.warning(
             "Retention leaves rows to its next run",
@@ -209,7 +209,7 @@ package struct RetentionRun: Sendable {
         do {
             try await onStep(kind, step, elapsed)
         } catch is CancellationError {
-            // the next step finds out that it has to stop
+            // the next step detects that it has to stop
         } catch {
             throw Problem(.internalError, "\(error)")
         }

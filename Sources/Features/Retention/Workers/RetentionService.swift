@@ -6,21 +6,22 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Runs retention when it is due or requested: on one replica at a time, in small steps, with pauses that grow under
-/// load.
+/// Runs retention when it is due or requested.
+///
+/// One replica at a time runs it, in small steps, with pauses that grow under load.
 package final class RetentionService: LeasedWorker {
-    /// How often a run logs its progress, in seconds.
+    /// The interval at which a run logs its progress, in seconds.
     static let reportInterval: Double = 10
-    /// When a run that was cut off is tried again, in seconds.
+    /// The time after which an interrupted run is tried again, in seconds.
     static let secondTry = RetentionStatus.secondTry
 
     /// Retention's state, for metrics.
     package struct State: Sendable {
         /// Whether this replica holds the lease.
         package var isRunning = false
-        /// When a run last finished, on any replica.
+        /// The end of the last finished run of any replica.
         package var finishedAt: Timestamp?
-        /// How long the oldest row had been overdue at this replica's last check, in seconds.
+        /// The seconds for which the oldest row had been overdue at this replica's last check.
         package var overdue: Double = 0
     }
 
@@ -34,10 +35,10 @@ package final class RetentionService: LeasedWorker {
     private let owner = UUID()
     package let loop: WorkerLoop<ClaimedPlaces<RetentionLease>>
 
-    /// Opens nothing yet.
+    /// Creates the service without opening connections.
     ///
     /// - Parameters:
-    ///   - interval: from the end of a run to the next, in seconds.
+    ///   - interval: seconds from the end of a run to the next.
     ///   - pollInterval: the interval at which a replica checks whether a run is due, in seconds.
     package init(
         store: Store,
@@ -58,7 +59,7 @@ package final class RetentionService: LeasedWorker {
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Works when a run is due or requested, until graceful shutdown.
+    /// Runs retention when it is due or requested, until graceful shutdown.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -74,7 +75,7 @@ package final class RetentionService: LeasedWorker {
     package func due(from cursor: inout Void?) async throws(Problem) -> [RetentionLease] {
         let status = try await store.retentionStatus()
         shared.withLock { state in
-            // another replica has finished what this one had left
+            // another replica has finished the rest of this replica's run
             if status.finishedAt != state.finishedAt { state.overdue = 0 }
             state.finishedAt = status.finishedAt
         }
@@ -109,7 +110,7 @@ package final class RetentionService: LeasedWorker {
         let result = await run.run { pace.withLock { $0.limit } }
         var line = Progress.metadata(of: result.report)
         line["duration_ms"] = "\(progress.withLock { $0.elapsed })"
-        // overdue rows stay so until a run, of any replica, has done everything
+        // rows stay overdue until a run of any replica has processed all of them
         shared.withLock { $0.overdue = result.overdue }
         switch result.ending {
         case .finished:

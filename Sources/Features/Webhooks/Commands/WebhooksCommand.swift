@@ -95,7 +95,7 @@ struct ListenCommand: AsyncParsableCommand {
         guard (0...65_535).contains(port) else { throw ValidationError("--port must be from 0 to 65535.") }
         guard (0...86_400).contains(tolerance) else { throw ValidationError("--tolerance must be from 0 to 86400.") }
         guard (200...599).contains(answer) else { throw ValidationError("--answer must be from 200 to 599.") }
-        // the argument may be a secret with a mistake in it, and is not repeated
+        // the argument may be a mistyped secret, and is not repeated
         guard givenSecrets.allSatisfy({ WebhookSecret($0) != nil }) else {
             throw ValidationError("--secret must be whsec_ and the base64 of 24 to 64 bytes.")
         }
@@ -143,17 +143,19 @@ struct ListenCommand: AsyncParsableCommand {
 
 /// Prints the webhooks that `sluice webhooks listen` receives, and responds to them.
 struct WebhookInspector: Sendable {
-    /// Bytes of a body that are taken.
+    /// The maximum size of a body, in bytes.
     static let maximumBytes = 1_048_576
-    /// Characters of a line that are shown.
+    /// The maximum number of characters of a line that are shown.
     static let maximumShown = 4_000
 
-    /// Nil if nothing is checked.
+    /// The verifier of signatures; nil if signatures are not checked.
     let verifier: WebhookVerifier?
     /// The status of the response to a valid webhook.
     let answer: Int
     let now: TimeSource
 
+    /// Verifies a request, and returns the response's status and the text to show.
+    ///
     /// - Parameter body: nil if it is too long.
     func take(_ head: HTTPRequestHead, _ body: [UInt8]?) -> (status: Int, text: String) {
         let moment = now()
@@ -194,7 +196,7 @@ struct WebhookInspector: Sendable {
         }
     }
 
-    /// Returns a text without control characters and others that change how a terminal shows their neighbors.
+    /// Returns a text without control characters and other characters that change the display of neighboring text.
     static func shown(_ text: String) -> String { TerminalText.of(text, upTo: maximumShown) }
 }
 

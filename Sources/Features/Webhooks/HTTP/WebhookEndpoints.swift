@@ -152,10 +152,10 @@ struct WebhookEndpoints: Sendable {
 /// The body of `POST …/webhooks` and of `PATCH …/webhooks/{webhook}`.
 struct WebhookRequest {
     private(set) var update = WebhookUpdate()
-    /// Of a new endpoint only.
+    /// The secret of a new endpoint.
     private(set) var secret: WebhookSecret?
 
-    /// - Parameter isNew: whether it describes a new endpoint: then `url` is required, and `secret` may be given.
+    /// - Parameter isNew: whether the body describes a new endpoint. Then `url` is required, and `secret` is allowed.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No detail repeats a secret.
     init(body: [UInt8], isNew: Bool, policy: AddressPolicy) throws(Problem) {
         self = try Self.table(isNew: isNew, policy).read(body, into: Self())

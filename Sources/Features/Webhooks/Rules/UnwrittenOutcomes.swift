@@ -1,20 +1,20 @@
 package import SyncModel
 
-/// Endpoints whose outcomes this process could not write, and how long each of them rests.
+/// Endpoints whose outcomes this process could not write, and the pause of each.
 ///
-/// Without a pause, the messages of such an endpoint would be sent again and again.
+/// Without a pause, the messages of such an endpoint would be sent repeatedly.
 package struct UnwrittenOutcomes: Sendable {
     /// The first pause and the longest, in seconds.
     package static let firstPause: Double = 60
     package static let longestPause: Double = 3_600
-    /// Endpoints that are remembered.
+    /// The maximum number of stored endpoints.
     private static let capacity = 10_000
 
     private var endpoints: [WebhookKey: (failures: Int, until: Timestamp)] = [:]
 
     package init() {}
 
-    /// The endpoints that are not to be claimed now.
+    /// Returns the endpoints that must not be claimed now.
     package func resting(at now: Timestamp) -> Set<WebhookKey> {
         Set(endpoints.lazy.filter { $0.value.until > now }.map(\.key))
     }
@@ -28,6 +28,6 @@ package struct UnwrittenOutcomes: Sendable {
         return until
     }
 
-    /// Forgets an endpoint after a successful write.
+    /// Removes an endpoint after a successful write.
     package mutating func remove(_ endpoint: WebhookKey) { endpoints[endpoint] = nil }
 }

@@ -1,7 +1,7 @@
 package import Foundation
 package import SyncModel
 
-/// A delivery that a worker is to send.
+/// A delivery that a worker sends.
 package struct WebhookDelivery: Sendable, Hashable {
     /// The event's id.
     package let id: UUID
@@ -9,11 +9,11 @@ package struct WebhookDelivery: Sendable, Hashable {
     /// A JSON object.
     package let data: [UInt8]
     package let occurredAt: Timestamp
-    /// The endpoint's count of its deliveries, from 1 on.
+    /// The endpoint's number of this delivery, from 1 on.
     package var sequence: Int64
-    /// Attempts that failed.
+    /// The number of failed attempts.
     package let attemptCount: Int16
-    /// When the tries began.
+    /// The start of the attempts.
     package let triedSince: Timestamp
 
     package init(
@@ -37,7 +37,9 @@ package struct WebhookDelivery: Sendable, Hashable {
 
 /// An endpoint's response.
 package enum WebhookAnswer: Sendable, Hashable {
-    /// - Parameter retryAt: what `Retry-After` asked for.
+    /// The status of a response.
+    ///
+    /// - Parameter retryAt: the time from `Retry-After`.
     case status(Int, retryAt: Timestamp?)
     /// There was no response: a short reason, without a secret.
     case none(String)
@@ -46,10 +48,10 @@ package enum WebhookAnswer: Sendable, Hashable {
 /// The state of a delivery after an attempt.
 package struct WebhookOutcome: Sendable, Hashable {
     package enum Status: String, Sendable, Hashable, CaseIterable {
-        /// To be tried again, at ``nextAttempt``.
+        /// The delivery is to be attempted again, at ``nextAttempt``.
         case waiting
         case delivered
-        /// Given up; an operator may have it tried again.
+        /// The delivery was given up; an operator may retry it.
         case dead
     }
 
@@ -65,20 +67,20 @@ package struct WebhookOutcome: Sendable, Hashable {
 ///
 /// All replicas share it, because it is stored in the endpoint's row. Pure.
 package struct WebhookHealth: Sendable, Hashable {
-    /// Failures in a row after which one delivery at a time is tried, and none before a pause is over.
+    /// The number of consecutive failures after which deliveries are attempted one at a time, each after a pause.
     package static let threshold: Int32 = 5
     /// The first pause and the longest, in seconds, before jitter.
     static let firstPause: Double = 5
     static let longestPause: Double = 600
 
-    /// Failures since the last success. Attempts that were in progress at the same time count as one.
+    /// The number of failures since the last success. Concurrent attempts count as one.
     package private(set) var failureCount: Int32
-    /// When the first of them failed.
+    /// The time of the first of these failures.
     package private(set) var failingSince: Timestamp?
-    /// Nothing is sent before.
+    /// The time before which nothing is sent.
     package private(set) var pausedUntil: Timestamp?
     package private(set) var lastError: String?
-    /// Whether it responded with 410: it accepts no more deliveries.
+    /// Whether the endpoint responded with 410: it accepts no more deliveries.
     package private(set) var isGone = false
 
     package init(
@@ -96,15 +98,15 @@ package struct WebhookHealth: Sendable, Hashable {
     /// Whether only one delivery is attempted, and all others wait for its result.
     package var isOpen: Bool { failureCount >= Self.threshold }
 
-    /// Whether nothing more is to be sent now.
+    /// Whether nothing is to be sent now.
     package func rests(at now: Timestamp) -> Bool { isGone || pausedUntil.map { $0 > now } ?? false }
 
     /// Records a response.
     ///
     /// - Parameters:
     ///   - jitter: 0 to 1; adds up to a fifth of a pause.
-    ///   - isSameRound: whether the attempt began before the last failure was recorded. Such a failure counts once with
-    ///     that one: it is no further evidence about the endpoint.
+    ///   - isSameRound: whether the attempt began before the last failure was recorded. Such a failure counts together
+    ///     with the earlier one: it is no further evidence about the endpoint.
     package mutating func record(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
         guard let error = answer.error else {
             self = WebhookHealth()
@@ -121,7 +123,7 @@ package struct WebhookHealth: Sendable, Hashable {
             until.append(now.adding(seconds: min(Self.longestPause, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))))
         }
         if let retryAt = answer.throttledUntil {
-            // for any requested pause, the endpoint is tried again after the longest allowed one
+            // even if a longer pause is requested, the endpoint is attempted again after the longest allowed pause
             until.append(min(retryAt, now.adding(seconds: WebhookSchedule.longestThrottle)))
         }
         if let latest = until.max() { pausedUntil = latest }
@@ -129,7 +131,7 @@ package struct WebhookHealth: Sendable, Hashable {
 }
 
 extension WebhookAnswer {
-    /// Why it is no success; nil for one.
+    /// The reason why the response is not a success; nil for a success.
     package var error: String? {
         switch self {
         case .status(200...299, _): nil
@@ -143,7 +145,7 @@ extension WebhookAnswer {
 
     var isGone: Bool { if case .status(410, _) = self { true } else { false } }
 
-    /// Until when the endpoint requests a pause, by the `Retry-After` of a response that signals overload.
+    /// The end of the pause that the endpoint requests with `Retry-After` in a response that signals overload.
     var throttledUntil: Timestamp? {
         if case .status(429, let retryAt) = self { return retryAt }
         if case .status(502...504, let retryAt) = self { return retryAt }
@@ -151,15 +153,15 @@ extension WebhookAnswer {
     }
 }
 
-/// When a delivery is tried again: for three days, in growing pauses.
+/// The times of a delivery's attempts: for three days, with growing pauses.
 package enum WebhookSchedule {
-    /// Seconds after each failed attempt. Together with jitter less than three days.
+    /// Seconds after each failed attempt. Their sum, including jitter, is less than three days.
     static let pauses: [Double] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 64_800, 64_800]
-    /// How long a delivery is tried that waits for its endpoint's pause to be over, in seconds: three days.
+    /// The time for which a delivery waits for the end of its endpoint's pause, in seconds: three days.
     package static let window: Double = 259_200
-    /// How long `Retry-After` is heeded, in seconds.
+    /// The longest time from `Retry-After` that is accepted, in seconds.
     package static let longestThrottle: Double = 3_600
-    /// Attempts of a delivery.
+    /// The maximum number of attempts of a delivery.
     package static var attempts: Int { pauses.count + 1 }
 
     /// Returns the state of a delivery after an attempt.
@@ -196,7 +198,7 @@ package enum WebhookSchedule {
 
     /// Returns the state of a delivery that was not sent because the endpoint does not respond.
     ///
-    /// It is given up after it has waited for three days; nil while it still waits.
+    /// The delivery is given up after it has waited for three days. Returns nil while it still waits.
     package static func outcome(ofUnsent delivery: WebhookDelivery, now: Timestamp) -> WebhookOutcome? {
         guard delivery.isOld(at: now) else { return nil }
         return WebhookOutcome(

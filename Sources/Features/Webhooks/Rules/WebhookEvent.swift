@@ -8,28 +8,28 @@ package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     case mutationFailed = "mutation.failed"
     /// A mutation is in conflict, and waits for a person.
     case mutationConflict = "mutation.conflict"
-    /// A user's queue is halted until a person settles a mutation.
+    /// A user's lane is halted until a person settles a mutation.
     case laneHalted = "lane.halted"
-    /// Nothing is sent to the organization's upstream for a while.
+    /// No requests are sent to the organization's upstream for a while.
     case upstreamDown = "upstream.down"
-    /// Requests go to the organization's upstream again.
+    /// Requests are sent to the organization's upstream again.
     case upstreamUp = "upstream.up"
-    /// All that was kept of a user is gone.
+    /// All data of a user were erased.
     case userErased = "user.erased"
-    /// An entity is another than it was.
+    /// An entity has changed.
     case entityChanged = "entity.changed"
-    /// An operator tries the endpoint.
+    /// An operator tests the endpoint.
     case test = "webhook.test"
 
-    /// Those that an endpoint may wish.
+    /// The events to which an endpoint may subscribe.
     package static let subscribable = allCases.filter { $0 != .test }
-    /// The default subscription of an endpoint: all but the event that comes with every write.
+    /// The default subscription of an endpoint: all events except the one that every write causes.
     package static let usual = subscribable.filter { $0 != .entityChanged }
 }
 
-/// An event to be delivered to those endpoints of its organization that subscribe to it.
+/// An event to be delivered to the endpoints of its organization that subscribe to it.
 package struct WebhookRecord: Sendable, Hashable {
-    /// The same at all endpoints, and in all attempts.
+    /// The event's id, which is the same at all endpoints and in all attempts.
     package let id: UUID
     package let organization: UUID
     package let event: WebhookEvent
@@ -47,11 +47,12 @@ package struct WebhookRecord: Sendable, Hashable {
 extension WebhookRecord {
     /// Returns the events of a mutation's outcome.
     ///
-    /// Empty unless the mutation waits for a person: then the outcome and, if the mutation halts its lane, the halt.
+    /// Empty unless the mutation waits for a person. Then the events are the outcome and, if the mutation halts its
+    /// lane, the halt.
     ///
     /// - Parameters:
-    ///   - state: the lane's, to see whether the mutation is what halts it now.
-    ///   - makeID: makes an id of version 7, greater than those before it: events are numbered by id.
+    ///   - state: the state of the lane, which shows whether the mutation halts it now.
+    ///   - makeID: makes an id of version 7 that is greater than earlier ids: events are numbered by id.
     fileprivate static func records(
         of outcome: EventSubject<some EntityWrite>,
         in lane: LaneKey,
@@ -93,7 +94,7 @@ extension WebhookRecord {
         return records
     }
 
-    /// The code of a stored problem; its text may quote user content.
+    /// The code of a stored problem, whose text may quote user content.
     private static func code(of problem: [UInt8]) -> String? {
         (try? JSONTree(parsing: problem))?.root.members?.first { $0.name.string == "code" }?.value.string
     }
@@ -111,13 +112,13 @@ extension WebhookRecord {
         )
     }
 
-    /// That all that was kept of a user is gone.
+    /// Returns the event of a complete erasure of a user.
     package static func erased(user: UUID, of organization: UUID, id: UUID) -> WebhookRecord {
         let data = JSONWriter.object { $0.member("user_id", user) }
         return WebhookRecord(id: id, organization: organization, event: .userErased, data: data)
     }
 
-    /// That an operator tries an endpoint.
+    /// Returns the event of an operator's test of an endpoint.
     package static func test(of organization: UUID, id: UUID) -> WebhookRecord {
         WebhookRecord(id: id, organization: organization, event: .test, data: Array("{}".utf8))
     }
@@ -168,7 +169,7 @@ extension NewMutation {
 }
 
 extension WebhookDelivery {
-    /// The id of the message, as its header has it.
+    /// The id of the message, in the form of its header.
     package var messageID: String { id.lowercased }
 
     /// The body that is sent and signed: byte for byte the same in all attempts.

@@ -62,7 +62,8 @@ enum DeliveryUsers {
         least: NamingScan.Key(first: UUID.least.lowercased, second: UUID.least.lowercased)
     )
 
-    /// Under the locks of their endpoints, as all that changes a delivery, and of no others.
+    /// Deletes the messages. Like every change of a delivery, this requires the locks of their endpoints, and only
+    /// these.
     static let erase = Statement(
         "erase_webhook_deliveries",
         ["organization", "first_keys", "second_keys", "users"],

@@ -18,7 +18,7 @@ enum WebhookAdminStatements {
         "SELECT \(WebhookEndpointRow.list) FROM webhook_endpoints e WHERE e.organization_id = :organization AND e.id = :endpoint"
     )
 
-    /// An endpoint that subscribes to entities begins with the changes from now on.
+    /// Adds an endpoint. If it subscribes to entities, it receives the changes from now on.
     static let add = Statement(
         "webhooks_add_endpoint",
         ["organization", "endpoint", "url", "description", "events", "status", "secret", "now", "takes_feed"],
@@ -80,8 +80,8 @@ enum WebhookAdminStatements {
         "DELETE FROM webhook_endpoints WHERE organization_id = :organization AND id = :endpoint"
     )
 
-    /// Whole keys come from what is found first: with the endpoint given, all of its rows would be compared with those.
-    /// The same below.
+    /// The sub-select returns whole keys. With the endpoint as a parameter, PostgreSQL would compare all of its rows
+    /// with them. The same applies to the statements below.
     static let deleteDeliveries = Statement(
         "webhooks_delete_deliveries",
         ["organization", "endpoint", "limit"],

@@ -5,9 +5,9 @@ import SyncStore
 
 /// The operators' actions on webhooks: endpoints, their secrets, and deliveries.
 package struct WebhookAdministration: Sendable {
-    /// Endpoints that an organization may have.
+    /// The maximum number of endpoints of an organization.
     package static let maximumEndpoints = 20
-    /// Dead deliveries that one request has tried again, at most.
+    /// The maximum number of dead deliveries that one request retries.
     package static let retryBatch = 1_000
     static let deleteBatch: Int64 = 5_000
 
@@ -26,7 +26,7 @@ package struct WebhookAdministration: Sendable {
 
     // MARK: - Endpoints
 
-    /// An organization's endpoints, oldest first; nil if there is no such organization.
+    /// Returns an organization's endpoints, oldest first; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [WebhookEndpointRow]? {
         do {
             let key = Parameters(of: organization)
@@ -48,10 +48,10 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Adds an endpoint; nil if there is no such organization.
+    /// Adds an endpoint; returns nil if there is no such organization.
     ///
-    /// - Parameter secret: what its messages are signed with.
-    /// - Throws: `validation_failed` if the organization has as many as it may.
+    /// - Parameter secret: the secret with which its messages are signed.
+    /// - Throws: `validation_failed` if the organization has the maximum number of endpoints.
     package func add(
         to organization: UUID,
         _ update: WebhookUpdate,
@@ -103,7 +103,7 @@ package struct WebhookAdministration: Sendable {
 
     /// Changes an endpoint; returns nil if there is no such endpoint.
     ///
-    /// An endpoint that is enabled is tried immediately, and counts as healthy again.
+    /// An enabled endpoint is attempted immediately, and counts as healthy again.
     package func change(_ endpoint: WebhookKey, _ update: WebhookUpdate) async throws(Problem) -> WebhookEndpointRow? {
         let parameters = Parameters(
             of: endpoint.organization,
@@ -123,11 +123,11 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Gives an endpoint another secret; the one before signs, too, for a while. Nil if there is no such endpoint.
+    /// Replaces an endpoint's secret; returns nil if there is no such endpoint.
     ///
     /// - Parameters:
-    ///   - secret: the new one.
-    ///   - overlap: seconds for which the previous secret also signs; 0: it ends immediately.
+    ///   - secret: the new secret.
+    ///   - overlap: seconds for which the previous secret also signs; with 0, it becomes invalid immediately.
     package func rotate(
         _ endpoint: WebhookKey,
         to secret: String,
@@ -171,7 +171,7 @@ package struct WebhookAdministration: Sendable {
             var batch = key
             batch.add(Self.deleteBatch)
             let found = try await pool.run([Query(WebhookAdminStatements.delete, key)])[0].affected > 0
-            // also if it is gone: the one before may have been interrupted
+            // also if the endpoint is deleted: an earlier deletion may have been interrupted
             var deleted = 1
             while deleted > 0 {
                 deleted = try await pool.transaction { [batch] connection in
@@ -186,9 +186,7 @@ package struct WebhookAdministration: Sendable {
 
     /// Records a delivery of `webhook.test`, regardless of the endpoint's subscription.
     ///
-    /// Returns nil if there is no such endpoint, or if it is not enabled.
-    ///
-    /// - Returns: its id.
+    /// - Returns: the delivery's id; nil if there is no such endpoint, or if it is not enabled.
     package func test(_ endpoint: WebhookKey) async throws(Problem) -> UUID? {
         let moment = now()
         let id = ids.make(at: moment)
@@ -209,14 +207,14 @@ package struct WebhookAdministration: Sendable {
 
     // MARK: - Deliveries
 
-    /// Returns an endpoint's deliveries, newest first, and the last of them if there are more.
+    /// Returns a page of an endpoint's deliveries, newest first, and its last delivery if there are more.
     ///
     /// Returns nil if there is no such endpoint.
     ///
     /// - Parameters:
-    ///   - status: nil for all.
+    ///   - status: the status of the deliveries; nil for all.
     ///   - limit: 1 to 1,000.
-    ///   - last: the last of the page before; nil starts with the newest.
+    ///   - last: the last delivery of the previous page; nil starts with the newest.
     package func deliveries(
         of endpoint: WebhookKey,
         _ status: WebhookOutcome.Status?,
@@ -244,11 +242,11 @@ package struct WebhookAdministration: Sendable {
     package enum Retry: Sendable, Equatable {
         case retried
         case notFound
-        /// It waits, or was delivered.
+        /// The delivery waits, or was delivered.
         case notDead
     }
 
-    /// Has a dead delivery tried again from now on, as often as a new one, under its own id and number.
+    /// Retries a dead delivery under its own id and number, with the attempts of a new delivery.
     package func retry(_ id: UUID, of endpoint: WebhookKey) async throws(Problem) -> Retry {
         let one = Parameters(of: endpoint.organization, endpoint.id, now(), id)
         do {
@@ -266,9 +264,9 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Has the oldest dead deliveries tried again, 1,000 at most.
+    /// Retries the oldest dead deliveries, at most 1,000.
     ///
-    /// - Returns: how many; nil if there is no such endpoint.
+    /// - Returns: their number; nil if there is no such endpoint.
     package func retryAll(of endpoint: WebhookKey) async throws(Problem) -> Int? {
         let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Self.retryBatch)
         do {
@@ -290,7 +288,7 @@ package struct WebhookAdministration: Sendable {
 }
 
 extension UUID {
-    /// Behind all others in PostgreSQL's order.
+    /// The greatest id in PostgreSQL's order.
     static let greatest = UUID(
         uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
     )

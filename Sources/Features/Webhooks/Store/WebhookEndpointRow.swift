@@ -3,13 +3,13 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// An endpoint as operators see it: without its secrets.
+/// An endpoint as operators see it, without its secrets.
 package struct WebhookEndpointRow: Sendable {
     package enum Status: String, Sendable, Hashable, CaseIterable {
         case enabled
-        /// Nothing is recorded for it, and nothing sent.
+        /// No deliveries are recorded or sent.
         case disabled
-        /// It responded with 410. It is treated as disabled, until an operator enables it again.
+        /// The endpoint responded with 410. It is treated as disabled until an operator enables it again.
         case gone
     }
 
@@ -18,12 +18,12 @@ package struct WebhookEndpointRow: Sendable {
     package let description: String
     package let events: [WebhookEvent]
     package let status: Status
-    /// Until when the secret before the newest also signs; nil if there is no such secret.
+    /// The time until which the previous secret also signs; nil if there is no such secret.
     package let previousSecretUntil: Timestamp?
-    /// Attempts that failed since the last success.
+    /// The number of failed attempts since the last success.
     package let failureCount: Int32
     package let failingSince: Timestamp?
-    /// Nothing is sent before.
+    /// The time before which nothing is sent.
     package let pausedUntil: Timestamp?
     package let lastError: String?
     /// The number of the last delivery; 0 before the first.
@@ -31,7 +31,7 @@ package struct WebhookEndpointRow: Sendable {
     package let createdAt: Timestamp
     package let updatedAt: Timestamp
 
-    /// The columns that it is read from, for a table that is called `e`.
+    /// The columns of the row, for a table with the alias `e`.
     static let list = """
         e.id, e.url, e.description, e.events, e.status, e.previous_until, e.failure_count, e.failing_since,
             e.paused_until, e.last_error, e.next_sequence - 1 AS last_sequence, e.created_at, e.updated_at
@@ -61,18 +61,18 @@ package struct WebhookDeliveryRow: Sendable {
     /// A JSON object.
     package let data: [UInt8]
     package let occurredAt: Timestamp
-    /// Nil until it is first taken to be sent.
+    /// The delivery's number; nil until a worker first takes it.
     package let sequence: Int64?
     package let status: WebhookOutcome.Status
     package let attemptCount: Int16
-    /// Nil for one that is not tried any more.
+    /// The time of the next attempt; nil without a next attempt.
     package let nextAttemptAt: Timestamp?
-    /// When it was delivered or given up.
+    /// The time at which it was delivered or given up.
     package let settledAt: Timestamp?
     package let lastStatus: Int16?
     package let lastError: String?
 
-    /// The columns that it is read from, for a table that is called `d`.
+    /// The columns of the row, for a table with the alias `d`.
     static let list = """
         d.id, d.event, d.data, d.occurred_at, d.sequence, d.status, d.attempt_count,
             CASE WHEN d.status = 'waiting' THEN d.next_attempt_at END AS next_attempt_at, d.settled_at, d.last_status,
@@ -94,7 +94,7 @@ package struct WebhookDeliveryRow: Sendable {
     }
 }
 
-/// Changes an endpoint, or describes a new one. A nil member stays unchanged; a new endpoint has its default.
+/// A change of an endpoint, or a new endpoint. A nil member stays unchanged; a new endpoint has the default.
 package struct WebhookUpdate: Sendable {
     package var url: String?
     package var description: String?

@@ -7,16 +7,16 @@ import SyncStore
 package enum WebhookOutbox {
     /// Returns a query that adds a delivery for each endpoint of the organization that subscribes to the event.
     ///
-    /// It takes no lock that another transaction waits for, so its place among a transaction's queries does not matter.
+    /// It takes no lock that another transaction waits for, so the order among a transaction's queries does not matter.
     ///
-    /// - Parameter records: at least one.
+    /// - Parameter records: at least one record.
     package static func query(_ records: [WebhookRecord], at moment: Timestamp) -> Query {
         columns.query(recordStatement, records, at: moment)
     }
 
     private static let ids = OrderedUUIDs()
 
-    /// Makes the id of a record, greater than those made before: endpoints number events by id.
+    /// Makes the id of a record, greater than earlier ids: endpoints number events by id.
     static func makeID(at moment: Timestamp) -> UUID { ids.make(at: moment) }
 
     static let columns = Columns<WebhookRecord>(
@@ -26,7 +26,7 @@ package enum WebhookOutbox {
         .json("data", \.data)
     )
 
-    /// The columns that a new delivery has values for, from a record `k`, its endpoint `e`, and the moment.
+    /// The values of a new delivery's columns, from a record `k`, its endpoint `e`, and the moment.
     private static let values =
         "k.organization_id, e.id, k.id, k.event, k.data, :now, 'waiting', :now, :now"
     private static let names =
@@ -47,8 +47,9 @@ package enum WebhookOutbox {
         """
     )
 
-    /// Records that an upstream became unavailable, or available again, if that is new: of several replicas that detect
-    /// it, one records it.
+    /// Returns queries that record a new state of an upstream, unavailable or available again.
+    ///
+    /// If several replicas detect it, only one records it.
     package static func upstream(_ record: WebhookRecord, at moment: Timestamp) -> [Query] {
         let isDown = record.event == .upstreamDown
         return [
@@ -69,7 +70,8 @@ package enum WebhookOutbox {
         upstreamChange("IS NOT NULL", to: "NULL"),
         variant: upstreamChange("IS NOT NULL")
     )
-    /// Separate, and after those, for a cluster, which inserts no rows that depend on a change of the same statement.
+    /// A separate query after the deliveries, because a cluster inserts no rows that depend on a change of the same
+    /// statement.
     static let markDownStatement = Statement(
         "webhooks_mark_down",
         columns.inputs + ["now"],

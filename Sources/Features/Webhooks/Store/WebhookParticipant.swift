@@ -26,7 +26,7 @@ package struct WebhookParticipant: CommitParticipant {
 }
 
 extension Store {
-    /// Deliveries.
+    /// The database operations of the delivery workers.
     package var webhooks: WebhookStore { WebhookStore(pool: pool, catalog: catalog, now: now, failure: failure) }
 
     /// Manages organizations' webhook endpoints and their deliveries.

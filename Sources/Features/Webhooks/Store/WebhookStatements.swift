@@ -3,11 +3,12 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements of the workers that deliver.
+/// The statements of the delivery workers.
 enum WebhookStatements {
-    /// Endpoints that have something to send, by key: one look-up each, however much waits for it.
+    /// Endpoints with waiting deliveries, by key. Each requires one look-up, regardless of the number of its
+    /// deliveries.
     ///
-    /// Includes those whose first delivery is not due, so that a search knows how far it went.
+    /// Endpoints whose first delivery is not due are included, so that the search has a position to continue from.
     static let due = Statement(
         "webhooks_due",
         ["after_organization", "after_endpoint", "now", "limit"],
@@ -41,7 +42,7 @@ enum WebhookStatements {
             OFFSET 0
         ) e ON true
         """,
-        // a walk along the index would visit all servers: each server searches by endpoint
+        // a scan of the index would involve all servers: each server searches by endpoint
         variant: """
             SELECT e.organization_id, e.id AS endpoint_id,
                 e.status = 'enabled' AND coalesce(e.leased_until <= :now, true) AND coalesce(e.paused_until <= :now, true)
@@ -56,7 +57,7 @@ enum WebhookStatements {
             """
     )
 
-    /// Endpoints that subscribe to entities, and have not received all of them: a plain read of small tables.
+    /// Endpoints that subscribe to entities, and have not received all changes: a read of small tables without locks.
     static let behind = Statement(
         "webhooks_behind",
         ["after_organization", "after_endpoint", "now", "limit"],
@@ -89,8 +90,8 @@ enum WebhookStatements {
 
     /// Selects those deliveries of a worker (`ids`) that are still to be sent.
     ///
-    /// No delivery is, if an operator has changed the endpoint since it was claimed (`updated_at`), if another worker
-    /// has it, or if the organization is not active.
+    /// No delivery is selected if an operator has changed the endpoint since it was claimed (`updated_at`), if another
+    /// worker has it, or if the organization is not active.
     static let find = Statement(
         "webhooks_look",
         ["organization", "endpoint", "token", "updated_at", "ids"],
@@ -110,7 +111,7 @@ enum WebhookStatements {
         """
     )
 
-    /// The lock of a step; nothing where another worker has the endpoint.
+    /// Locks the endpoint for a step; returns no row if another worker has the endpoint.
     static let lock = Statement(
         "webhooks_lock",
         ["organization", "endpoint", "token", "updated_at"],
@@ -136,7 +137,7 @@ enum WebhookStatements {
         .value("last_error", \.outcome.lastError)
     )
 
-    /// Under the endpoint's lock no other transaction changes a delivery that waits.
+    /// Writes outcomes. The endpoint's lock prevents other transactions from changing waiting deliveries.
     static let settle = Statement(
         "webhooks_settle",
         outcomes.inputs + ["now"],
@@ -179,8 +180,10 @@ enum WebhookStatements {
         """
     )
 
-    /// The feed's end, and the entities after a position, if it is of this epoch: positions are in commit order, so no
-    /// entity is skipped. A row without an entity means that there are no further ones.
+    /// The feed's end, and the entities after a position of this epoch.
+    ///
+    /// Positions are in commit order, so no entity is skipped. A row without an entity means that there are no further
+    /// ones.
     static let entities = Statement(
         "webhooks_entities",
         ["organization", "after", "epoch", "limit"],
@@ -208,7 +211,7 @@ enum WebhookStatements {
         .value("occurred_at", \.occurredAt)
     )
 
-    /// Deliveries of `entity.changed`, numbered as they come.
+    /// Adds deliveries of `entity.changed` with consecutive numbers.
     static let add = Statement(
         "webhooks_add",
         additions.inputs + ["now"],
@@ -221,7 +224,7 @@ enum WebhookStatements {
         """
     )
 
-    /// Ends a step. A lease that is not continued ends.
+    /// Ends a step, and the lease unless the worker continues it.
     static let write = Statement(
         "webhooks_write",
         [
@@ -237,7 +240,7 @@ enum WebhookStatements {
         """
     )
 
-    /// What waits for an endpoint that is no more: an event may be recorded while it is deleted.
+    /// Deletes the deliveries of a deleted endpoint: an event may be recorded during the deletion.
     static let dispose = Statement(
         "webhooks_dispose",
         ["organization", "endpoint", "limit"],
@@ -292,12 +295,12 @@ struct WebhookOutcomeRow: Sendable {
     let outcome: WebhookOutcome
 }
 
-/// A delivery that is given its number.
+/// A delivery that receives its number.
 struct WebhookNumberRow: Sendable {
     let endpoint: WebhookKey
     let id: UUID
     let sequence: Int64
-    /// Of a new one.
+    /// The data of a new delivery.
     var data: [UInt8]?
     var occurredAt: Timestamp?
 }

@@ -6,18 +6,19 @@ import SyncStore
 
 /// The database operations of the delivery workers.
 ///
-/// Any number of replicas may use it at the same time: a lease's token only grows, and results of attempts under an
-/// older one are discarded.
+/// Any number of replicas may use it at the same time: a lease's token only grows, and results under an older token are
+/// discarded.
 package struct WebhookStore: Sendable {
-    /// Deliveries that a step hands out while its endpoint is healthy; while it fails, one is sent and the others are
-    /// checked for their age.
+    /// The maximum number of deliveries of a step while its endpoint is healthy.
+    ///
+    /// While the endpoint fails, one delivery is sent, and the age of the others is checked.
     package static let batch = 16
     static let failingBatch = 200
-    /// Entities that a step reads from the feed.
+    /// The maximum number of entities that a step reads from the feed.
     static let feedPage = 100
-    /// How long a worker may hold an endpoint without a step, in seconds: longer than a batch can take.
+    /// The time after which the lease of an endpoint expires without a step, in seconds: longer than a batch can take.
     package static let leaseSeconds: Double = 180
-    /// Endpoints that one look finds.
+    /// The maximum number of endpoints that one search returns.
     package static let searchLimit = 500
 
     let pool: Pool
@@ -37,7 +38,7 @@ package struct WebhookStore: Sendable {
 
     /// Records events in a separate transaction.
     ///
-    /// The event of a change belongs into the change's transaction: ``WebhookOutbox``.
+    /// To record an event in the transaction of its change, use ``WebhookOutbox``.
     package func record(_ records: [WebhookRecord]) async throws(Problem) {
         guard !records.isEmpty else { return }
         _ = try await failure.reporting("record events for webhooks") {
@@ -47,7 +48,7 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Records that an upstream became unavailable or available again, unless that is known.
+    /// Records that an upstream became unavailable or available again, unless this state is already recorded.
     package func record(upstream organization: UUID, isDown: Bool, reason: String?) async throws(Problem) {
         let moment = now()
         let record = WebhookRecord.upstream(
@@ -66,15 +67,15 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Finding
 
-    /// The endpoints that a search found, and where the next one continues; nil at the end.
+    /// The endpoints that a search found, and the place at which the next search continues; nil at the end.
     package typealias Found = (due: [WebhookKey], next: WebhookKey?)
 
-    /// Endpoints with something to send, by key: a plain read without locks.
+    /// Returns endpoints with waiting deliveries, by key. The read takes no locks.
     package func due(after key: WebhookKey?) async throws(Problem) -> Found {
         try await search(WebhookStatements.due, after: key) { try $0.read("is_due", as: Bool.self) }
     }
 
-    /// Endpoints that have not received all entities.
+    /// Returns endpoints that have not received all entities.
     package func behind(after key: WebhookKey?) async throws(Problem) -> Found {
         try await search(WebhookStatements.behind, after: key) { _ in true }
     }
@@ -106,20 +107,20 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Delivering
 
-    /// A worker's hold on an endpoint.
+    /// A worker's lease of an endpoint.
     package struct Lease: Sendable {
         package let endpoint: WebhookKey
         package let token: Int64
         /// When an operator last changed the endpoint: deliveries follow its settings of that time.
         let updatedAt: Timestamp
         package let url: String
-        /// The newest first; two while they change.
+        /// The secrets, newest first; two during a rotation.
         package let secrets: [String]
     }
 
-    /// Claims an endpoint, if it may be sent to and no other worker has it.
+    /// Claims an endpoint if sending to it is allowed and no other worker has it.
     ///
-    /// - Returns: nil if it may not, or its organization is not served.
+    /// - Returns: the lease; nil if the endpoint cannot be claimed, or its organization is not served.
     package func claim(_ endpoint: WebhookKey) async throws(Problem) -> Lease? {
         guard let organization = try await catalog.organization(endpoint.organization), organization.status == .active
         else { return nil }
@@ -157,7 +158,7 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Deletes what waits for an endpoint that is no more, as far as it waits.
+    /// Deletes the waiting deliveries of an endpoint that was deleted.
     package func dispose(of endpoint: WebhookKey) async throws(Problem) {
         _ = try await failure.reporting("dispose of deliveries") {
             try await pool.transaction { connection in
@@ -174,7 +175,7 @@ package struct WebhookStore: Sendable {
 
     /// The next step of a worker.
     package struct Step: Sendable {
-        /// To be sent; empty if the lease has ended with this step.
+        /// The deliveries to be sent; empty if the lease has ended with this step.
         package let deliveries: [WebhookDelivery]
         /// The endpoint's health; if it fails, only the first delivery is to be sent.
         package let health: WebhookHealth
@@ -205,14 +206,14 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Writes the results of attempts, and hands out the deliveries that are due next.
+    /// Writes the results of attempts, and returns the deliveries that are due next.
     ///
     /// - Parameters:
-    ///   - outcomes: of deliveries that earlier steps handed out.
+    ///   - outcomes: the outcomes of deliveries from earlier steps.
     ///   - answers: the endpoint's responses, in order.
     ///   - sameRound: indices of responses to attempts that began before the last failure was recorded.
     ///   - releases: whether the worker releases the endpoint.
-    /// - Returns: nil if the lease was lost: then nothing is written.
+    /// - Returns: the next step; nil if the lease was lost, and nothing was written.
     package func step(
         _ lease: Lease,
         _ outcomes: [WebhookOutcome] = [],
@@ -266,10 +267,10 @@ package struct WebhookStore: Sendable {
             queries = []
             deliveries = try taken.read(WebhookDelivery.init)
             let numbers = Self.number(&deliveries, of: endpoint, &state)
-            // while much is due, the feed can wait: it keeps what changed
+            // while many deliveries are due, the feed is not read: it keeps the changes
             if deliveries.count < limit, state.feed != nil {
                 let more = try await readFeed(endpoint, &state, moment, on: connection)
-                // the rest is due with the next step: no more is in a worker's hands than it sends soon
+                // the rest is due with the next step: a worker has only deliveries that it sends soon
                 deliveries += more.deliveries.prefix(limit - deliveries.count)
                 if !more.rows.isEmpty {
                     queries.append(WebhookStatements.additions.query(WebhookStatements.add, more.rows, at: moment))
@@ -285,7 +286,7 @@ package struct WebhookStore: Sendable {
 
     /// Numbers the deliveries that have no number, in the order in which their events were recorded.
     ///
-    /// That is the order of their ids; a transaction's time is older than its locks.
+    /// This is the order of their ids: a transaction's time is older than its locks.
     private static func number(
         _ deliveries: inout [WebhookDelivery],
         of endpoint: WebhookKey,
@@ -302,7 +303,7 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Creates deliveries for the entities that changed since the endpoint's last one.
+    /// Creates deliveries for the entities that changed since the last such delivery to the endpoint.
     private func readFeed(
         _ endpoint: WebhookKey,
         _ state: inout EndpointState,
@@ -373,13 +374,13 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Metrics
 
-    /// Endpoints over all organizations.
+    /// Numbers of endpoints over all organizations.
     package struct Stats: Sendable, Hashable {
         package var enabled = 0
-        /// Enabled, and paused since nothing gets through.
+        /// The number of enabled endpoints that are paused because no attempt succeeds.
         package var failing = 0
         package var gone = 0
-        /// When the first of the failing ones began to fail.
+        /// The time at which the first of the failing endpoints began to fail.
         package var failingSince: Timestamp?
 
         package init() {}
@@ -404,7 +405,7 @@ package struct WebhookStore: Sendable {
 
 /// The parts of an endpoint's locked row that a step changes.
 private struct EndpointState {
-    /// Whether anything is sent, as the worker that holds it would.
+    /// Whether the worker with the lease may send messages.
     let isServed: Bool
     var nextSequence: Int64
     var feed: (epoch: Int64, position: Int64)?

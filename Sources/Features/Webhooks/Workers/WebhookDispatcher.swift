@@ -6,12 +6,12 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Delivers webhooks to endpoints with something to send.
+/// Delivers webhooks to endpoints with waiting deliveries.
 ///
-/// Organizations take turns, and none has more than its part of the places. Endpoints that are slow to answer cannot
-/// take all places: see ``HostPlaces``.
+/// Organizations take turns, and no organization has more than its share of the places. Endpoints that respond slowly
+/// cannot take all places: see ``HostPlaces``.
 package final class WebhookDispatcher: LeasedWorker {
-    /// How messages are sent: opens a line to an endpoint, sends on it, and closes it.
+    /// The transport of messages: opens a session with an endpoint, sends messages, and closes the session.
     package struct WebhookTransport: Sendable {
         package let open: @Sendable (_ url: String) async -> Session
 
@@ -34,25 +34,25 @@ package final class WebhookDispatcher: LeasedWorker {
     }
 
     package struct Configuration: Sendable {
-        /// Endpoints that this replica sends to at the same time, without those that are slow to answer.
+        /// The number of endpoints to which this replica sends concurrently, without those that respond slowly.
         package var places = 32
-        /// Endpoints in all for each place, with those that are slow to answer.
+        /// The total number of endpoints for each place, including those that respond slowly.
         package var requestsPerPlace = 4
-        /// Of these, for one organization.
+        /// The maximum number of these for one organization.
         package var maxConcurrentPerOrganization = 4
-        /// Messages to one endpoint at the same time.
+        /// The maximum number of concurrent messages to one endpoint.
         package var pipelining = 4
-        /// The interval at which waiting messages are checked for whether they are still to be sent, in seconds.
+        /// The interval at which the worker checks whether waiting messages are still to be sent, in seconds.
         package var recheckInterval: Double = 1
-        /// Steps after which an endpoint gives its place away.
+        /// The number of steps after which an endpoint releases its place.
         package var turn = 8
-        /// How often the database is searched, in seconds, before jitter.
+        /// The interval at which the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
-        /// Attempts at a write of outcomes while the database refuses it.
+        /// The attempts to write outcomes while the database refuses them.
         package var writeAttempts = Retry(20, milliseconds: 250...750)
-        /// How long messages in progress may take once the gateway shuts down, in seconds.
+        /// The time limit for messages in progress once the gateway shuts down, in seconds.
         package var grace: Double = 5
-        /// The courier's clock.
+        /// The dispatcher's clock.
         package var now: TimeSource
 
         package init(now: @escaping TimeSource) {
@@ -84,7 +84,7 @@ package final class WebhookDispatcher: LeasedWorker {
             pace: WorkerPace(
                 interval: configuration.pollInterval,
                 unfinished: "Due webhooks could not be queried",
-                // by key: what lies behind the endpoints that found no place has its turn, too
+                // by key: endpoints after those that found no place have their turn, too
                 resumes: true,
                 grace: configuration.grace
             ),
@@ -123,7 +123,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 try await store.record(upstream: news.organization, isDown: news.isDown, reason: news.reason)
             }
         } catch {
-            // another request finds it out again
+            // the next request detects the change again
             known.withLock { $0[news.organization] = nil }
             logger.warning("An upstream's state was not written", metadata: ["reason": "\(error.detail)"])
         }
@@ -179,11 +179,11 @@ package final class WebhookDispatcher: LeasedWorker {
     private struct Results {
         var outcomes: [WebhookOutcome] = []
         var answers: [WebhookAnswer] = []
-        /// Indices of answers to attempts that began before the last failure was noted.
+        /// Indices of responses to attempts that began before the last failure was recorded.
         var sameRound: Set<Int> = []
     }
 
-    /// Sends what is due, step by step.
+    /// Sends the due deliveries, step by step.
     private func deliver(_ lease: WebhookStore.Lease, on line: WebhookTransport.Session) async -> Problem? {
         var results = Results()
         for count in 0... {
@@ -208,9 +208,9 @@ package final class WebhookDispatcher: LeasedWorker {
         return nil
     }
 
-    /// Makes an endpoint rest whose outcomes cannot be written: its messages will be sent again.
+    /// Pauses an endpoint whose outcomes cannot be written: its messages will be sent again.
     ///
-    /// The pauses double in this process, and the endpoint counts as failing as far as that can be written.
+    /// The pauses double in this process, and the endpoint counts as failing if that can be written.
     private func rest(_ lease: WebhookStore.Lease) async {
         let moment = configuration.now()
         let until = unwritten.withLock { $0.add(lease.endpoint, at: moment) }
@@ -219,12 +219,12 @@ package final class WebhookDispatcher: LeasedWorker {
             metadata: Self.metadata(lease.endpoint, ["retry_at": "\(until.rfc3339)"])
         )
         let answer = WebhookAnswer.none("the gateway could not write the outcomes of deliveries")
-        // this keeps the lease, so that no other gateway sends the messages at once
+        // this keeps the lease, so that no other gateway sends the messages immediately
         _ = try? await store.step(lease, answers: [answer])
     }
 
-    /// Writes a step; retries while the database is unavailable, because deliveries that are not recorded would be sent
-    /// again.
+    /// Writes a step; retries while the database is unavailable, because deliveries whose outcome is not recorded are
+    /// sent again.
     private func write(
         _ lease: WebhookStore.Lease,
         _ results: Results,
@@ -241,7 +241,7 @@ package final class WebhookDispatcher: LeasedWorker {
         }
     }
 
-    /// Sends the deliveries of a step, a few at a time, until the endpoint rests.
+    /// Sends the deliveries of a step, a few at a time, until the endpoint must pause.
     private func send(
         _ step: WebhookStore.Step,
         _ lease: WebhookStore.Lease,
@@ -250,7 +250,7 @@ package final class WebhookDispatcher: LeasedWorker {
         let isProbe = step.health.isOpen
         var health = step.health
         var results = Results()
-        // failures that were counted: what began before the last of them is of its round, and counts with it
+        // the number of counted failures: attempts that began before the last of them belong to the same round
         var round = 0
         var deliveries = step.deliveries
         var checkedAt = ContinuousClock.now
@@ -261,7 +261,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 let moment = configuration.now()
                 let mayGoOn =
                     !loop.ends && !health.rests(at: moment) && !(isProbe && next > 0)
-                    // leaves a margin, so that no other gateway sends a late message at the same time
+                    // leaves a margin, so that no other gateway concurrently sends a late message
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
                 if mayGoOn, underWay < configuration.pipelining, next < deliveries.count {
                     if .now - checkedAt >= .seconds(configuration.recheckInterval) {
@@ -284,7 +284,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 }
                 guard let (delivery, answer, elapsed, begunIn) = await group.next() else { break }
                 underWay -= 1
-                // cancelled at the end of this process, which is no evidence about the endpoint
+                // cancelled because this process ends, which is no evidence about the endpoint
                 if case .none = answer, loop.ends { continue }
                 let now = configuration.now()
                 let isSameRound = begunIn < round
@@ -320,7 +320,7 @@ package final class WebhookDispatcher: LeasedWorker {
         }
     }
 
-    /// Those that still are to be sent; none where that cannot be found out.
+    /// Returns the deliveries that are still to be sent; no delivery if the check fails.
     private func stillWaiting(
         _ deliveries: ArraySlice<WebhookDelivery>,
         _ lease: WebhookStore.Lease

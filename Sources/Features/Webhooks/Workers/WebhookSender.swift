@@ -8,16 +8,16 @@ package import SyncModel
 import SyncStore
 import SyncUpstream
 
-/// Sends messages to an endpoint that a tenant has named: only to addresses that the operator allows, and nowhere else.
+/// Sends messages to an endpoint that a tenant has named, but only to addresses that the operator allows.
 ///
-/// The name is looked up once for each line, all of its addresses are checked, and connections are made to one of those
-/// alone, so a later change of the name has no effect. Redirects are not followed.
+/// The name is resolved once for each session, all of its addresses are checked, and connections are made only to one
+/// of them. A later change of the name therefore has no effect. Redirects are not followed.
 package struct WebhookSender: Sendable {
-    /// How long a request may take in all, looking the name up included.
+    /// The time limit of a request, including the resolution of the name.
     package static let timeout: Duration = .seconds(15)
-    /// How long looking a name up may take.
+    /// The time limit for resolving a name.
     static let lookUpTimeout: Duration = .seconds(5)
-    /// Bytes of a response that are read; the rest is discarded unread.
+    /// The maximum number of bytes of a response that are read; the rest is discarded unread.
     static let maximumAnswerBytes = 4_096
 
     private let policy: AddressPolicy
@@ -27,10 +27,10 @@ package struct WebhookSender: Sendable {
     private let logger: Logger
 
     /// - Parameters:
-    ///   - policy: which addresses are connected to.
-    ///   - version: the program's, in `User-Agent`.
-    ///   - now: the clock that `Retry-After` is read by.
-    ///   - addresses: the addresses of a host.
+    ///   - policy: the addresses to which connections are allowed.
+    ///   - version: the program's version, in `User-Agent`.
+    ///   - now: the clock for `Retry-After`.
+    ///   - addresses: returns the addresses of a host.
     package init(
         policy: AddressPolicy,
         version: String,
@@ -48,7 +48,7 @@ package struct WebhookSender: Sendable {
     /// Connections to one endpoint, for a few messages.
     package final class Session: Sendable {
         fileprivate let url: String
-        /// Why nothing can be sent; nil if it can.
+        /// The reason why nothing can be sent; nil if messages can be sent.
         fileprivate let problem: String?
         fileprivate let client: HTTPClient?
         private let logger: Logger
@@ -60,7 +60,7 @@ package struct WebhookSender: Sendable {
             self.logger = logger
         }
 
-        /// Ends its connections. To be called before the last reference goes.
+        /// Ends its connections. Call this before the last reference is released.
         package func close() async {
             do {
                 try await client?.shutdown()
@@ -70,7 +70,7 @@ package struct WebhookSender: Sendable {
         }
     }
 
-    /// Looks an endpoint's name up, and checks its addresses.
+    /// Resolves an endpoint's name, and checks its addresses.
     package func open(_ url: String) async -> Session {
         func refused(_ reason: String) -> Session { Session(url: url, client: nil, problem: reason, logger: logger) }
         let target: WebhookURL
@@ -81,7 +81,7 @@ package struct WebhookSender: Sendable {
         }
         let found = await lookUp(target.host)
         guard let address = found.first else { return refused("the host's name could not be resolved") }
-        // one forbidden address rejects all: such a name is an attack, or its owner's mistake
+        // one forbidden address rejects all: such a name is an attack or a mistake of its owner
         if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
             return refused("webhooks are not sent there: \(problem)")
         }
@@ -96,7 +96,7 @@ package struct WebhookSender: Sendable {
 
     private func lookUp(_ host: String) async -> [IPAddress] {
         await withTaskGroup(of: [IPAddress]?.self) { group in
-            // the system's resolver cannot be cancelled, so the wait for it is given up
+            // the system's resolver cannot be cancelled, so the sender stops waiting for it
             let (stream, continuation) = AsyncStream<[IPAddress]>.makeStream()
             Task { [addresses] in
                 continuation.yield(await addresses(host))
@@ -115,9 +115,9 @@ package struct WebhookSender: Sendable {
         }
     }
 
-    /// Sends a message. Never throws: every failure is an answer.
+    /// Sends a message. Never throws: a failure is returned as an answer.
     ///
-    /// - Parameter headers: the signature's; `Content-Type` and the like are added.
+    /// - Parameter headers: the headers with the signature; `Content-Type` and the like are added.
     package func send(_ body: [UInt8], headers: [(name: String, value: String)], on line: Session) async
         -> WebhookAnswer
     {
@@ -144,7 +144,7 @@ package struct WebhookSender: Sendable {
             }
             return answer(response)
         } catch {
-            // what counts is the status, however the rest of the answer ends
+            // only the status matters, even if the rest of the response is broken
             if let response = collector.cutResponse ?? collector.brokenSuccess { return answer(response) }
             let isTLS = request.scheme == "https"
             return .none(

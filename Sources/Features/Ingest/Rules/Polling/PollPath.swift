@@ -101,7 +101,7 @@ struct PollPath: Sendable, Hashable {
 }
 
 extension BaseURL {
-    /// The path after the host; empty if there is none.
+    /// The path after the host; empty without a path.
     var path: String {
         let rest = text.dropFirst(isTLS ? "https://".count : "http://".count)
         return String(rest.from("/"))

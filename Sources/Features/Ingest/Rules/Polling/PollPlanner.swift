@@ -322,7 +322,7 @@ extension PollState.Place {
 }
 
 extension PollState.Validators {
-    /// Reads the validators; nil if a response has none.
+    /// Reads the validators; nil for a response without validators.
     fileprivate init?(_ path: String, _ response: FetchedResponse) {
         guard response.etag != nil || response.lastModified != nil else { return nil }
         self.init(path: path, etag: response.etag, lastModified: response.lastModified)

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// The position of a poller, which is stored between its runs.
 package struct PollState: Sendable, Hashable {
-    /// The position that finished passes have reached; nil if there is none, or if it is unknown.
+    /// The position that finished passes have reached; nil before the first pass, or if it is unknown.
     package internal(set) var since: SinceValue?
     /// The validators that detect a change of a list that was read completely, in one page.
     var validators: Validators?

@@ -2,7 +2,7 @@ package import SyncModel
 
 /// Converts a database's log to events, message by message.
 ///
-/// Pure: the same log results in the same events with the same names, however often and from whichever position it is
+/// Pure: the same log results in the same events with the same names, however often and from any position it is
 /// read.
 package struct LogReader: Sendable {
     private let tables: [QualifiedName: FollowedTable]
