@@ -4,7 +4,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The dispatcher's metrics, described where they are wired.
+/// The dispatcher's metrics. Their descriptions are where they are registered.
 package struct DispatchMetrics: Sendable {
     /// Requests to upstreams, by `outcome`.
     package static let attempts = StoreMetrics.upstreamAttempts
@@ -12,7 +12,7 @@ package struct DispatchMetrics: Sendable {
     package static let requestDuration = "sluice_upstream_request_duration_seconds"
     /// Time from a mutation's acceptance to its final outcome.
     package static let completion = "sluice_mutation_completion_seconds"
-    /// Outcomes that were thrown away since another gateway had taken the lane.
+    /// Outcomes that were discarded because another gateway had claimed the lane.
     package static let leasesLost = "sluice_lane_leases_lost_total"
 
     private let attemptCounters: [Outcome.Kind: Counter]
@@ -42,19 +42,19 @@ package struct DispatchMetrics: Sendable {
 }
 
 package struct DispatchConfiguration: Sendable {
-    /// When failed attempts are tried again.
+    /// The schedule of retries.
     package var policy = RetryPolicy()
-    /// Lanes that work at the same time on this replica, over all organizations. 1 or more.
+    /// The number of lanes that work concurrently on this replica, over all organizations. 1 or more.
     package var maximumLanes = 1_024
-    /// Lanes that run at the same time, with those that await their upstream's answer; nil for the default.
+    /// The number of lanes that run concurrently, including lanes that await a response; nil for the default.
     package var maximumRequests: Int?
-    /// How often the database is searched for due lanes, in seconds, before jitter.
+    /// The interval at which the database is searched for due lanes, in seconds, before jitter.
     package var pollInterval: Double = 1
-    /// Mutations after which a lane gives its place to waiting lanes of its organization.
+    /// The number of mutations after which a lane releases its place to waiting lanes of its organization.
     package var burst = 64
-    /// How long a lane runs before it gives its place to waiting ones, after its current mutation.
+    /// The time after which a running lane releases its place to waiting lanes, once its current mutation is done.
     package var turn: Duration = .seconds(5)
-    /// How long requests in progress may take once the gateway shuts down, in seconds.
+    /// The time limit for requests in progress once the gateway shuts down, in seconds.
     package var grace: Double = 7
     /// The clock of leases and back-offs.
     package var now: TimeSource
@@ -67,15 +67,15 @@ package struct DispatchConfiguration: Sendable {
     package static func maximumRequests(lanes: Int) -> Int { HostPlaces<LaneKey>.Limits.requests(places: lanes) }
 }
 
-/// Counts lanes now and then, over all replicas, for metrics.
+/// Counts lanes over all replicas at intervals, for metrics.
 package final class LaneStatsCollector: Service {
     /// The last count.
     package struct Findings: Sendable {
-        /// Nil before the first count.
+        /// The counts of lanes; nil before the first count.
         package var lanes: LaneStore.Stats?
-        /// The configured number of organizations, those first whose mutations have waited longest.
+        /// The configured number of organizations, ordered by the age of their oldest waiting mutation.
         ///
-        /// If there are others, one more: the one of those whose mutations have waited longest.
+        /// If there are further organizations, one more entry has the oldest waiting mutation of these.
         package var organizations: [LaneStore.OrganizationStats] = []
     }
 
@@ -86,7 +86,7 @@ package final class LaneStatsCollector: Service {
     private let now: TimeSource
     private let found = Mutex(Findings())
 
-    /// - Parameter organizations: how many are counted one by one; 0 for none, which costs nothing.
+    /// - Parameter organizations: the number of organizations that are counted individually; 0 avoids the cost.
     package init(store: LaneStore, organizations: Int, now: @escaping TimeSource) {
         self.store = store
         self.organizations = organizations

@@ -5,8 +5,10 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Finds due lanes and has them run: those that this process made ready, from memory; all others by looking into the
-/// database now and then. Any number of replicas do so side by side.
+/// Finds due lanes and runs them.
+///
+/// It knows the lanes that this process made ready, and polls the database for all others. Any number of replicas may
+/// run concurrently.
 package final class Dispatcher: Service {
     private let configuration: DispatchConfiguration
     private let store: Store
@@ -19,28 +21,28 @@ package final class Dispatcher: Service {
     private let clock: HostClock<LaneKey>
     let isDraining = Atomic(false)
     private let state = Mutex(DispatcherState())
-    /// This process, as leases name it.
+    /// This process' id, which identifies the owner of a lease.
     package let worker: UUID
 
     /// The dispatcher's numbers, for metrics.
     package struct Counts: Sendable, Hashable {
         package var running = 0
-        /// Lanes that are due and wait for a place.
+        /// The number of due lanes that wait for a place.
         package var waiting = 0
-        /// Running lanes that have a place.
+        /// The number of running lanes that have a place.
         package var working = 0
-        /// Running lanes that await their upstream's answer, and have no place.
+        /// The number of running lanes that await their upstream's response, and have no place.
         package var awaiting = 0
-        /// Running lanes of organizations whose upstreams are slow.
+        /// The number of running lanes of organizations whose upstreams are slow.
         package var heldBySlow = 0
-        /// Upstreams to which nothing is sent.
+        /// The number of upstreams to which nothing is sent.
         package var openCircuits = 0
     }
 
     /// - Parameters:
     ///   - worker: the gateway's id, which identifies the owner of a lease.
-    ///   - recordUpstream: called after each request with whether more requests go to the organization's upstream, and
-    ///     why not.
+    ///   - recordUpstream: called after each request. Its arguments are the organization, whether its upstream is down,
+    ///     and the reason.
     package init(
         store: Store,
         upstream: any Upstream,
@@ -80,13 +82,13 @@ package final class Dispatcher: Service {
         }
     }
 
-    /// The circuits that are open here, those first that have been so for longest.
+    /// Returns this replica's open circuits, the longest open first.
     package func openCircuits(limit: Int) -> [CircuitReport] { circuits.reports(limit: limit) }
 
-    /// Why lanes are not run; empty if they are.
+    /// The reasons why lanes are not run; empty if they run.
     package var reasons: [String] { state.withLock { $0.reasons(at: .now) } }
 
-    /// Begins nothing more; work in progress continues. Graceful shutdown does so too, but later.
+    /// Stops starting lanes; work in progress continues. Graceful shutdown does this, too, but later.
     package func drain() {
         isDraining.store(true, ordering: .relaxed)
         inbox.post { $0.isClosed = true }
@@ -97,8 +99,9 @@ package final class Dispatcher: Service {
         inbox.post { $0.mustPoll = true }
     }
 
-    /// Runs lanes until graceful shutdown; then requests in progress are finished, or given up when they take long, and
-    /// every lane is released.
+    /// Runs lanes until graceful shutdown.
+    ///
+    /// Then requests in progress are completed, or cancelled after a time limit, and every lane is released.
     package func run() async throws {
         store.notifier.whenReady { [inbox] in inbox.post(ready: $0) }
         store.notifier.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }
@@ -116,7 +119,7 @@ package final class Dispatcher: Service {
                 try? await gracefulShutdown()
                 self.drain()
             }
-            // polling and the clock never end by themselves; the loop does, and with it the rest
+            // polling and the clock never end by themselves; when the loop ends, the group cancels them
             await group.next()
             await group.next()
             group.cancelAll()
@@ -150,7 +153,7 @@ package final class Dispatcher: Service {
                 if due.isAll || due.lanes.isEmpty {
                     found = []
                 } else {
-                    // lanes of many organizations may be behind those of the ones that were found
+                    // the search's limit may have cut off lanes of further organizations
                     found.formUnion(due.lanes.map(\.organization))
                     mustPoll = true
                 }
@@ -177,7 +180,7 @@ package final class Dispatcher: Service {
         }
         deadline?.cancel()
         report(scheduler)
-        // other replicas need not wait for their next look into the database
+        // other replicas need not wait for their next search
         store.notifier.notifyDue()
     }
 
@@ -198,8 +201,8 @@ package final class Dispatcher: Service {
         }
     }
 
-    /// Lanes that are not to be postponed, since they are about to be claimed: one of them may be the upstream's next
-    /// probe. Needed only while a circuit is open.
+    /// Returns lanes that must not be postponed because they are about to be claimed: one may be the upstream's next
+    /// probe. The list is needed only while a circuit is open.
     private func running(_ scheduler: LaneScheduler) -> Set<LaneKey> {
         circuits.openCount == 0 ? [] : scheduler.running
     }
@@ -230,7 +233,7 @@ package final class Dispatcher: Service {
         if state.withLock({ $0.noteCap(organization, cap) }) { inbox.post { $0.caps[organization] = cap } }
     }
 
-    /// Gives up requests that take too long once the gateway shuts down; their outcomes are still written.
+    /// Cancels requests that take too long once the gateway shuts down; their outcomes are still written.
     private func giveUpLater() -> Task<Void, Never> {
         Task { [inFlight, configuration] in
             try? await Task.sleep(for: .seconds(configuration.grace))
@@ -241,7 +244,7 @@ package final class Dispatcher: Service {
     private func runPollLoop() async {
         while !Task.isCancelled {
             poll()
-            // jitter keeps replicas from looking at the same moment
+            // jitter keeps replicas from searching at the same moment
             let pause = configuration.pollInterval * Double.random(in: 0.8...1.2)
             try? await Task.sleep(for: .seconds(pause))
         }
@@ -259,13 +262,13 @@ struct DispatcherState {
     private(set) var heldBySlow = 0
     private var lastTurn: ContinuousClock.Instant?
     private var contention = LaneScheduler.Contention()
-    /// How many lanes of each organization may run, as far as known.
+    /// The known limits of organizations' running lanes.
     private var caps: [UUID: Int] = [:]
 
-    /// The loop begins to look at messages.
+    /// Records that the loop begins to process messages.
     mutating func beginTurn(at now: ContinuousClock.Instant) { lastTurn = now }
 
-    /// The loop has given lanes their places.
+    /// Records the state after the loop has assigned places to lanes.
     mutating func report(_ scheduler: LaneScheduler) {
         running = scheduler.runningCount
         waiting = scheduler.waitingCount
@@ -275,17 +278,17 @@ struct DispatcherState {
         contention = scheduler.contention
     }
 
-    /// A runner has read how many lanes of an organization may run.
+    /// Records an organization's limit of running lanes, as a runner has read it.
     ///
-    /// - Returns: whether that has changed.
+    /// - Returns: whether the limit has changed.
     mutating func noteCap(_ organization: UUID, _ cap: Int) -> Bool {
         caps.updateValue(cap, forKey: organization) != cap
     }
 
-    /// Whether other lanes wait for the place of one of an organization.
+    /// Whether other lanes wait for the place of a lane of the organization.
     func isCrowded(_ organization: UUID) -> Bool { contention.includes(organization) }
 
-    /// Why lanes are not run; empty if they are.
+    /// Returns the reasons why lanes are not run; empty if they run.
     func reasons(at now: ContinuousClock.Instant) -> [String] {
         guard let lastTurn else { return ["the dispatcher has not started"] }
         return now - lastTurn > .seconds(30) ? ["the dispatcher does not respond"] : []

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Requests in progress.
 ///
-/// Each is sent in a separate task, so that it can be given up while its lane's runner still writes the outcome.
+/// Each is sent in a separate task, so that it can be cancelled while its lane's runner still writes the outcome.
 final class InFlightRequests: Sendable {
     private struct State {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]
@@ -18,7 +18,7 @@ final class InFlightRequests: Sendable {
         self.upstream = upstream
     }
 
-    /// Whether requests are given up.
+    /// Whether requests are cancelled.
     var isGivenUp: Bool { state.withLock { $0.isGivenUp } }
 
     func send(_ request: UpstreamRequest, to settings: UpstreamSettings) async -> UpstreamAnswer {
@@ -33,7 +33,7 @@ final class InFlightRequests: Sendable {
         return await task.value
     }
 
-    /// Gives up the requests in progress, and all later ones.
+    /// Cancels the requests in progress, and all later ones.
     func giveUp() {
         let tasks = state.withLock { state in
             state.isGivenUp = true

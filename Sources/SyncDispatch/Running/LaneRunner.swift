@@ -4,11 +4,12 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// Runs one lane after another: claim, send, write the outcome, and on to the next mutation, until the lane has
-/// nothing to run or gives its place away.
+/// Runs a lane: claims it, sends a request, writes the outcome, and continues with the next mutation.
+///
+/// The run ends when the lane has no mutation to run, or releases its place.
 struct LaneRunner: Sendable {
-    /// Tries of a step while the database is away, half a second each, before the lane gives its place to waiting
-    /// ones.
+    /// The number of attempts to write a step while the database is unavailable, half a second each. After these, the
+    /// lane releases its place to waiting lanes.
     private static let stepAttempts = 20
 
     let store: LaneStore
@@ -17,24 +18,24 @@ struct LaneRunner: Sendable {
     let clock: HostClock<LaneKey>
     let metrics = DispatchMetrics()
     let configuration: DispatchConfiguration
-    /// This process, as leases name it.
+    /// This process' id, which identifies the owner of a lease.
     let worker: UUID
     let logger: Logger
     let surroundings: Surroundings
 
-    /// What the dispatcher decides for all lanes.
+    /// The state of the dispatcher that applies to all lanes.
     struct Surroundings: Sendable {
-        /// Whether the gateway shuts down: work in progress is finished, nothing more is begun.
+        /// Whether the gateway shuts down: work in progress is completed, and no work is started.
         let isDraining: @Sendable () -> Bool
-        /// Whether other lanes wait for the place of one of an organization.
+        /// Whether other lanes wait for the place of a lane of the organization.
         let isCrowded: @Sendable (UUID) -> Bool
-        /// Called with whether requests go to an organization's upstream, and why not.
+        /// Called with whether an organization's upstream is down, and the reason.
         let recordUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
-        /// Called with the number of an organization's lanes that may run.
+        /// Called with an organization's limit of running lanes.
         let noteCap: @Sendable (UUID, Int) -> Void
     }
 
-    /// - Returns: whether the lane is to be run again at once.
+    /// - Returns: whether the lane is to be run again immediately.
     func run(_ lane: LaneKey) async -> Bool {
         var step = LaneStep.claim
         var count = 0
@@ -48,7 +49,7 @@ struct LaneRunner: Sendable {
                 result = try await write(step, of: lane, releases: surroundings.isDraining() || mustYield)
             } catch {
                 logUnwritten(step, lane, error)
-                // the lane may be leased to this process, and no other would look at it before the lease ends
+                // the lane may be leased to this process: then no other process would find it before the lease ends
                 return !surroundings.isDraining()
             }
             complete(step, result)
@@ -72,7 +73,7 @@ struct LaneRunner: Sendable {
     /// Writes a step; retries while the database is unavailable.
     ///
     /// Otherwise the outcome of a request would have to be determined again, and a lane abandoned under its lease would
-    /// be stopped until the lease ends.
+    /// not run until the lease ends.
     private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneAction {
         var attempt = 1
         while true {
@@ -90,7 +91,7 @@ struct LaneRunner: Sendable {
             } catch {
                 if permit == .probe { circuits.release(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
-                // a lane whose place is not needed continues for any time, and logs that at intervals
+                // a lane whose place is not needed retries without a limit, and logs this at intervals
                 if attempt.isMultiple(of: Self.stepAttempts) { logUnwritten(step, lane, error) }
                 attempt += 1
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
@@ -98,7 +99,7 @@ struct LaneRunner: Sendable {
         }
     }
 
-    /// Whether to try a step again.
+    /// Whether to attempt a step again.
     private func isWorthwhile(_ attempt: Int, of step: LaneStep, _ lane: LaneKey) -> Bool {
         if Task.isCancelled { return false }
         if surroundings.isDraining() {
@@ -116,7 +117,7 @@ struct LaneRunner: Sendable {
             return .apply(dispatch)
         }
         guard dispatch.canBeSent(at: configuration.now()) else {
-            // the next write finds out who holds the lane
+            // the next write detects whether another worker has the lane
             circuits.release(dispatch.lane.organization)
             logger.notice(
                 "Request was not sent because its lease is about to expire",
@@ -125,7 +126,7 @@ struct LaneRunner: Sendable {
             return .settle(dispatch, Outcome(ofUnsent: dispatch))
         }
         let (sentAt, started) = (configuration.now(), ContinuousClock.now)
-        // the payload is held twice, by the mutation and by the request
+        // the payload is in memory twice, in the mutation and in the request
         let bytes = 2 * (request.body?.count ?? 0)
         let ticket = clock.begin(dispatch.lane, of: dispatch.lane.organization, bytes: bytes, at: started)
         let answer = await inFlight.send(request, to: settings)
@@ -151,7 +152,7 @@ struct LaneRunner: Sendable {
 
     /// Whether the upstream has accepted another mutation since it first refused this one.
     ///
-    /// Where that cannot be determined now, the mutation stays held.
+    /// If this cannot be determined now, the mutation stays held.
     private func haveOthersSucceeded(
         _ answer: UpstreamAnswer,
         _ dispatch: Dispatch,
@@ -205,7 +206,7 @@ struct LaneRunner: Sendable {
         logger.log(level: level, isFailure ? "Attempt failed" : "Attempt succeeded", metadata: metadata)
     }
 
-    /// Notes that a mutation became final: its outcome is committed.
+    /// Records in the metrics that a mutation became final: its outcome is committed.
     private func complete(_ step: LaneStep, _ turn: LaneAction) {
         if case .lost = turn { return }
         guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
@@ -220,7 +221,7 @@ struct LaneRunner: Sendable {
     }
 
     private func recordLost(_ step: LaneStep, _ lane: LaneKey) {
-        // a claim that comes too late does no harm
+        // a late claim does no harm
         if case .claim = step { return }
         metrics.leaseLost()
         logger.warning(
@@ -229,7 +230,7 @@ struct LaneRunner: Sendable {
         )
     }
 
-    /// Names the lane and, for a single mutation, the mutation and the trace that its requests belong to.
+    /// Returns metadata with the lane and, for a single mutation, the mutation and the trace of its requests.
     private func metadata(
         _ lane: LaneKey,
         _ mutation: QueuedMutation?,
@@ -254,19 +255,19 @@ extension LaneStep {
 }
 
 extension UUID {
-    /// In the form that the API uses.
+    /// The id in the form that the API uses.
     package var lowercasedText: String { uuidString.lowercased() }
 }
 
 extension CircuitBreaker.Permit {
-    /// When the lane may ask again, if not now.
+    /// The time at which the lane may ask again, if not now.
     fileprivate var end: Timestamp? {
         if case .wait(let until) = self { until } else { nil }
     }
 }
 
 extension Outcome.Kind {
-    /// Whether the upstream answered as one does that is well.
+    /// Whether the outcome is a response of a working upstream.
     fileprivate var isResponsive: Bool {
         switch self {
         case .succeeded, .discarded, .conflict, .overridden, .rejected: true

@@ -5,26 +5,28 @@ import Synchronization
 
 /// Whether requests are sent to one upstream (product rule 14). Pure: the caller supplies the clock.
 ///
-/// Closed, all requests pass. Five consecutive failures open it, and so do responses that may result from the
-/// operator's configuration. In both cases several lanes must agree: a single lane is held by its own back-off, and the
-/// cause may be its own. An open circuit lets nothing pass for a while, and then one request as a probe: if it succeeds
-/// the circuit closes, otherwise it stays open twice as long. Lanes take turns at probing: one that failed waits a
-/// little longer than the others.
+/// While the circuit is closed, all requests pass. Five consecutive failures open it, and so do responses that may
+/// result from the operator's configuration. In both cases several lanes must agree: a single lane is limited by its
+/// own back-off, and may itself be the cause. An open circuit lets no request pass for a while, and then a single
+/// request as a probe. If the probe succeeds the circuit closes, otherwise it stays open twice as long. Lanes take
+/// turns at probing: a lane whose probe failed waits a little longer than the others.
 struct CircuitBreaker: Sendable {
-    /// Failures in a row that open the circuit.
+    /// The number of consecutive failures that open the circuit.
     static let threshold = 5
-    /// Different lanes that the failures have to come from.
+    /// The number of different lanes from which the failures must come.
     static let failingLanes = 2
-    /// Lanes that must have had an answer that may be the operator's trouble, with no success in between.
+    /// The number of lanes with a response that may result from the operator's configuration, without a success in
+    /// between.
     static let troubledLanes = 3
     /// The first pause and the longest, in seconds, before jitter.
     static let firstPause: Double = 1
     static let longestPause: Double = 30
-    /// How long a probe may keep other lanes waiting, in seconds; after it another is let through.
+    /// The time for which a probe may keep other lanes waiting, in seconds. After it, another probe passes.
     static let probeTimeout: Double = 10
-    /// How much longer a lane waits whose probe failed, in seconds: longer than it takes to find others.
+    /// The additional time for which a lane waits after its probe failed, in seconds: longer than finding other lanes
+    /// takes.
     static let turnTimeout: Double = 3
-    /// Lanes with failed probes that are remembered.
+    /// The maximum number of stored lanes with failed probes.
     static let triedLimit = 64
 
     private enum State {
@@ -34,12 +36,14 @@ struct CircuitBreaker: Sendable {
     }
 
     private var state = State.closed
-    /// Of what opened it, for operators: when that was, how often requests failed since the last success, and how.
+    /// The cause of the opening, for operators: its time, the number of failures since the last success, and the last
+    /// one.
     private var failure: (since: Timestamp, failures: Int, last: Outcome.Kind)?
-    /// Failures since the last success, and some of the lanes that they came from.
+    /// The number of failures since the last success, and some of the lanes from which they came.
     private var failures = 0
     private var failing: Set<UUID> = []
-    /// Some of the lanes that, since the last success, had an answer that may be the operator's trouble.
+    /// Some of the lanes that, since the last success, had a response that may result from the operator's
+    /// configuration.
     private var troubled: Set<UUID> = []
     /// The last lanes whose probes failed.
     private var tried: Deque<UUID> = []
@@ -49,20 +53,20 @@ struct CircuitBreaker: Sendable {
         if case .closed = state { false } else { true }
     }
 
-    /// Whether it is in its initial state.
+    /// Whether the circuit is in its initial state.
     var isUntouched: Bool { !isOpen && failures == 0 && troubled.isEmpty }
 
-    /// The answer to a lane that wants to send.
+    /// The decision about a lane's request.
     enum Permit: Sendable, Equatable {
         case go
-        /// The request is the probe: its outcome decides.
+        /// The request is the probe: its outcome decides whether the circuit closes.
         case probe
         case wait(until: Timestamp)
     }
 
-    /// Asks to send a request.
+    /// Requests a permit to send a request.
     ///
-    /// - Parameter lane: its user.
+    /// - Parameter lane: the lane's user.
     mutating func ask(_ lane: UUID, now: Timestamp) -> Permit {
         switch state {
         case .closed: return .go
@@ -74,7 +78,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// When a lane may ask again; nil if it may send now.
+    /// Returns when a lane may ask again; nil if it may send now.
     func waits(_ lane: UUID, now: Timestamp) -> Timestamp? {
         switch state {
         case .closed: return nil
@@ -84,7 +88,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Returns the report for operators; nil while it is closed.
+    /// Returns the report for operators; nil while the circuit is closed.
     func report(of organization: UUID) -> CircuitReport? {
         guard let failure else { return nil }
         func report(_ isHalfOpen: Bool, _ next: Timestamp) -> CircuitReport {
@@ -104,12 +108,12 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Takes back a probe that was not sent.
+    /// Releases a probe that was not sent.
     mutating func release(now: Timestamp) {
         if case .probing(_, let pauses) = state { state = .open(until: now, pauses: pauses) }
     }
 
-    /// Notes the outcome of a lane's request.
+    /// Records the outcome of a lane's request.
     ///
     /// - Parameter jitter: 0 to 1; adds up to a fifth of the pause.
     mutating func record(_ kind: Outcome.Kind, by lane: UUID, now: Timestamp, jitter: Double) {
@@ -124,7 +128,7 @@ struct CircuitBreaker: Sendable {
         case .misconfigured:
             recordFailure(kind, now)
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
-            // from one or two lanes it is no evidence about the upstream's health
+            // such responses from one or two lanes are no evidence about the upstream's health
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
         case .deferred, .abandoned, .refused:
             // no evidence about the upstream's health
@@ -149,7 +153,7 @@ struct CircuitBreaker: Sendable {
             if tried.count == Self.triedLimit { tried.removeFirst() }
             tried.append(lane)
             open(pauses: isWorse ? pauses + 1 : pauses, now, jitter)
-        // it was in progress when the circuit opened
+        // the request was in progress when the circuit opened
         case .open: break
         }
     }
@@ -166,9 +170,9 @@ struct CircuitBreaker: Sendable {
 
 // MARK: - Circuits
 
-/// The circuit breakers of all upstreams, one an organization.
+/// The circuit breakers of all upstreams, one for each organization.
 ///
-/// In memory of this replica alone: losing them at a restart costs a few requests.
+/// They are in the memory of this replica only: their loss at a restart costs a few requests.
 final class Circuits: Sendable {
     private let breakers = Mutex([UUID: CircuitBreaker]())
     private let now: TimeSource
@@ -177,7 +181,7 @@ final class Circuits: Sendable {
         self.now = now
     }
 
-    /// How many are open.
+    /// The number of open circuits.
     var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
 
     /// Returns the reports of open circuits for operators, those open longest first.
@@ -186,13 +190,13 @@ final class Circuits: Sendable {
         return Array(open.sorted { ($0.since, $0.organization) < ($1.since, $1.organization) }.prefix(limit))
     }
 
-    /// Asks to send a lane's request to its organization's upstream.
+    /// Requests a permit to send a lane's request to its organization's upstream.
     func ask(_ lane: LaneKey) -> CircuitBreaker.Permit {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
     }
 
-    /// When a lane may ask again; nil if it may send now.
+    /// Returns when a lane may ask again; nil if it may send now.
     func waits(_ lane: LaneKey) -> Timestamp? {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }
@@ -203,7 +207,7 @@ final class Circuits: Sendable {
         breakers.withLock { $0[organization]?.isOpen ?? false }
     }
 
-    /// Takes back a probe that was not sent.
+    /// Releases a probe that was not sent.
     func release(_ organization: UUID) {
         let moment = now()
         breakers.withLock { $0[organization]?.release(now: moment) }

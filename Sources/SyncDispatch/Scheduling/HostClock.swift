@@ -3,16 +3,16 @@ import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Measures how long organizations' hosts take to answer, and reports requests that go unanswered for a while.
+/// Measures response times of organizations' hosts, and reports requests that stay unanswered for a while.
 ///
 /// An exponentially weighted moving average of the response times decides whether a host is fast. Requests to a host
 /// that is not known to be fast count as unanswered from the moment at which they are sent.
 package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     /// A change for ``HostPlaces``. Events are reported in the order in which they happened.
     package enum Event: Sendable {
-        /// A request of a holder that had none goes unanswered.
+        /// The holder's first request has become unanswered.
         case awaits(Holder, bytes: Int)
-        /// No request of the holder goes unanswered any more.
+        /// No request of the holder is unanswered any more.
         case answered(Holder)
         case pace(UUID, HostPace)
     }
@@ -39,9 +39,9 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
 
     /// The weight of the last response time in the average.
     private static var weight: Double { 0.25 }
-    /// A response time counts as this at most, in seconds, so that a host that recovered is soon measured as fast.
+    /// The limit of a measured response time, in seconds, so that a recovered host is soon measured as fast.
     private static var longest: Double { 1 }
-    /// Averages that are kept.
+    /// The maximum number of stored averages.
     private static var capacity: Int { 20_000 }
 
     private let threshold: Duration
@@ -49,8 +49,8 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - threshold: how long a request may go unanswered while its holder keeps its place, and below which average a
-    ///     host is fast.
+    ///   - threshold: the time for which a request may be unanswered while its holder keeps its place. A host is fast
+    ///     if its average is below this time.
     ///   - report: called under a lock, so that events keep their order.
     package init(threshold: Duration = .milliseconds(250), report: @escaping @Sendable (Event) -> Void) {
         self.threshold = threshold
@@ -103,7 +103,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Reports the requests that have gone unanswered for longer than the threshold.
+    /// Reports the requests that have been unanswered for longer than the threshold.
     package func poll(at now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             for (ticket, request) in state.requests where !request.isReported {
@@ -147,9 +147,9 @@ package final class RunningHosts<Holder: WorkItem & Hashable>: WorkPlaces {
     private let share: Int
 
     /// - Parameters:
-    ///   - places: holders that work at the same time, without those that await an answer.
-    ///   - requestsPerPlace: holders in all for each place.
-    ///   - share: what an organization may hold at most.
+    ///   - places: the number of holders that work concurrently, without those that await a response.
+    ///   - requestsPerPlace: the total number of holders for each place.
+    ///   - share: the maximum number of holders of an organization.
     package init(places: Int, requestsPerPlace: Int, share: Int) {
         let state = State(HostPlaces(HostPlaces.Limits(places: places, requests: places * requestsPerPlace)))
         self.state = state
@@ -157,13 +157,13 @@ package final class RunningHosts<Holder: WorkItem & Hashable>: WorkPlaces {
         clock = HostClock { event in state.places.withLock { $0.apply(event) } }
     }
 
-    /// All holders.
+    /// The number of all holders.
     package var count: Int { state.places.withLock { $0.count } }
-    /// Holders that await an answer, and occupy no place.
+    /// The number of holders that await a response, and occupy no place.
     package var awaiting: Int { state.places.withLock { $0.awaiting } }
     package var hasRoom: Bool { state.places.withLock { $0.hasRoom(isSlow: false) } }
 
-    /// Takes places, an organization after the other; within one, in the given order.
+    /// Assigns places to items, by organization in turn; within an organization, in the given order.
     package func take(_ items: [Holder]) -> (taken: [Holder], isCrowded: Bool) {
         state.places.withLock { places in
             let candidates = items.reversed().filter { !places.holds($0) }

@@ -8,14 +8,14 @@ package enum HostPace: Sendable, Hashable {
     case slow
 }
 
-/// Places for work that sends requests to organizations' hosts, shared so that slow hosts cannot take all of them.
+/// Places for work that sends requests to organizations' hosts, limited so that slow hosts cannot take all of them.
 ///
-/// A holder has a *place* while it works: it reads and writes the database, or its request was sent a moment ago. Once
-/// its request has gone unanswered for longer than that, it *awaits an answer*: it gives up its place, and counts only
-/// against the larger bound on requests. So the time that a place is taken does not depend on any host.
+/// A holder has a *place* while it works: it reads and writes the database, or its request was sent a moment ago. If
+/// the request stays unanswered for longer, the holder *awaits an answer*: it releases its place, and counts only
+/// against the larger limit of requests. So the time for which a place is taken does not depend on any host.
 ///
-/// Four rules keep room for the other organizations (product rule 16):
-/// - An organization that holds something gets more only if it then holds at most as much as it leaves free.
+/// Four rules keep capacity free for the other organizations (product rule 16):
+/// - An organization that has holders gets more only if it then has at most as many as it leaves free.
 /// - Organizations with slow hosts hold at most three quarters of the requests. The first requests to unmeasured hosts
 ///   may bring that to seven eighths. The rest is reserved for hosts that are fast.
 /// - Organizations with slow hosts take at most half of the places.
@@ -24,11 +24,11 @@ package enum HostPace: Sendable, Hashable {
 /// An organization that awaits an answer counts as slow, regardless of earlier measurements. Pure: the caller measures.
 package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     struct Limits: Sendable {
-        /// Holders that work at the same time.
+        /// The maximum number of holders that work concurrently.
         let places: Int
-        /// Holders in all: those that work, and those that await an answer.
+        /// The maximum number of all holders: those that work, and those that await an answer.
         let requests: Int
-        /// Bytes held by requests that await an answer.
+        /// The maximum number of bytes of requests that await an answer.
         let bytes: Int
 
         init(places: Int, requests: Int? = nil, bytes: Int = 67_108_864) {
@@ -46,7 +46,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         var bytesOfSlow: Int { max(1, bytes / 4 * 3) }
     }
 
-    /// What the holders of one class hold together, or those of one organization.
+    /// The usage by all holders of a class or of an organization.
     private struct Usage {
         var working = 0
         var awaiting = 0
@@ -68,7 +68,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         var bytes = 0
     }
 
-    /// Organizations whose measurement is kept while they hold nothing.
+    /// The number of organizations whose measurement is kept while they have no holder.
     private static var capacity: Int { 20_000 }
 
     let limits: Limits
@@ -84,13 +84,13 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
 
     // MARK: - Counts
 
-    /// All holders.
+    /// The number of all holders.
     package var count: Int { holds.count }
-    /// Holders that have a place.
+    /// The number of holders that have a place.
     var working: Int { fast.working + unmeasured.working + slow.working }
-    /// Holders that await an answer, and have no place.
+    /// The number of holders that await an answer, and have no place.
     package var awaiting: Int { slow.awaiting }
-    /// The holders of all organizations whose hosts are slow.
+    /// The number of holders of all organizations whose hosts are slow.
     var heldBySlow: Int { slow.held }
 
     package func holds(_ holder: Holder) -> Bool { holds[holder] != nil }
@@ -101,7 +101,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
 
     // MARK: - Decisions
 
-    /// Whether any organization of that class could get a place now.
+    /// Whether any organization of this class could get a place now.
     package func hasRoom(isSlow: Bool) -> Bool {
         guard count < limits.requests else { return false }
         if isSlow {
@@ -109,7 +109,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
                 && slow.held < limits.requestsOfSlow
                 && slow.bytes < limits.bytesOfSlow
         }
-        // slow ones whose answer has arrived work too, and must not keep the others from their half
+        // slow holders whose answer has arrived work too, and must not take the other organizations' half
         return fast.working + unmeasured.working + min(slow.working, limits.maxConcurrentSlow) < limits.places
             || limits.places == 1 && working == 0
     }
@@ -121,7 +121,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         guard hasRoom(isSlow: pace == .slow) else { return false }
         let own = organization.usage
         if pace == .unmeasured {
-            // one that holds something already may turn out to be slow with all of it
+            // an organization that has holders already may turn out to be slow with all of them
             let most = own.held > 0 ? limits.requestsOfSlow : limits.requestsOfSlowAndUnmeasured
             guard slow.held + unmeasured.held < most, slow.bytes < limits.bytes else { return false }
         }
@@ -131,14 +131,14 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
 
     // MARK: - Changes
 
-    /// Gives a holder a place, whether or not its organization may have one.
+    /// Assigns a place to a holder, regardless of its organization's limit.
     mutating func take(_ holder: Holder, of organization: UUID) {
         guard holds[holder] == nil else { return }
         holds[holder] = Hold(organization: organization)
         change(organization) { $0.usage.working += 1 }
     }
 
-    /// Takes the place of a holder whose request has gone unanswered for a while.
+    /// Releases the place of a holder whose request has been unanswered for a while.
     mutating func startAwaiting(_ holder: Holder, bytes: Int) {
         guard var hold = holds[holder], !hold.isAwaiting else { return }
         (hold.isAwaiting, hold.bytes) = (true, bytes)
@@ -150,7 +150,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Gives a holder its place back, since its request was answered.
+    /// Returns a holder's place after its request was answered.
     mutating func resume(_ holder: Holder) {
         guard var hold = holds[holder], hold.isAwaiting else { return }
         let bytes = hold.bytes
@@ -163,7 +163,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Ends what a holder holds.
+    /// Releases everything that a holder has.
     package mutating func release(_ holder: Holder) {
         resume(holder)
         guard let hold = holds.removeValue(forKey: holder) else { return }
@@ -178,7 +178,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         change(id) { $0.measured = pace }
     }
 
-    /// Applies what a clock has reported.
+    /// Applies an event of the clock.
     package mutating func apply(_ event: HostClock<Holder>.Event) {
         switch event {
         case .awaits(let holder, let bytes): startAwaiting(holder, bytes: bytes)
@@ -190,9 +190,9 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     /// Gives places to candidates, one of each organization in turn, in random order.
     ///
     /// - Parameters:
-    ///   - candidates: by organization; the last of each comes first.
-    ///   - share: what an organization may hold at most.
-    /// - Returns: the candidates that got places, and whether others lack one because too many are taken.
+    ///   - candidates: the candidates by organization, each list in reverse order.
+    ///   - share: the maximum number of holders of an organization.
+    /// - Returns: the candidates that got places, and whether others lack a place because too many are taken.
     package mutating func choose(
         _ candidates: [UUID: [Holder]],
         atMost share: Int

@@ -2,11 +2,11 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// Messages to the dispatcher, gathered until it looks.
+/// Messages to the dispatcher, collected until it reads them.
 ///
 /// Bounded: ready lanes beyond the capacity are dropped, and found by polling.
 final class Inbox: Sendable {
-    /// Ready lanes that are kept at most.
+    /// The maximum number of stored ready lanes.
     static let capacity = 20_000
 
     struct Messages {
@@ -14,13 +14,13 @@ final class Inbox: Sendable {
         var ready: [LaneKey] = []
         /// Lanes that were released.
         var finished: [Finished] = []
-        /// Whether it is time to look into the database.
+        /// Whether to search the database now.
         var mustPoll = false
         /// The results of searches of single organizations.
         var found: [Found] = []
         /// The result of a search over all organizations.
         var due: Due?
-        /// How many lanes of organizations may run, as runners have read it.
+        /// The limits of organizations' running lanes, as runners have read them.
         var caps: [UUID: Int] = [:]
         /// The outcomes of requests to upstreams, in order.
         var requests: [HostClock<LaneKey>.Event] = []
@@ -65,7 +65,7 @@ final class Inbox: Sendable {
         reader?.resume()
     }
 
-    /// Adds lanes that may be claimed, as far as there is room.
+    /// Adds lanes that may be claimed, up to the capacity.
     func post(ready lanes: [LaneKey]) {
         post { messages in
             let room = Self.capacity - messages.ready.count
@@ -74,7 +74,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Waits for messages. One reader only.
+    /// Waits for messages. Supports one reader.
     func next() async -> Messages {
         while true {
             let messages = state.withLock { state in

@@ -2,21 +2,21 @@ import DequeModule
 import Foundation
 import SyncModel
 
-/// Decides which lane runs next: organizations in turn, with a cap on the running lanes of each and on all together.
+/// Selects the lane that runs next: organizations take turns, each with a limit of running lanes.
 ///
-/// ``HostPlaces`` bounds all lanes together. Organizations whose upstreams are slow have a separate line, and the two
-/// lines take turns, so a lane never waits behind lanes that have to wait for slow upstreams.
+/// ``HostPlaces`` limits all lanes together. Organizations whose upstreams are slow have a separate queue, and the two
+/// queues take turns, so a lane never waits for lanes that wait for slow upstreams.
 ///
-/// A plain value; the dispatcher is its only owner. Lanes dropped because there is no room are found again by polling.
+/// A value with the dispatcher as its only owner. Lanes dropped for lack of capacity are found again by polling.
 struct LaneScheduler {
-    /// Lanes of one organization that wait here at most; more stay in the database.
+    /// The maximum number of waiting lanes of an organization; further lanes stay in the database.
     static let waitingLimit = 1_000
-    /// The cap of an organization without an upstream.
+    /// The limit of an organization without an upstream.
     static let defaultCap = 64
-    /// The cap of an organization whose own is not known yet: its first lane reads it.
+    /// The limit of an organization whose own limit is not known yet: its first lane reads it.
     static let unknownCap = 1
-    /// Organizations that have enough and are passed over before a look for the next lane ends: bounds its work. They
-    /// go to the end of their line.
+    /// The number of organizations at their limit that a search for the next lane skips before it ends. They go to the
+    /// end of their queue.
     private static let scanLimit = 8_192
 
     private struct Tenant {
@@ -25,7 +25,7 @@ struct LaneScheduler {
         var cap: Int
         /// Whether the database may hold more due lanes.
         var mayHaveMore = false
-        /// Whether it is in the line for a turn.
+        /// Whether the organization is in the queue for a turn.
         var isInLine = false
 
         var canRun: Bool { !waiting.isEmpty && running < cap }
@@ -35,7 +35,7 @@ struct LaneScheduler {
     private enum Place {
         case waiting
         case running
-        /// It runs, and was reported ready since it began: it is read again.
+        /// The lane runs, and was reported ready since its run began: it is read again.
         case runningAgain
     }
 
@@ -46,7 +46,7 @@ struct LaneScheduler {
     private var slowLine: Deque<UUID> = []
     private var isSlowLineNext = false
     private var places: [LaneKey: Place] = [:]
-    /// Kept also for organizations that have nothing to run.
+    /// The limits, also of organizations without lanes to run.
     private var caps: [UUID: Int] = [:]
     /// The lanes that run.
     private(set) var hosts: HostPlaces<LaneKey>
@@ -54,14 +54,14 @@ struct LaneScheduler {
     var runningCount: Int { hosts.count }
 
     /// - Parameters:
-    ///   - capacity: lanes that work at the same time, over all organizations.
-    ///   - requests: lanes that run at the same time, with those that await their upstream's answer; nil for the
+    ///   - capacity: the number of lanes that work concurrently, over all organizations.
+    ///   - requests: the number of lanes that run concurrently, including lanes that await a response; nil for the
     ///     default.
     init(capacity: Int, requests: Int? = nil) {
         hosts = HostPlaces(HostPlaces.Limits(places: capacity, requests: requests))
     }
 
-    /// Adds a due lane, unless it waits or runs already.
+    /// Adds a due lane, unless it already waits or runs.
     mutating func add(_ lane: LaneKey) {
         switch places[lane] {
         case .waiting, .runningAgain: return
@@ -78,7 +78,7 @@ struct LaneScheduler {
         }
     }
 
-    /// Notes whether the database may hold more due lanes of an organization than were added.
+    /// Records whether the database may hold more due lanes of an organization than were added.
     mutating func setMayHaveMore(_ organization: UUID, _ value: Bool) {
         guard value || tenants[organization] != nil else { return }
         var tenant = tenants[organization] ?? newTenant(organization)
@@ -87,7 +87,7 @@ struct LaneScheduler {
         forgetIfIdle(organization)
     }
 
-    /// Sets how many lanes of an organization may run at the same time.
+    /// Sets an organization's limit of running lanes.
     mutating func setCap(_ organization: UUID, _ cap: Int) {
         caps[organization] = max(1, cap)
         guard var tenant = tenants[organization] else { return }
@@ -95,7 +95,7 @@ struct LaneScheduler {
         enter(organization, &tenant)
     }
 
-    /// The next lane to run; nil if none may.
+    /// Returns the next lane to run; nil if no lane may run.
     mutating func next() -> LaneKey? {
         for _ in 0..<2 {
             isSlowLineNext.toggle()
@@ -114,7 +114,7 @@ struct LaneScheduler {
             tenant.isInLine = false
             let isInItsLine = (hosts.pace(of: organization) == .slow) == isSlow
             guard isInItsLine, tenant.canRun, hosts.mayTake(organization), let lane = tenant.waiting.popFirst() else {
-                // to the end of its line, or into the other one
+                // to the end of its queue, or into the other queue
                 enter(organization, &tenant)
                 continue
             }
@@ -127,12 +127,12 @@ struct LaneScheduler {
         return nil
     }
 
-    /// Applies what the clock of requests to upstreams has reported.
+    /// Applies an event of the clock of requests to upstreams.
     mutating func apply(_ event: HostClock<LaneKey>.Event) { hosts.apply(event) }
 
-    /// Notes that a lane was released.
+    /// Records that a lane was released.
     ///
-    /// - Parameter isDue: whether it is to run again at once, behind the others.
+    /// - Parameter isDue: whether it is to run again immediately, after the other lanes.
     mutating func finish(_ lane: LaneKey, isDue: Bool) {
         guard let place = places.removeValue(forKey: lane), var tenant = tenants[lane.organization] else { return }
         tenant.running -= 1
@@ -142,12 +142,12 @@ struct LaneScheduler {
         forgetIfIdle(lane.organization)
     }
 
-    /// The organizations whose lanes should give their places away after a long run.
+    /// The organizations whose lanes should release their places after a long run.
     struct Contention {
         /// All places are taken, and lanes wait.
         var includesAll = false
-        /// Organizations with waiting lanes whose cap is reached, and those with slow upstreams where others of these
-        /// wait.
+        /// Organizations that have reached their limit while lanes of them wait, and organizations with slow upstreams
+        /// while others of this class wait.
         var organizations: Set<UUID> = []
 
         func includes(_ organization: UUID) -> Bool { includesAll || organizations.contains(organization) }
@@ -170,12 +170,12 @@ struct LaneScheduler {
             || tenants.values.contains { $0.mayHaveMore }
     }
 
-    /// Organizations whose due lanes are known here: a search for others leaves them out.
+    /// Organizations whose due lanes are known: a search for other lanes excludes them.
     var occupied: [UUID] {
         tenants.filter { !$0.value.waiting.isEmpty || $0.value.running >= $0.value.cap }.map(\.key)
     }
 
-    /// Organizations with room for more lanes than were added.
+    /// Organizations that can take more lanes than were added.
     var hungry: [(organization: UUID, room: Int)] {
         tenants.compactMap { organization, tenant in
             guard tenant.mayHaveMore, tenant.waiting.count < tenant.cap else { return nil }

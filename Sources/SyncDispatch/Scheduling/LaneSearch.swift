@@ -3,9 +3,9 @@ import Logging
 import SyncModel
 import SyncStore
 
-/// Looks into the database for lanes that are due.
+/// Searches the database for due lanes.
 struct LaneSearch: Sendable {
-    /// Lanes that one look brings.
+    /// The maximum number of lanes that one search returns.
     private static let limit = 1_000
 
     let store: LaneStore
@@ -14,9 +14,9 @@ struct LaneSearch: Sendable {
     let now: TimeSource
     let logger: Logger
 
-    /// Looks over all organizations except some.
+    /// Searches all organizations except some.
     ///
-    /// - Parameter running: lanes that are not postponed, since they are about to be claimed.
+    /// - Parameter running: lanes that are not postponed, because they are about to be claimed.
     func search(excluding organizations: [UUID], running: Set<LaneKey>) async {
         let search = await search(Self.limit, running: running) { now, limit throws(Problem) in
             try await store.due(at: now, excluding: organizations, limit: limit)
@@ -24,12 +24,12 @@ struct LaneSearch: Sendable {
         inbox.post { messages in
             messages.due =
                 search.map { Inbox.Due(lanes: $0.lanes, isAll: $0.isAll) } ?? Inbox.Due(lanes: [], isAll: true)
-            // postponed lanes may have hidden others
+            // postponed lanes may have displaced others from the result
             if let search, !search.isAll, search.hasPostponed { messages.mustPoll = true }
         }
     }
 
-    /// Looks into one organization.
+    /// Searches one organization.
     func search(_ organization: UUID, _ limit: Int, running: Set<LaneKey>) async {
         let search = await search(limit, running: running) { now, limit throws(Problem) in
             try await store.due(at: now, in: organization, limit: limit)
@@ -57,7 +57,7 @@ struct LaneSearch: Sendable {
 
     /// Postpones lanes whose upstream's circuit is open, because a claim would have no effect.
     ///
-    /// Once a probe is allowed, one of them is kept for it: one whose last probe did not fail, if there is any.
+    /// Once a probe is allowed, one of them is not postponed: preferably a lane whose last probe did not fail.
     private func sort(
         _ due: [LaneKey],
         running: Set<LaneKey>
