@@ -8,19 +8,19 @@ package import SyncModel
 /// An endpoint's response.
 package struct Answer: Sendable {
     package var status: HTTPResponse.Status
-    /// Nil: no body at all.
+    /// The body; nil for a response without a body.
     package var body: [UInt8]?
-    /// A body that several responses share; takes precedence over ``body``.
+    /// A body that several responses share; replaces ``body``.
     package var sharedBody: ByteBuffer?
     package var contentType = "application/json"
     package var headers = HTTPFields()
     /// The rest of the user's quota after a push.
     package var standing: QuotaStatus?
-    /// Takes the connection over after the head; takes precedence over ``body``.
+    /// Takes the connection over after the head; replaces ``body``.
     package var successor: SocketHandover.Successor?
-    /// Writes a body whose length is unknown before its end; takes precedence over ``body``.
+    /// Writes a body whose length is unknown before its end; replaces ``body``.
     ///
-    /// An error that it throws breaks the connection off, so that the client can detect the missing rest.
+    /// An error that it throws ends the connection, so that the client can detect the missing rest.
     package var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
 
     package init(_ status: HTTPResponse.Status, json body: [UInt8]) {
@@ -122,7 +122,7 @@ package struct Refusal: Error, Sendable {
 }
 
 extension Refusal {
-    /// The one place where errors become HTTP. Unexpected errors go to the log alone.
+    /// Converts any error to an HTTP response. Only the log contains unexpected errors.
     package init(of error: any Error) {
         switch error {
         case let refusal as Refusal:

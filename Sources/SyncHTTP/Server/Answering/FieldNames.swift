@@ -14,9 +14,9 @@ extension HTTPField.Name {
     package static let lastEventID = known("Last-Event-ID")
     /// Heeded by nginx.
     package static let xAccelBuffering = known("X-Accel-Buffering")
-    /// Which of the organizations that a token names is meant.
+    /// Selects one of the organizations that a token names.
     package static let sluiceOrganization = known("X-Sluice-Organization")
-    /// Why an operator does something.
+    /// The reason of an operator's action.
     package static let sluiceReason = known("Sluice-Reason")
     /// W3C Trace Context
     package static let traceparent = known("traceparent")
@@ -53,15 +53,15 @@ extension HTTPField.Name {
 /// Browsers do not store responses below `/admin` and `/console`, problems included, and do not guess their types. A
 /// response that sets one of these headers keeps it.
 package enum BrowserRules {
-    /// Only content from here is run, shown or requested; no page may frame it.
+    /// Only content from this origin is run, shown or requested; no page may frame it.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
         """
 
-    /// Adds them to every response.
+    /// Adds the headers to every response.
     ///
-    /// - Parameter path: of the request.
+    /// - Parameter path: the path of the request.
     static func mark(_ answer: inout Answer, at path: String) {
         let isConsole = stands(path, under: "/console")
         guard isConsole || stands(path, under: "/admin") else { return }
@@ -75,9 +75,9 @@ package enum BrowserRules {
     }
 }
 
-/// The `ETag` of a body (RFC 9110, 8.8.3): strong, so the same for the same bytes alone.
+/// The `ETag` of a body (RFC 9110, 8.8.3): strong, so it is the same only for the same bytes.
 package struct EntityTag: Sendable {
-    /// With its quotes.
+    /// The tag with its quotes.
     package let text: String
 
     package init(of body: [UInt8]) {
@@ -88,12 +88,12 @@ package struct EntityTag: Sendable {
         text = "\"\(String(decoding: name, as: UTF8.self))\""
     }
 
-    /// Whether an `If-None-Match` field names it, or anything (`*`).
+    /// Whether an `If-None-Match` field contains the tag, or is `*`.
     ///
     /// The comparison is weak: a tag that a cache has marked as weak counts too (RFC 9110, 13.1.2).
     package func isAmong(_ field: String?) -> Bool {
         guard let field else { return false }
-        // our tags hold no comma, so one within the quotes of another tag does no harm
+        // the gateway's tags contain no comma, so a comma within another tag's quotes does no harm
         return field.utf8.split(separator: UInt8(ascii: ",")).map(\.trimmed).contains { part in
             let name = Substring(part)
             return name == "*" || (name.hasPrefix("W/") ? name.dropFirst(2) : name) == text

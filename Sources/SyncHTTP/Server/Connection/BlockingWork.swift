@@ -1,12 +1,12 @@
 import GroupCommit
 package import SyncModel
 
-/// Runs work elsewhere that would keep the other connections of an event loop waiting.
+/// Runs work on another thread that would block the other connections of an event loop.
 package enum BlockingWork {
-    /// A body up to this size, in bytes, is read within a millisecond or so.
+    /// The size up to which a body is read within about a millisecond, in bytes.
     package static let quicklyRead = 65_536
 
-    /// A body from this size on, in bytes, takes so long that even other threads should not wait for it.
+    /// The size from which a body takes so long that even other threads should not wait for it, in bytes.
     private static let slowlyRead = 131_072
 
     /// Runs an operation away from the connection's event loop.
@@ -14,7 +14,7 @@ package enum BlockingWork {
         try await withTaskExecutorPreference(BackgroundExecutor.executor, operation: operation)
     }
 
-    /// Runs an operation on a body of so many bytes away from the connection's event loop.
+    /// Runs an operation on a body of this size away from the connection's event loop.
     package static func run<Value>(on bytes: Int, _ operation: @Sendable () async throws -> Value) async throws -> Value
     {
         try await withTaskExecutorPreference(executor(for: bytes), operation: operation)
@@ -36,7 +36,7 @@ package enum BlockingWork {
         return try result.get()
     }
 
-    /// Reads a body of a program that is not waited for as a phone is, where others need no core for it.
+    /// Reads a body of a program, which can wait longer than a phone, while other work needs no core.
     package static func readInBackground<Value: Sendable>(
         _ body: [UInt8],
         _ reader: @Sendable ([UInt8]) throws(Problem) -> Value
@@ -48,6 +48,6 @@ package enum BlockingWork {
         return try result.get()
     }
 
-    /// A body from this size on, in bytes, is read in the background where its sender has time.
+    /// The size from which a body is read in the background if its sender can wait, in bytes.
     private static let backgroundRead = 16_384
 }

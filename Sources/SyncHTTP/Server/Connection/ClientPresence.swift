@@ -6,14 +6,15 @@ import NIOHTTPTypes
 import ServiceLifecycle
 import SyncModel
 
-/// Why a wait ends early: its response would belong to another user now, and the client must repeat the request.
+/// The reason why a wait ends early: its response would now belong to another user, and the client must repeat the
+/// request.
 struct WaitEnded: Error {
     let problem: Problem
 }
 
 /// Runs waits on behalf of a client, for as long as the client is connected.
 enum ClientPresence {
-    /// Reads a value that a client may wait for; does not wait if the client does not, or if its wait ended early.
+    /// Reads a value for which a client may wait. Does not wait if the client does not, or if its wait ended early.
     static func reading<Value: Sendable>(
         on exchange: Exchange,
         wait: Duration,
@@ -53,7 +54,7 @@ enum ClientPresence {
                     do {
                         try await check()
                     } catch let problem as Problem where problem.code.status == 503 {
-                        // unknown just now: ask again later
+                        // the state is unknown at the moment: check again later
                     } catch let ended as WaitEnded {
                         throw ended.problem
                     }
@@ -71,7 +72,7 @@ enum ClientPresence {
         do {
             try await watching.get()
         } catch {
-            // the pipeline is gone, and the client with it
+            // the pipeline has ended, and so has the client's connection
             action()
         }
     }

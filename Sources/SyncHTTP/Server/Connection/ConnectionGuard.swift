@@ -28,7 +28,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var isMalformed = false
     private var isGone = false
     private var onGone: (@Sendable () -> Void)?
-    /// The room that the next response holds.
+    /// The memory reservation of the next response.
     private var hold: ResponseMemoryLease?
     private let slowClients: SlowClientMetrics
 
@@ -42,21 +42,21 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         )
     }
 
-    /// Calls `action` as soon as the client is known to be gone.
+    /// Calls `action` as soon as it is known that the client has disconnected.
     ///
-    /// The last action set counts: a connection handles one request at a time.
+    /// Only the last action is called: a connection handles one request at a time.
     func whenGone(_ action: @escaping @Sendable () -> Void) {
         if isGone { action() } else { onGone = action }
     }
 
-    /// Releases a response's room once the system has accepted the next response for the client, or the connection has
-    /// ended.
+    /// Releases a response's memory once the system has accepted the next response for the client, or the connection
+    /// has ended.
     static func release(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) async {
         let handing = channel.eventLoop.submit { releaseNow(hold, behindNextResponseOn: channel) }
         do { try await handing.get() } catch { hold.release() }
     }
 
-    /// The same on the connection's event loop.
+    /// Releases a response's memory in the same way, on the connection's event loop.
     static func releaseNow(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) {
         do {
             let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
@@ -65,7 +65,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
             // bytes that the system keeps for a client that does not read are memory, too
             try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: Self.systemBytes)
         } catch {
-            // the pipeline may be gone, and the client with it
+            // the pipeline may have ended, and with it the client's connection
             hold.release()
         }
     }
@@ -208,7 +208,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         sent.assumeIsolated().whenComplete { _ in context.close(mode: mode, promise: promise) }
     }
 
-    /// Ends when the system has taken for the client all that was written so far.
+    /// Returns a future that completes when the system has accepted all data written so far.
     private func allSent(_ context: ChannelHandlerContext) -> EventLoopFuture<Void>? {
         guard let encoder = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self) else {
             return nil
@@ -219,7 +219,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         return promise.futureResult
     }
 
-    /// A promise that releases the response's room.
+    /// Returns a promise that releases the response's memory.
     private func releasing(_ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) -> EventLoopPromise<
         Void
     >? {
@@ -286,7 +286,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 }
 
 extension TimeAmount {
-    /// The same time in whole nanoseconds.
+    /// Converts the duration to whole nanoseconds.
     init(_ duration: Duration) {
         self = .nanoseconds(duration.nanoseconds)
     }

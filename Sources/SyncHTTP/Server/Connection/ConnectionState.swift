@@ -23,20 +23,20 @@ struct ConnectionState {
     let bodyTimeout: TimeAmount
     let writeTimeout: TimeAmount
     let shutdownTimeout: TimeAmount
-    /// Bytes that a client has to take within `writeTimeout`.
+    /// The number of bytes that a client must accept within `writeTimeout`.
     let leastProgress: Int
 
-    /// Requests whose head was read and whose response is not written to its end.
+    /// The number of requests whose head was read and whose response is not written to its end.
     private(set) var openRequests = 0
-    /// When the body that is being read must be complete; with requests sent ahead, the last one's.
+    /// The time at which the body that is being read must be complete; with requests sent ahead, the last body's.
     private var bodyDeadline: NIODeadline?
     /// The last request taken asks to close the connection.
     private var closesAfterLast = false
     /// Whether the data read now belong to an accepted request.
     private(set) var takesParts = true
-    /// When the client must have accepted all bytes in the send buffer, or some of them.
+    /// The time at which the client must have accepted all bytes in the send buffer, or some of them.
     private var writeDeadline: NIODeadline?
-    /// Bytes in the send buffer when the deadline was set.
+    /// The number of bytes in the send buffer when the deadline was set.
     private var unsent = 0
     private var closesAfterResponse = false
     /// The connection ends as soon as the client has read the written data.
@@ -53,8 +53,8 @@ struct ConnectionState {
 
     /// Whether to read more.
     ///
-    /// A request that was sent ahead waits in the system's buffers, not in ours; in a shutdown, so does any request
-    /// after those in progress.
+    /// A request that was sent ahead waits in the system's buffers, not in the gateway's. During a shutdown, this
+    /// applies to any request after those in progress.
     var mayRead: Bool {
         openRequests < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
     }
@@ -66,7 +66,7 @@ struct ConnectionState {
         }
     }
 
-    /// While an earlier request is in progress nothing is read, so the last body's time does not run.
+    /// While an earlier request is in progress, nothing is read, so the last body's time does not run.
     private var runningBodyDeadline: NIODeadline? { openRequests == 1 ? bodyDeadline : nil }
 
     /// A request is accepted only if it will be answered: data after the last request that the connection answers are
@@ -95,7 +95,7 @@ struct ConnectionState {
         return closesAfterResponse
     }
 
-    /// The input is not HTTP.
+    /// Records that the input is not HTTP.
     mutating func readNonsense() {
         isRefused = true
     }
@@ -126,7 +126,7 @@ struct ConnectionState {
 
     /// Ends the time of a body that is being read.
     ///
-    /// - Returns: false if none is; with requests sent ahead it is not known whose it is.
+    /// - Returns: false if no body is being read; with requests sent ahead, the body's request is unknown.
     mutating func cutBody() -> Bool {
         guard runningBodyDeadline != nil else { return false }
         bodyDeadline = nil
@@ -144,7 +144,7 @@ struct ConnectionState {
     /// - Parameter unsent: bytes that the client has not accepted.
     mutating func timerFired(at now: NIODeadline, unsent: Int = 0) -> TimerAction {
         if let writeDeadline, writeDeadline <= now {
-            // a slow client is not a dead one
+            // a slow client is still connected
             guard !isShuttingDown, self.unsent - unsent >= leastProgress else { return .close }
             becameWritable(false, unsent: unsent, at: now)
         }

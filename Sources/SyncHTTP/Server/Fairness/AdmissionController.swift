@@ -2,7 +2,7 @@ import Metrics
 package import SyncModel
 import Synchronization
 
-/// Room that requests may wait for, for a while: organizations take turns (``FairSemaphore``).
+/// A memory budget for which requests may wait a limited time: organizations take turns (``FairSemaphore``).
 ///
 /// A decoded push takes about five times the memory of its body. Decoding more than keeps the committers busy has no
 /// benefit, so the rest wait as bytes: this bounds the memory under load, and not the number of clients.
@@ -19,10 +19,9 @@ package final class AdmissionController: Sendable {
     private let meter: Meter?
 
     /// - Parameters:
-    ///   - limit: bytes; larger requests than a quarter of it count as that.
-    ///   - timeout: a request that has waited longer is turned away: its client has given up, or had better retry
-    ///     later.
-    ///   - label: of the metric that shows how much is held.
+    ///   - limit: the budget in bytes; a larger request than a quarter of it counts as a quarter.
+    ///   - timeout: the time after which a waiting request is refused: its client has given up, or should retry later.
+    ///   - label: the label of the metric that shows the reserved bytes.
     package init(
         _ kind: Overload.Kind,
         limit: Int,
@@ -44,9 +43,9 @@ package final class AdmissionController: Sendable {
     /// The weight of a request, limited so that a few of the largest always fit together.
     package func weight(_ bytes: Int) -> Int { min(bytes, max(1, limit / 4)) }
 
-    /// Runs an operation as soon as there is room for it.
+    /// Runs an operation as soon as its bytes can be reserved.
     ///
-    /// - Throws: `overloaded` if there was no room in time, and errors of the operation.
+    /// - Throws: `overloaded` if the bytes could not be reserved in time, and errors of the operation.
     package func admit<Value>(_ bytes: Int, for user: LaneKey, _ operation: () async throws -> Value) async throws
         -> Value
     {
@@ -56,9 +55,9 @@ package final class AdmissionController: Sendable {
         return try await operation()
     }
 
-    /// Reserves room, as soon as there is some. The caller releases it by ``release(_:of:)``.
+    /// Reserves bytes as soon as possible. The caller releases them with ``release(_:of:)``.
     ///
-    /// - Throws: `overloaded` when room did not come in time.
+    /// - Throws: `overloaded` if the bytes could not be reserved in time.
     package func acquire(_ weight: Int, for user: LaneKey) async throws(Problem) {
         if tryAcquire(weight, for: user) { return }
         let isAdmitted = await withCheckedContinuation { continuation in
@@ -70,7 +69,7 @@ package final class AdmissionController: Sendable {
         meter?.increment(by: Double(weight))
     }
 
-    /// Reserves room if there is some without waiting.
+    /// Reserves bytes if this is possible without waiting.
     package func tryAcquire(_ weight: Int, for user: LaneKey) -> Bool {
         guard state.withLock({ $0.semaphore.tryAcquire(weight, for: user) }) else { return false }
         meter?.increment(by: Double(weight))
@@ -83,23 +82,23 @@ package final class AdmissionController: Sendable {
         meter?.decrement(by: Double(weight))
     }
 
-    /// Counts bytes that are held already, whether or not there is room for them.
+    /// Counts bytes that are already in memory, even if they exceed the budget.
     package func count(_ weight: Int, for user: LaneKey) {
         state.withLock { $0.semaphore.take(weight, for: user) }
         meter?.increment(by: Double(weight))
     }
 
-    /// Refuses a user whose organization holds more than its share.
+    /// Refuses a user whose organization has reserved more than its share.
     package func requireShare(of user: LaneKey) throws(Problem) {
         if isOver(user) { throw overload.problem() }
     }
 
-    /// Whether a user's organization holds more than its share.
+    /// Whether a user's organization has reserved more than its share.
     package func isOver(_ user: LaneKey) -> Bool {
         state.withLock { $0.semaphore.shares.isOver(user) }
     }
 
-    /// Turns away requests that have waited too long.
+    /// Refuses requests that have waited too long.
     package func expire() {
         let late = state.withLock { state in
             state.semaphore.expire(now: now()).compactMap { state.waiters.removeValue(forKey: $0) }
@@ -107,7 +106,7 @@ package final class AdmissionController: Sendable {
         for waiter in late { waiter.resume(returning: false) }
     }
 
-    /// Makes a change, then admits requests that now have room and turns away those that have waited too long.
+    /// Makes a change, then admits requests that now fit and refuses requests that have waited too long.
     private func settle(_ change: (inout State, ContinuousClock.Instant) -> Void) {
         var admitted: [CheckedContinuation<Bool, Never>] = []
         var refused: [CheckedContinuation<Bool, Never>] = []

@@ -4,13 +4,14 @@ import Synchronization
 
 /// The budgets that all requests of a server share.
 ///
-/// No organization holds more of any than its share (product rule 16).
+/// No organization reserves more than its share of any budget (product rule 16).
 package final class Budgets: Sendable {
-    /// How long a request waits for room: a client that has waited longer has given up, or does better to come back.
+    /// The time for which a request waits for a reservation: after this time its client has given up, or should retry
+    /// later.
     private static let timeout: Duration = .seconds(5)
     /// The interval at which waiting requests are checked.
     private static let interval: Duration = .milliseconds(250)
-    /// As much as is verified within a few dozen milliseconds.
+    /// The number of bytes that can be verified within a few dozen milliseconds.
     private static let verifyingBytes = 4_194_304
 
     /// Bytes of bodies, from the first byte until their requests are done.
@@ -23,9 +24,9 @@ package final class Budgets: Sendable {
     package let decoding: AdmissionController
     /// Bytes of responses, from before they are made until the client has read them.
     package let answers: AdmissionController
-    /// Pages that are being read.
+    /// Turns to read a page.
     package let pages: AdmissionController
-    /// Requests that are held until something happens.
+    /// Requests that wait for an event.
     package let waits: FairBudget
     package let slowClients = SlowClientMetrics()
 
@@ -45,7 +46,7 @@ package final class Budgets: Sendable {
         waits = FairBudget(.waits, limit: configuration.maximumConnections, label: HTTPMetrics.waits)
     }
 
-    /// Turns away requests that wait for room too long, for as long as an operation runs.
+    /// Refuses requests that wait too long for a reservation, while an operation runs.
     package func expiringWaiters(while operation: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await operation() }
@@ -65,7 +66,7 @@ package final class Budgets: Sendable {
     }
 }
 
-/// A budget without a queue: bytes that may be held at the same time, or places.
+/// A budget without a queue, of bytes or of requests.
 ///
 /// A request that does not fit is refused immediately.
 ///
@@ -75,7 +76,7 @@ package final class FairBudget: Sendable {
     private let shares: Mutex<FairShares>
     private let meter: Meter
 
-    /// - Parameter label: of the metric that shows how much is held.
+    /// - Parameter label: the label of the metric that shows the reserved amount.
     package init(_ kind: Overload.Kind, limit: Int, label: String) {
         overload = Overload(kind)
         shares = Mutex(FairShares(whole: limit))
@@ -86,14 +87,14 @@ package final class FairBudget: Sendable {
 
     package func held(by user: LaneKey) -> Int { shares.withLock { $0.held(by: user) } }
 
-    /// Reserves room if there is some for the user.
+    /// Reserves an amount if the budget allows it for the user.
     ///
     /// - Parameter own: the amount that the same request already holds.
     package func take(_ amount: Int, for user: LaneKey, excluding own: Int = 0) throws(Problem) {
         guard tryAcquire(amount, for: user, excluding: own) else { throw overload.problem() }
     }
 
-    /// Reserves room if there is some, without counting a refusal: the caller itself tries again.
+    /// Reserves an amount if the budget allows it, without counting a refusal: the caller itself tries again.
     package func tryAcquire(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
         let isTaken = shares.withLock { shares in
             guard shares.mayTake(amount, for: user, excluding: own) else { return false }
@@ -117,7 +118,7 @@ package final class FairBudget: Sendable {
     }
 }
 
-/// Counts a budget's refusals, and words the problem for clients whose organization has used its share.
+/// Counts a budget's refusals, and makes the problem for clients whose organization has used its share.
 package struct Overload: Sendable {
     /// Its name in metrics.
     package enum Kind: String {

@@ -3,7 +3,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The memory of one request's response, from before it is made until the client has read it.
+/// The memory reservation of a request's response, from before it is made until the client has read it.
 package final class ResponseMemoryLease: Sendable {
     /// Responses up to this size, in bytes, are not counted: connections hold more anyway.
     package static let small = 16_384
@@ -22,9 +22,9 @@ package final class ResponseMemoryLease: Sendable {
 
     private struct State {
         package var user = LaneKey.nobody
-        /// Bytes.
+        /// The reserved bytes.
         package var held = 0
-        /// Whether it has one of the turns in which pages are read.
+        /// Whether the request has one of the turns to read a page.
         package var isReading = false
     }
 
@@ -33,8 +33,8 @@ package final class ResponseMemoryLease: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - gate: bytes of responses.
-    ///   - pages: turns to read a page.
+    ///   - gate: the budget of bytes of responses.
+    ///   - pages: the turns to read a page.
     package init(_ gate: AdmissionController, pages: AdmissionController) {
         self.gate = gate
         self.pages = pages
@@ -54,11 +54,10 @@ package final class ResponseMemoryLease: Sendable {
         return !gate.isOver(user)
     }
 
-    /// Reserves room for the response, once there is enough; does nothing if it was reserved.
+    /// Reserves memory for the response as soon as possible; does nothing if it was already reserved.
     ///
-    /// - Throws: `overloaded` when room did not come in time. Nothing is reserved then.
-    ///
-    /// - Parameter isPage: whether it needs one of the turns in which pages are read.
+    /// - Parameter isPage: whether the response needs one of the turns to read a page.
+    /// - Throws: `overloaded` if the memory could not be reserved in time. Then nothing is reserved.
     package func acquire(_ bytes: Int = ResponseMemoryLease.page, isPage: Bool? = nil) async throws(Problem) {
         let before = state.withLock { $0 }
         guard before.held == 0 else { return }
@@ -75,9 +74,9 @@ package final class ResponseMemoryLease: Sendable {
         state.withLock { $0.isReading = true }
     }
 
-    /// Reserves room for a response of so many bytes, with what it holds already, once there is enough.
+    /// Extends the reservation to a total number of bytes, as soon as possible.
     ///
-    /// - Throws: `overloaded` when room did not come in time.
+    /// - Throws: `overloaded` if the memory could not be reserved in time.
     package func extend(to bytes: Int) async throws(Problem) {
         let (missing, user) = missing(of: bytes)
         guard missing > 0 else { return }
@@ -85,7 +84,7 @@ package final class ResponseMemoryLease: Sendable {
         state.withLock { $0.held += missing }
     }
 
-    /// Reserves room for a response of so many bytes, with what it holds already, if there is enough without waiting.
+    /// Extends the reservation to a total number of bytes, if this is possible without waiting.
     package func tryAcquire(_ bytes: Int) -> Bool {
         let (missing, user) = missing(of: bytes)
         guard missing > 0 else { return true }
@@ -101,7 +100,7 @@ package final class ResponseMemoryLease: Sendable {
 
     /// Counts the response with its actual size.
     ///
-    /// - Returns: whether bytes are held until ``release()``.
+    /// - Returns: whether bytes stay reserved until ``release()``.
     package func resize(to size: Int) -> Bool {
         let size = size > Self.small ? size : 0
         let before = state.withLock { state in
@@ -121,7 +120,7 @@ package final class ResponseMemoryLease: Sendable {
         _ = resize(to: 0)
     }
 
-    /// For readers that look several times, and hold nothing while they wait.
+    /// Returns a permit for readers that read several times, and reserve nothing while they wait.
     package func room(for bytes: Int = ResponseMemoryLease.page) -> PagePermit {
         PagePermit { () async throws(Problem) in
             try await self.acquire(bytes)
@@ -132,7 +131,7 @@ package final class ResponseMemoryLease: Sendable {
 }
 
 extension LaneKey {
-    /// Requests without a user: those of operators, and those for public resources.
+    /// The user of requests without a user: those of operators, and those for public resources.
     package static let nobody = LaneKey(
         organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
         user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))

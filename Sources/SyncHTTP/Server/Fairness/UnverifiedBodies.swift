@@ -6,7 +6,8 @@ import Synchronization
 
 /// The memory of bodies that arrive before their senders are authenticated (``UnverifiedBodyBudget``).
 ///
-/// It is apart from the memory of other bodies, so that requests without a secret take nothing from an organization.
+/// It is separate from the memory of other bodies, so that requests without a secret take no memory from an
+/// organization.
 package final class UnverifiedBodies: Sendable {
     private struct State {
         package var room: UnverifiedBodyBudget
@@ -27,18 +28,18 @@ package final class UnverifiedBodies: Sendable {
         self.now = now
     }
 
-    /// A body that arrives.
+    /// A body that is arriving.
     package struct Arrival: Sendable {
         fileprivate let ticket: UnverifiedBodyBudget.Ticket
         fileprivate let bodies: UnverifiedBodies
 
-        /// Reserves room for bytes that have arrived.
+        /// Reserves memory for bytes that have arrived.
         package func take(_ amount: Int) throws(Problem) { try bodies.take(amount, for: ticket) }
 
-        /// Notes that all of it is there.
+        /// Records that the body has arrived completely.
         package func complete() { bodies.state.withLock { $0.room.complete(ticket) } }
 
-        /// Gives the room back; does nothing the second time.
+        /// Releases the memory; a second call does nothing.
         package func end() {
             bodies.change { state in
                 state.room.end(ticket)
@@ -57,7 +58,7 @@ package final class UnverifiedBodies: Sendable {
         return Arrival(ticket: ticket, bodies: self)
     }
 
-    /// Cuts off the bodies that arrive too slowly.
+    /// Cuts off bodies that arrive too slowly.
     package func expire() {
         change { state in
             let late = state.room.expire(now: now())
@@ -94,36 +95,36 @@ package final class UnverifiedBodies: Sendable {
 
 /// Bounds on bodies that arrive before their senders are authenticated.
 package struct UnverifiedBodyLimits: Sendable {
-    /// Bytes of all bodies.
+    /// The maximum number of bytes of all bodies.
     package var bytes = 16_777_216
     /// Bytes of each body that are not counted: a connection holds more anyway.
     package var free = 8_192
-    /// How long a body may take to arrive.
+    /// The time limit for the arrival of a body.
     package var timeout: Duration = .seconds(15)
     /// The time during which a body may arrive at any speed.
     package var grace: Duration = .seconds(3)
-    /// Bytes a second that a body must have had in the mean, once the grace is over.
+    /// The mean number of bytes per second that a body must have reached once the grace is over.
     package var rate = 16_384
 
-    /// For a source, and for an address.
+    /// The maximum for a source, and for an address.
     package var partBytes: Int { bytes / 2 }
-    /// For an address at one source.
+    /// The maximum for an address at one source.
     package var pairBytes: Int { bytes / 4 }
 
     package init() {}
 }
 
-/// Room for bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` acts.
+/// The memory budget of bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` acts.
 ///
-/// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of
-/// the room. If a part is used up, the body that has been arriving for longest is cut off, even if it is the one that
-/// needs more.
+/// A body reserves memory as its bytes arrive. A source, an address, and an address at one source may each reserve a
+/// part of the budget. If a part is used up, the body that has been arriving for longest is cut off, even if it is the
+/// body that needs more.
 ///
-/// So a body keeps its room until others have brought as many bytes as its part holds. Bodies that stop or trickle in
-/// take room from each other, for any number of them, and never from a message that arrives at full speed. Size must
+/// So a body keeps its reservation until others have brought as many bytes as its part of the budget. Any number of
+/// bodies that stop or trickle in displace only each other, and never a message that arrives at full speed. Size must
 /// not count: the largest of several recent bodies is often the one that arrives fastest.
 package struct UnverifiedBodyBudget: Sendable {
-    /// Names a body; greater for later ones.
+    /// Identifies a body; later bodies have greater values.
     package typealias Ticket = Int
 
     /// The destination and the origin of a body.
@@ -133,9 +134,9 @@ package struct UnverifiedBodyBudget: Sendable {
     }
 
     package enum Decision: Sendable, Equatable {
-        /// The bytes are counted; these other bodies have lost their room.
+        /// The bytes are counted; these other bodies were cut off.
         case taken(evicted: [Ticket])
-        /// There is no room, and the body has lost its room; so have these.
+        /// The budget is used up: the body was cut off, and so were these other bodies.
         case refused(evicted: [Ticket])
     }
 
@@ -144,14 +145,14 @@ package struct UnverifiedBodyBudget: Sendable {
         package let since: ContinuousClock.Instant
         package var bytes = 0
         package var counted = 0
-        /// Whether all of it has arrived.
+        /// Whether the body has arrived completely.
         package var isWhole = false
     }
 
     private let limits: UnverifiedBodyLimits
     private var bodies: [Ticket: Body] = [:]
     private var lastTicket = 0
-    /// Counted bytes.
+    /// The counted bytes.
     private(set) var held = 0
     private var sources: [UUID: Int] = [:]
     private var addresses: [String: Int] = [:]
@@ -165,7 +166,7 @@ package struct UnverifiedBodyBudget: Sendable {
         return lastTicket
     }
 
-    /// Reserves room for bytes that have arrived.
+    /// Reserves memory for bytes that have arrived.
     package mutating func take(_ amount: Int, for ticket: Ticket) -> Decision {
         guard var body = bodies[ticket] else { return .refused(evicted: []) }
         body.bytes += amount
@@ -185,10 +186,10 @@ package struct UnverifiedBodyBudget: Sendable {
         return .taken(evicted: evicted)
     }
 
-    /// Notes that a body has arrived as a whole: from then on it is not cut off.
+    /// Records that a body has arrived completely: from then on it is not cut off.
     package mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
 
-    /// Releases a body's room; does nothing if it was lost.
+    /// Releases a body's memory; does nothing if the body was cut off.
     package mutating func end(_ ticket: Ticket) {
         guard let body = bodies.removeValue(forKey: ticket) else { return }
         count(-body.counted, body.origin)
@@ -207,7 +208,7 @@ package struct UnverifiedBodyBudget: Sendable {
 
     // MARK: - Steps
 
-    /// The bodies among which one has to give way so that another may take more; nil if there is room.
+    /// Returns the bodies of which one must be cut off so that another may reserve more; nil if the budget suffices.
     private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
         guard more > 0 else { return nil }
         if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }
@@ -219,7 +220,7 @@ package struct UnverifiedBodyBudget: Sendable {
         return { isOwn || $0.source == heaviest }
     }
 
-    /// The body with room that has been arriving for longest, which may be the one that needs more.
+    /// Returns the body with a reservation that has been arriving for longest, possibly the body that needs more.
     private func oldest(in isInScope: (Origin) -> Bool, or ticket: Ticket) -> Ticket? {
         var oldest: Ticket?
         for (other, body) in bodies where !body.isWhole && isInScope(body.origin) {
@@ -237,7 +238,7 @@ package struct UnverifiedBodyBudget: Sendable {
         Self.change(&pairs[origin], by: amount)
     }
 
-    /// A holder of nothing is not remembered.
+    /// Changes an amount, and removes it when it becomes zero.
     private static func change(_ held: inout Int?, by amount: Int) {
         let next = (held ?? 0) + amount
         held = next > 0 ? next : nil
