@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `GET /admin/audit`: what operators did.
+/// `GET /admin/audit`: the actions of operators.
 struct AuditEndpoint: Sendable {
     let log: AuditLog
 

@@ -38,7 +38,8 @@ struct ConsoleEndpoint: Sendable {
         self.files = files
     }
 
-    /// A file by its name. Names without a dot are the console's own paths, and all of them are its one page.
+    /// Returns a file by its name. Names without a dot are the console's own paths, which all return the console's
+    /// page.
     func read(_ exchange: Exchange) async throws -> Answer {
         let path = exchange.parameters.first.map(String.init) ?? ""
         let name = path.contains(".") ? path : Self.index
@@ -47,7 +48,7 @@ struct ConsoleEndpoint: Sendable {
         answer.contentType = file.type
         if file.tag.isAmong(exchange.headers[.ifNoneMatch]) { answer = Answer(.notModified) }
         answer.headers[.eTag] = file.tag.text
-        // a page that may be stored is shown again by the browser's Back, with all that was on it
+        // the browser's Back button would show a stored page again, with all of its data
         answer.headers[.cacheControl] = name == Self.index ? "no-store" : "no-cache"
         answer.headers[.referrerPolicy] = "no-referrer"
         answer.headers[.crossOriginOpenerPolicy] = "same-origin"

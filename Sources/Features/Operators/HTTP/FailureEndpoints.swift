@@ -10,7 +10,7 @@ import SyncStore
 /// `GET /admin/failures` groups the mutations, `GET /admin/mutations` lists them, and `GET /admin/lanes` lists the
 /// lanes in which nothing runs.
 package struct FailureEndpoints: Sendable {
-    /// Groups on a page, by default and at most.
+    /// The number of groups on a page: the default, and the maximum.
     private static let groups = (usual: 50, most: 100)
 
     let store: Store
@@ -74,7 +74,7 @@ extension URLQuery {
     /// The parameters that select stuck mutations.
     static let stuckFilter: Set = ["organization_id", "status", "entity_type", "response_status", "error_code"]
 
-    /// Without `user_id`, which not all lists have.
+    /// Reads the filter without `user_id`, which not all lists support.
     func stuckFilter() throws(Problem) -> FailureFilter {
         var filter = FailureFilter()
         for word in list("status") {
@@ -85,7 +85,7 @@ extension URLQuery {
         }
         filter.entityType = try entityType("entity_type")
         if let text = try text("response_status") {
-            // none is a status, too
+            // `none` is a value, too
             guard let status = text == "none" ? 0 : Int16(text), text == "none" || (100...599).contains(status) else {
                 throw URLQuery.invalid("response_status", "must be an HTTP status, or none")
             }
@@ -182,7 +182,7 @@ extension StoppedLanes.Lane: AnswerBody {
     }
 }
 
-/// A page of lanes in which nothing runs, and whose they are.
+/// A page of lanes in which nothing runs, with their users.
 struct StoppedLanesAnswer: AnswerBody {
     let page: StoppedLanes.Page
     let users: LaneUsers
@@ -201,7 +201,7 @@ extension Int16 {
     var asStatus: Int64? { self == 0 ? nil : Int64(self) }
 }
 
-/// The users of a page over all organizations: their names at issuers, if there are any.
+/// The users of a page over all organizations, with their issuers' names, if there are any.
 struct LaneUsers: Sendable {
     private let lanes: [LaneKey]
     private let subjects: [LaneKey: [Subject]]

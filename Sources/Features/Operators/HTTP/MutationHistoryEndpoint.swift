@@ -5,9 +5,9 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `GET /admin/organizations/{id}/users/{user}/mutations/{mutation}`: the story of one mutation.
+/// `GET /admin/organizations/{id}/users/{user}/mutations/{mutation}`: the history of one mutation.
 ///
-/// What its user and the upstream wrote is shown to who asks for it, and that is noted before.
+/// Content of the user and of the upstream is shown only on request, and the request is recorded before.
 struct MutationHistoryEndpoint: Sendable {
     let store: Store
 
@@ -42,7 +42,7 @@ struct MutationHistoryEndpoint: Sendable {
     }
 }
 
-/// A mutation's story, with or without what its user and the upstream wrote.
+/// A mutation's history, with or without the content of its user and of the upstream.
 struct MutationHistoryAnswer: AnswerBody {
     /// The members that are withheld, and shown as null. Ids are not among them.
     private static let redacted = [
@@ -128,7 +128,7 @@ private struct SentRequestAnswer: AnswerBody {
         let request = mutationHistory.request
         writer.member("method", request.method)
         guard showsPayload else {
-            // the path may have a query as the app wrote it, and pointers name members of the payload
+            // the path may have a query from the app, and pointers name members of the payload
             writer.member(null: "url")
             writer.member(null: "url_path")
             writer.member(null: "headers")

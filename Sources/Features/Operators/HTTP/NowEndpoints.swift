@@ -24,13 +24,13 @@ struct NowEndpoints: Sendable {
         return Answer(.ok, try await statusService.view(withHistory: true))
     }
 
-    /// Streams until the session ends, or the longest time of a stream.
+    /// Streams until the session ends, or until the time limit of a stream.
     func listen(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         var answer = Answer(.ok)
         answer.contentType = Self.eventType
         answer.headers[.cacheControl] = "no-store"
-        // nginx would keep events until a buffer is full
+        // nginx would hold events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
         guard exchange.head.method != .head else {
             answer.stream = { _ in }
@@ -49,15 +49,15 @@ struct NowEndpoints: Sendable {
     }
 
     private static func end(_ end: @Sendable () -> Void, after longest: Duration) async {
-        // cancelled when the stream has ended before
+        // cancelled if the stream has ended before
         try? await Task.sleep(for: longest)
         end()
     }
 }
 
-/// The current state for operators: of all gateways, but rates, history and circuits are those of this gateway.
+/// The current state of all gateways for operators. Rates, history and circuits are those of this gateway.
 struct NowView: AnswerBody {
-    /// Circuits that are shown.
+    /// The maximum number of circuits that are shown.
     static let maximumCircuits = 100
 
     let state: NowState
@@ -76,7 +76,7 @@ struct NowView: AnswerBody {
         writer.member("replicas", state.replicas) { writer, replica in
             writer.object { writer in
                 writer.member("gateway_id", replica.id)
-                // of the others only they know it
+                // this gateway does not know the versions of the others
                 writer.member("version", replica.id == gateway ? version : nil)
                 writer.member("last_seen_at", replica.lastSeenAt.rfc3339)
             }
@@ -146,7 +146,7 @@ private struct WaitingBody: AnswerBody {
 }
 
 extension JSONWriter {
-    /// A number that is not less than 0, to the tenth.
+    /// Writes a number of at least 0, rounded to tenths.
     mutating func tenths(_ number: Double) {
         let tenths = Int64((max(0, min(number, 1e15)) * 10).rounded())
         raw(tenths % 10 == 0 ? Array("\(tenths / 10)".utf8) : Array("\(tenths / 10).\(tenths % 10)".utf8))

@@ -12,7 +12,7 @@ struct OperationEndpoints: Sendable {
     let operations: OperationStore
     let bodies: BodyReader
 
-    /// How many mutations an operation would be about, and the first of them.
+    /// Responds with the number of mutations that an operation would process, and the first of them.
     func preview(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         exchange.act?.markDryRun()
@@ -27,7 +27,7 @@ struct OperationEndpoints: Sendable {
         return Answer(.ok, json: json)
     }
 
-    /// Makes an operation: some gateway works on it.
+    /// Creates an operation, which any gateway processes.
     func make(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let organization = try await organization(exchange)
@@ -48,7 +48,7 @@ struct OperationEndpoints: Sendable {
         )
     }
 
-    /// Those of all organizations.
+    /// Lists the operations of all organizations.
     func listAll(_ exchange: Exchange) async throws -> Answer {
         let (state, limit, cursor) = try Self.page(exchange)
         try await exchange.hold.acquire()
@@ -222,7 +222,7 @@ extension OperationStore.Page: AnswerBody {
     }
 }
 
-/// What an operation would be about, and who the users of its sample are.
+/// The mutations that an operation would process, and the users of the sample.
 struct OperationPreviewAnswer: AnswerBody {
     let preview: OperationStore.Preview
     let subjects: [UUID: [Subject]]

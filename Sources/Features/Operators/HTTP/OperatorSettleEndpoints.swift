@@ -15,7 +15,7 @@ struct OperatorSettleEndpoints: Sendable {
     func retry(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["validate"])
         let isDryRun = try query.flag("validate")
-        // by its status and action alone the audit log could not distinguish it from a retry
+        // the status and the action alone would not distinguish it from a retry in the audit log
         if isDryRun {
             exchange.act?.record("validated", true)
             exchange.act?.markDryRun()
@@ -53,9 +53,9 @@ extension Catalog {
 }
 
 extension AuditRecorder {
-    /// Notes the filter of a request to settle mutations, or the first of their ids.
+    /// Records the filter of a request to settle mutations, or the first of their ids.
     ///
-    /// Neither a device nor a text of a user is noted, because an erasure does not search for them in the audit log.
+    /// Neither a device nor a text of a user is recorded, because an erasure does not search for them in the audit log.
     func record(_ request: BulkRequest) {
         record("statuses", texts: request.statuses.map(\.rawValue))
         if let type = request.entityType { record("entity_type", type) }
@@ -64,7 +64,7 @@ extension AuditRecorder {
         if let ids = request.ids { record(ids: ids) }
     }
 
-    /// Notes the kind of a bulk operation, and its filter or the first of its ids.
+    /// Records the kind of a bulk operation, and its filter or the first of its ids.
     func record(_ draft: OperationDraft) {
         record("kind", draft.kind.rawValue)
         if !draft.filter.statuses.isEmpty { record("statuses", texts: draft.filter.statuses.map(\.rawValue)) }
@@ -79,7 +79,7 @@ extension AuditRecorder {
     }
 }
 
-/// A page of an organization's mutations, and who its users are.
+/// A page of an organization's mutations, with their users.
 struct OperatorMutationPage: AnswerBody {
     let page: MutationPage
     /// The issuers' names for the users of the page, if there are any.
@@ -87,7 +87,7 @@ struct OperatorMutationPage: AnswerBody {
 
     func writeMembers(to writer: inout JSONWriter) {
         writer.member("mutations", page.mutations)
-        // by user, as the mutations are
+        // the mutations are ordered by user
         let users = page.mutations.map(\.user).reduce(into: [UUID]()) { if $0.last != $1 { $0.append($1) } }
         writer.member("users", users) { writer, user in
             writer.object { writer in

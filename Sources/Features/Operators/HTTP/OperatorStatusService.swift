@@ -11,11 +11,11 @@ import Telemetry
 /// Serves the operator dashboard: polls once for all viewers, keeps the last hour of this gateway's traffic, and
 /// streams updates to listeners.
 final class OperatorStatusService: Service {
-    /// Streams at the same time.
+    /// The maximum number of concurrent streams.
     static let maximumListeners = 32
-    /// Frames that a listener may be behind; a slower one misses the oldest.
+    /// The maximum number of frames that wait for a listener; a slower listener misses the oldest.
     private static let backlog = 16
-    /// Ticks, of a second each, from one event `now` to the next.
+    /// The number of ticks, of a second each, between two `now` events.
     private static let nowTicks = 2
 
     let reader: NowReader
@@ -146,7 +146,7 @@ final class OperatorStatusService: Service {
         do throws(Problem) {
             publish(OperatorFrame.now(try await view(withHistory: false)))
         } catch {
-            // the streams live on, and show that they do
+            // the streams stay open, and the frame shows it
             publish(EventFrame.keepAlive)
         }
     }
@@ -161,13 +161,13 @@ final class OperatorStatusService: Service {
 
 /// Frames of the operators' events (WHATWG HTML, 9.2.5).
 ///
-/// They have no ids: a client that reconnects reads all of it again.
+/// They have no ids: a client that reconnects reads the whole state again.
 enum OperatorFrame {
     static let opening = Array("retry: 2000\n\n".utf8)
 
     static func now(_ view: NowView) -> [UInt8] { frame("now", view.json()) }
 
-    /// Something of an organization was changed; nil: of which is not known.
+    /// Data of an organization changed; nil if the organization is unknown.
     static func changed(_ organization: UUID?) -> [UInt8] {
         frame("changed", JSONWriter.object { $0.member("organization_id", organization) })
     }

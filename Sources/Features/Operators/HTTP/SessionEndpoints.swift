@@ -28,7 +28,7 @@ struct SessionEndpoints: Sendable {
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
             try Self.table.read(body, into: "")
         }
-        // after the body: a client with many waiting bodies gets no more attempts by them
+        // after the body: a client with many waiting bodies gets no additional attempts
         let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", authenticator.now())
         switch limit.attempt(address, at: now, { authenticator.tokens.token(text) }) {
         case .right(let token):
@@ -75,7 +75,7 @@ struct SessionEndpoints: Sendable {
         return answer
     }
 
-    /// Of the body it reads the token.
+    /// The table of the body, which has the token.
     private static let table = MemberTable<String, Never>("a sign-in", missing: .alone) {
         BodyMember("token", .text("must be a text", rule: Rule.memberType) { _ in true }, into: \.self)
             .required("token must be an operator's token")
@@ -84,11 +84,11 @@ struct SessionEndpoints: Sendable {
 
 /// Counts wrong tokens at the sign-in for each address, so that guessing slows down only the guesser.
 package final class SignInLimit: Sendable {
-    /// Wrong tokens that an address may try within a window.
+    /// The maximum number of wrong tokens of an address within a window.
     package static let tries = 10
     /// The window, in seconds.
     package static let seconds: Int64 = 60
-    /// Addresses that are remembered; beyond it all are forgotten that are the oldest.
+    /// The maximum number of stored addresses; beyond it, the oldest are removed.
     package static let addresses = 1_024
 
     private struct Window {
@@ -102,14 +102,15 @@ package final class SignInLimit: Sendable {
     package enum Attempt<Found: Sendable>: Sendable {
         case right(Found)
         case wrong
-        /// There were too many before it, and it was not checked; seconds until the address may try again.
+        /// There were too many earlier attempts, and the token was not checked; seconds until the address may try
+        /// again.
         case tooMany(seconds: Int64)
     }
 
     /// Makes an attempt and counts it, in one step, so that concurrent attempts count like sequential ones.
     ///
-    /// - Parameter find: returns what the token authenticates; nil for a wrong one. It must be quick, since others wait
-    ///   for it.
+    /// - Parameter find: returns what the token authenticates; nil for a wrong token. It must be quick, since other
+    ///   attempts wait for it.
     package func attempt<Found: Sendable>(_ address: String, at now: Timestamp, _ find: () -> Found?) -> Attempt<Found>
     {
         windows.withLock { windows -> Attempt<Found> in

@@ -5,11 +5,11 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// What operators see of one user: `…/users/{user}/lane`, and `…/users/{user}/explain`.
+/// Information about one user for operators: `…/users/{user}/lane`, and `…/users/{user}/explain`.
 struct UserInsightEndpoints: Sendable {
     let store: Store
 
-    /// The lane in order, what holds it, and how far the user's devices are.
+    /// Responds with the lane in order, the mutation that holds it, and the state of the user's devices.
     func lane(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["limit", "cursor"])
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))

@@ -8,10 +8,11 @@ import SyncModel
 package struct Explanation: Sendable {
     /// Seconds after which a device counts as silent.
     static let silence: Double = 86_400
-    /// Devices that are spoken of.
+    /// The maximum number of devices that findings mention.
     static let devices = 20
 
-    /// The worst first; of the same severity, the organization before the user, the lane before devices.
+    /// The findings, worst first. Of the same severity, the organization comes before the user, the lane before
+    /// devices.
     package let findings: [Finding]
 
     package init(of snapshot: UserSnapshot) {

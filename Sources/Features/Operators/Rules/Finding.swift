@@ -4,9 +4,9 @@ package import SyncModel
 /// A sentence that explains why a user's write has not arrived, or states that it has.
 package struct Finding: Sendable, Hashable {
     package enum Severity: String, Sendable, Hashable, CaseIterable {
-        /// As it should be.
+        /// The state is as expected.
         case info
-        /// It takes time, and continues without intervention.
+        /// The write takes time, and continues without intervention.
         case warning
         /// Nothing continues until a user or an operator acts.
         case problem
@@ -37,7 +37,7 @@ package struct Finding: Sendable, Hashable {
         case deviceUnknown = "device_unknown"
         case deviceBehind = "device_behind"
         case deviceSilent = "device_silent"
-        // the mutation that is asked about
+        // the mutation of the question
         case mutationUnknown = "mutation_unknown"
         case mutationSucceeded = "mutation_succeeded"
         case mutationDiscarded = "mutation_discarded"
@@ -47,13 +47,13 @@ package struct Finding: Sendable, Hashable {
 
     package let severity: Severity
     package let code: Code
-    /// In plain English, with ids and times in it.
+    /// The sentence in plain English, with ids and times.
     package let sentence: String
-    /// What to do about it; nil: nothing.
+    /// The recommended action; nil if no action is needed.
     package let action: String?
-    /// The mutation that it is about.
+    /// The mutation of the finding.
     package let mutation: UUID?
-    /// When it ends without intervention, as far as that is known.
+    /// The time at which the state ends without intervention, if known.
     package let until: Timestamp?
 
     init(
@@ -73,22 +73,22 @@ package struct Finding: Sendable, Hashable {
     }
 }
 
-/// What an explanation of a user rests on, as of one moment.
+/// The facts for an explanation of a user, as of one moment.
 package struct UserSnapshot: Sendable {
     /// Whether requests of the user are served.
     package enum Standing: Sendable, Hashable {
         case itself
-        /// It was joined into another user, and everything is that one's.
+        /// The user was joined into another user, who has all data now.
         case part(of: UUID)
-        /// It is being joined with another user just now.
+        /// The user is being joined with another user.
         case joining
         case erased
     }
 
-    /// A mutation that is asked about.
+    /// The mutation of the question.
     package struct Question: Sendable {
         package let id: UUID
-        /// Nil if the user has none of that id.
+        /// The mutation; nil if the user has no mutation with this id.
         package let record: MutationRecord?
         /// Open mutations of the lane before it.
         package let ahead: BoundedCount
@@ -108,10 +108,10 @@ package struct UserSnapshot: Sendable {
     /// that.
     package var isLetIn = true
     package var backlog: Backlog
-    /// Nil for a user without a lane.
+    /// The lane; nil for a user without a lane.
     package var lane: LaneState?
     package var mutation: Question?
-    /// The device that is asked about; nil for all.
+    /// The device of the question; nil for all devices.
     package var device: UUID?
     package var now: Timestamp
 

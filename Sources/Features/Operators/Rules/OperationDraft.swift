@@ -7,26 +7,26 @@ package import SyncModel
 /// Its form is `{"kind", "filter", "dependents"?, "strategy"?, "reason", "per_second"?}`. A preview needs neither
 /// reason nor strategy.
 package struct OperationDraft: Sendable, Hashable {
-    /// Ids that one filter may name.
+    /// The maximum number of ids in a filter.
     package static let maximumIDs = 1_000
-    /// Bytes of a reason.
+    /// The maximum number of bytes of a reason.
     package static let reasonBytes = 500
     /// Mutations a second: the default, and the maximum.
     package static let perSecond = (usual: 50, most: 1_000)
 
     package let kind: OperationKind
     package private(set) var filter = FailureFilter()
-    /// Only these; nil for all.
+    /// The ids to which the operation is limited; nil for all mutations.
     package private(set) var ids: [UUID]?
-    /// Discard: the treatment of dependants; nil leaves a mutation that has any as it is.
+    /// For a discard: the treatment of dependants. With nil, a mutation with dependants stays unchanged.
     package let dependants: DependantsChoice?
-    /// Resolve: whose version wins.
+    /// For a resolution: whose version wins.
     package let strategy: ResolveRequest.Strategy?
     package let reason: String
     package let perSecond: Int
 
     /// - Parameters:
-    ///   - limit: the most bytes of a body.
+    ///   - limit: the maximum number of bytes of a body.
     ///   - isPreview: whether the request is only a preview.
     /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error.
     package init(body: [UInt8], limit: Int, isPreview: Bool) throws(Problem) {
@@ -63,7 +63,7 @@ package struct OperationDraft: Sendable, Hashable {
         }
     }
 
-    /// The filter of a request, and that of an operation.
+    /// The filter of a request and of an operation.
     package static let filterTable = MemberTable<Self, (filter: FailureFilter, ids: [UUID]?)>("a filter") {
         BodyMember("status", .statuses(MutationStatus.forAPerson), into: \.filter.statuses)
             .shown { $0.filter.statuses.map(\.rawValue) }
@@ -124,7 +124,7 @@ extension MemberKind<String> {
     }
 }
 
-/// What an operation does with each mutation that it is about.
+/// The action of an operation on each of its mutations.
 package enum OperationKind: String, Sendable, Hashable, CaseIterable {
     case retry
     case discard
@@ -133,12 +133,12 @@ package enum OperationKind: String, Sendable, Hashable, CaseIterable {
 
 /// The state of an operation.
 package enum OperationState: String, Sendable, Hashable, CaseIterable {
-    /// Some gateway works on it, or is about to.
+    /// A gateway processes the operation, or is about to.
     case running
     /// An operator ended it; the mutations settled before stay settled.
     case cancelled
-    /// It has processed all of its mutations.
+    /// The operation has processed all of its mutations.
     case done
-    /// It was given up: one mutation after another could not be settled.
+    /// The operation was given up: too many consecutive mutations could not be settled.
     case failed
 }

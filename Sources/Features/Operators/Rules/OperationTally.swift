@@ -3,13 +3,13 @@ package import SyncModel
 
 /// The results of an operation so far, or of a part of it.
 package struct OperationTally: Sendable, Hashable {
-    /// Settled.
+    /// The number of settled mutations.
     package var done: Int64 = 0
-    /// Left as they are, for they cannot be settled in that way.
+    /// The number of mutations that stay unchanged because they cannot be settled in this way.
     package private(set) var skipped: Int64 = 0
-    /// Failed at: something went wrong here.
+    /// The number of mutations whose settling failed because of an error of the gateway.
     package private(set) var failed: Int64 = 0
-    /// Why mutations were skipped or failed at, by the problem's code.
+    /// The reasons of skipped and failed mutations, by the problem's code.
     package private(set) var reasons: [ByteExactString: Int64] = [:]
 
     package init() {}
@@ -40,7 +40,7 @@ package struct OperationTally: Sendable, Hashable {
         return Dictionary(members.map { (ByteExactString($0.name.string), $0.value.int64 ?? 0) }) { $1 }
     }
 
-    /// Reasons as they are stored.
+    /// The stored form of reasons.
     package static func json(of reasons: [ByteExactString: Int64]) -> [UInt8] {
         JSONWriter.object { writer in
             for (code, count) in reasons.sorted(by: { $0.key < $1.key }) {
@@ -62,14 +62,14 @@ package struct OperationPace: Sendable {
         self.perSecond = Double(max(1, perSecond))
     }
 
-    /// Mutations of the next step: what may be settled in a second, or ``batch``.
+    /// The maximum number of mutations of the next step: the number for one second, or ``batch``.
     package var limit: Int { max(1, min(Int(perSecond), Self.batch)) }
 
     /// Seconds to pause after a step.
     ///
     /// - Parameters:
-    ///   - count: mutations that it settled.
-    ///   - seconds: the time that it took.
+    ///   - count: the number of mutations that the step settled.
+    ///   - seconds: the duration of the step.
     package func pause(after count: Int, in seconds: Double) -> Double {
         max(0, Double(count) / perSecond - seconds)
     }

@@ -4,10 +4,10 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// A place among the groups of stuck mutations, bound to the filter that it was made with.
+/// A position among the groups of stuck mutations, bound to its filter.
 struct FailureGroupCursor {
     let organization: UUID
-    /// The group behind which the page begins; nil for the organization's first.
+    /// The group after which the page begins; nil for the organization's first group.
     let key: FailureGroup.Key?
     private let filter: UInt64
 
@@ -40,7 +40,7 @@ struct FailureGroupCursor {
     }
 }
 
-/// A place among the stuck mutations, newest first, bound to the filter that it was made with.
+/// A position among the stuck mutations, newest first, bound to its filter.
 struct FailureCursor {
     let place: FailurePosition
     private let filter: UInt64
@@ -68,7 +68,7 @@ struct FailureCursor {
     }
 }
 
-/// A place among the lanes in which nothing runs, bound to the filter that it was made with.
+/// A position among the lanes in which nothing runs, bound to its filter.
 struct StoppedLaneCursor {
     let place: (at: Timestamp, organization: UUID, user: UUID)
     private let filter: UInt64
@@ -90,7 +90,7 @@ struct StoppedLaneCursor {
             let made = UInt64(parts[4], radix: 36)
         else { throw .foreignCursor }
         guard made == filter else { throw .cursorOfAnotherFilter }
-        // a lane whose moment has passed since then runs, or is listed among those that are due next
+        // a lane whose time has passed since then is running, or is listed among the lanes that are due next
         self.place = (max(Timestamp(microseconds: moment), now), organization ?? place, user)
     }
 
@@ -102,14 +102,14 @@ struct StoppedLaneCursor {
     }
 }
 
-/// The place of a mutation among the stuck ones.
+/// The position of a mutation among the stuck mutations.
 struct FailurePosition: Sendable, Hashable {
     let at: Timestamp
     let organization: UUID
     let user: UUID
     let id: UUID
 
-    /// Before all of them, newest first.
+    /// The position before all mutations, newest first.
     static let newest = FailurePosition(
         at: Timestamp(microseconds: .max),
         organization: .greatest,
@@ -134,9 +134,9 @@ package struct FailureList: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - organization: only this one's; nil for all, and then no user is named.
+    ///   - organization: the only organization to list; nil for all, and then no user is named.
     ///   - limit: 1 to 1,000.
-    ///   - cursor: `next` of the page before.
+    ///   - cursor: `next` of the previous page.
     /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
     package func page(
         _ filter: FailureFilter,
@@ -191,7 +191,7 @@ package struct FailureList: Sendable {
         """
     )
 
-    /// Opens the problems; those of an organization that is locked stay closed.
+    /// Decrypts the problems. Problems of an organization that is locked stay encrypted.
     private func read(_ rows: Rows) async throws -> [FailedMutation] {
         let owners = Set(try rows.read { try $0.read("organization_id", as: UUID.self) })
         var seals: [UUID: Seal] = [:]
@@ -211,7 +211,7 @@ package struct FailureList: Sendable {
 
 /// A mutation that waits for a person, as in lists over all users.
 ///
-/// It lacks what its user wrote.
+/// It does not contain content of its user.
 package struct FailedMutation: Sendable {
     package let lane: LaneKey
     package let id: UUID
@@ -227,7 +227,7 @@ package struct FailedMutation: Sendable {
     package let detail: String?
     package let attemptCount: Int16
     package let acceptedAt: Timestamp
-    /// Since when it waits for a person.
+    /// The time since which it waits for a person.
     package let stuckAt: Timestamp
 
     var place: FailurePosition {
