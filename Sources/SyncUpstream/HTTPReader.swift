@@ -9,7 +9,7 @@ package import SyncModel
 /// Redirects are not followed: otherwise an attacker who can make a provider redirect could name the keys that we
 /// trust, and the operator can configure the final URL.
 package final class HTTPReader: Sendable {
-    /// How long a request may take in all.
+    /// The time limit of a request.
     package static let timeout: Duration = .seconds(5)
     /// The longest document, in bytes.
     package static let maximumBytes = 1_048_576

@@ -10,7 +10,7 @@ package struct HTTPUpstreamConfiguration: Sendable {
     /// How long connecting may take, TLS included, or waiting for a free connection; less when the request has less
     /// time.
     package var connectTimeout: Duration = .seconds(5)
-    /// How long a connection without a request is kept.
+    /// The time for which a connection without a request is kept.
     ///
     /// Many servers end it themselves after a minute; one that is used just as its server closes it costs an attempt.
     package var idleTimeout: Duration = .seconds(30)

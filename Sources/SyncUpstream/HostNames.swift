@@ -46,7 +46,7 @@ package final class HostNames: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - threads: names that are looked up at the same time.
+    ///   - threads: the number of names that are resolved concurrently.
     ///   - timeout: how long a caller waits for the resolver.
     ///   - lifetime: how long an answer is used again.
     ///   - lookUp: blocks until the resolver has answered.

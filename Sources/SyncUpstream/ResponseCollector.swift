@@ -5,7 +5,7 @@ package import NIOHTTP1
 import SyncModel
 import Synchronization
 
-/// Gathers the answer to one request, and notes how far the request got.
+/// Collects the response to one request, and records how far the request got.
 package final class ResponseCollector: HTTPClientResponseDelegate {
     package typealias Response = CollectedResponse
 
@@ -86,7 +86,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
         return response
     }
 
-    /// Reads on as soon as there is room.
+    /// Continues to read as soon as memory is reserved.
     private func proceed(
         unless isTooLong: Bool,
         needing bytes: Int,
@@ -170,9 +170,9 @@ extension UpstreamResponse {
 
     /// Whether an ETag can be sent back in If-Match, and means there what it means here.
     ///
-    /// Bytes beyond ASCII (RFC 9110, obs-text) need not be UTF-8. `*` would match any state. `w/"1"` is no weak tag, because
-    /// `W/` is in upper case (RFC 9110, 8.8.3), and would be sent as a strong one. Two tags would match either. A tag without
-    /// quotes is accepted, because some servers send and compare such tags.
+    /// Bytes beyond ASCII (RFC 9110, obs-text) need not be UTF-8. `*` would match any state. `w/"1"` is no weak tag,
+    /// because `W/` is in upper case (RFC 9110, 8.8.3), and would be sent as a strong one. Two tags would match either.
+    /// A tag without quotes is accepted, because some servers send and compare such tags.
     private static func isTag(_ text: String) -> Bool {
         guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
             text.utf8.allSatisfy({ $0 < 0x80 }), !text.hasPrefix("w/")

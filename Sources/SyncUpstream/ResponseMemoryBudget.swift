@@ -36,7 +36,7 @@ package final class ResponseMemoryBudget: Sendable {
     /// The number of claimed bytes.
     package var held: Int { state.withLock { $0.semaphore.shares.taken } }
 
-    /// The number of responses that wait for room.
+    /// The number of responses that wait for memory.
     package var waiting: Int { state.withLock { $0.semaphore.waiting } }
 
     /// - Parameter deadline: ends a wait for room.
@@ -160,7 +160,7 @@ package final class ResponseMemoryBudget: Sendable {
 }
 
 extension MemoryReservation {
-    /// Keeps a response's room until the response is used.
+    /// Keeps a response's memory reservation until the response is used.
     convenience init(_ claim: ResponseMemoryBudget.Claim) {
         self.init { withExtendedLifetime(claim) {} }
     }

@@ -1,4 +1,4 @@
-// What an operator does about what waits: one mutation, or all that went wrong in the same way.
+// An operator's actions on waiting mutations: on one, or on all that failed in the same way.
 import { amount, ask, button, call, field, h, jsonEditor, noun, of, organizationPath, plural, problemBox, refill, quoted, span, table, textOf } from './ui.js'
 import { mutationColumns } from './lists.js'
 

@@ -1,4 +1,4 @@
-// What waits for a person, grouped by what went wrong.
+// The mutations that wait for a person, grouped by their failure.
 import { ago, button, empty, h, link, may, organizationLink, pages, pill, query, quoted, shortCount } from './ui.js'
 import { actOnGroup } from './act.js'
 import { FILTERS, filterBar, keepFresh } from './lists.js'
