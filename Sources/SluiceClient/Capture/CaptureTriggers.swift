@@ -10,8 +10,8 @@ struct CaptureTriggers {
 
     init(_ map: EntityMap, _ db: Database) { (self.map, self.db) = (map, db) }
 
-    /// - Parameter isDurable: whether the keys outlive the process. Otherwise a temporary table of the same name hides
-    ///   the library's.
+    /// - Parameter isDurable: whether the keys outlive the process. Otherwise a temporary table hides the library's
+    ///   table of the same name.
     func install(isDurable: Bool) throws {
         try remove()
         try db.execute(sql: "CREATE TEMP TABLE sluice_applying (id INTEGER PRIMARY KEY)")
@@ -19,7 +19,7 @@ struct CaptureTriggers {
         for entity in map.entities { try install(entity) }
     }
 
-    /// Removes those of an earlier client on the same connection.
+    /// Removes the triggers of an earlier client on the same connection.
     func remove() throws {
         for entity in map.entities {
             for event in ["insert", "update", "delete"] {
@@ -42,7 +42,7 @@ struct CaptureTriggers {
     private func install(_ entity: EntitySync) throws {
         let (table, key) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
         let columns = ([entity.key.column] + entity.columns.map(\.name)).map(\.quotedDatabaseIdentifier)
-        // without ON CONFLICT: that of the app's own statement would take its place
+        // without ON CONFLICT, because the conflict clause of the app's own statement would override it
         func note(_ row: String) -> String {
             """
             INSERT INTO sluice_captured (entity_type, key) SELECT '\(entity.entityType)', \(row).\(key)

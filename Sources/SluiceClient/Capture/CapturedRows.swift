@@ -22,7 +22,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - The client's beginning
 
-    /// Enqueues what the last process has left, and installs the triggers.
+    /// Enqueues the changes that the last process left, and installs the triggers.
     func begin(_ database: any DatabaseWriter, now: Date) throws {
         let isAny = try database.read { try Self.isAny($0) }
         guard isOn || isAny else { return }
@@ -141,7 +141,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - Reporting
 
-    /// The rows that were changed without a call, each once.
+    /// Returns the rows that were changed without a call, each once.
     func takeMissed(_ db: Database, now: Date) throws -> [MissedChange] {
         defer { try? db.execute(sql: "DELETE FROM sluice_captured") }
         let comparison = RowComparison(map, Projection(map, db, now: now), db)

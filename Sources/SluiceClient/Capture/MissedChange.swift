@@ -3,11 +3,11 @@ public import GRDB
 extension SluiceClient {
     /// How the app's changes get into the outbox.
     public enum Capture: Sendable {
-        /// The app calls ``SluiceClient/insert(_:options:)`` and its like, or ``SluiceClient/enqueue(_:in:)``.
+        /// The app calls ``SluiceClient/insert(_:options:)`` and similar methods, or ``SluiceClient/enqueue(_:in:)``.
         case calls
         /// The library finds what the app has changed in the tables' mapped columns, by triggers.
         ///
-        /// The app writes its tables as if there were no library, and may still call it for a write with
+        /// The app writes its tables as if there were no library. It may still call the library for a write with
         /// ``Write/Options``. Changes of a row that are made shortly after each other become one write.
         ///
         /// The triggers belong to the client's own connection for writing. They do not see what other processes write.
@@ -16,11 +16,14 @@ extension SluiceClient {
 
     /// Returns the rows whose mapped columns differ from what the library has enqueued and pulled.
     ///
-    /// With ``Capture/calls`` each of them is a fault of the app: a change without a call, which no other phone gets, and
-    /// which the next pull of the row overwrites. It compares all rows of all synchronized tables: call it in tests and
-    /// debug builds. ``Configuration/onMissedChanges`` reports such rows as they occur.
+    /// With ``Capture/calls`` each such row is a fault of the app: a change without a call. No other phone gets the
+    /// change, and the next pull of the row overwrites it.
     ///
-    /// With ``Capture/triggers`` they are still to be enqueued, or cannot be: ``MissedChange/Kind/invalid(_:)``.
+    /// The method compares all rows of all synchronized tables: call it in tests and debug builds.
+    /// ``Configuration/onMissedChanges`` reports such rows as they occur.
+    ///
+    /// With ``Capture/triggers`` the rows are not enqueued yet, or cannot be enqueued:
+    /// ``MissedChange/Kind/invalid(_:)``.
     ///
     /// - Throws: the database's errors.
     public func missedChanges(in db: Database) throws -> [MissedChange] {
@@ -31,13 +34,13 @@ extension SluiceClient {
 
 /// A row that was changed without a call of the library.
 public struct MissedChange: Sendable, Hashable, CustomStringConvertible {
-    /// What was done to the row.
+    /// The kind of change.
     public enum Kind: Sendable, Hashable {
         case created
         /// The columns that differ.
         case changed(columns: [String])
         case deleted
-        /// It cannot be written as a document: the reason.
+        /// The row cannot be written as a document, for this reason.
         case invalid(String)
     }
 
@@ -45,7 +48,7 @@ public struct MissedChange: Sendable, Hashable, CustomStringConvertible {
     public let entityType: String
     /// The text of the row's key.
     public let key: String
-    /// What was done to the row.
+    /// The kind of change.
     public let kind: Kind
 
     init(_ entityType: String, _ key: String, _ kind: Kind) {

@@ -21,7 +21,7 @@ struct RowComparison {
     }
 
     /// - Parameter key: the key column's value.
-    /// - Returns: nil for none.
+    /// - Returns: the difference; nil if there is none.
     /// - Throws: ``SluiceError/invalid(_:)`` for a row that cannot be written as a document.
     func difference(_ entity: EntitySync, _ key: DatabaseValue) throws -> RowDifference? {
         guard let text = entity.key.text(of: key) else { throw SluiceError.invalid("\(key) is no key") }
@@ -54,12 +54,12 @@ struct RowComparison {
 
     // MARK: - All rows
 
-    /// The differences of all rows of a type, except rows that are held: those differ because of the library.
+    /// Returns the differences of all rows of a type, except held rows, which differ because of the library.
     func missed(of entity: EntitySync) throws -> [MissedChange] {
         try keys(of: entity).compactMap { try missed(entity, $0) }
     }
 
-    /// The difference as the app gets it; nil for none.
+    /// Returns the difference in the form that the app receives; nil if there is none.
     func missed(_ entity: EntitySync, _ key: DatabaseValue) throws -> MissedChange? {
         let text = entity.key.text(of: key) ?? "\(key)"
         do {

@@ -13,7 +13,7 @@ struct DeviceNumbers {
 
     private var entities: [EntitySync] { map.entities.filter { $0.idSpace == .device } }
 
-    /// By type, the number of the next row.
+    /// Returns the number of the next row of each type.
     func next() throws -> NextLocalIDs {
         try entities.reduce(into: [:]) { numbers, entity in
             let highest = try Int64.fetchOne(
@@ -21,12 +21,12 @@ struct DeviceNumbers {
                 sql: "SELECT seq FROM sqlite_sequence WHERE lower(name) = lower(?)",
                 arguments: [entity.table]
             )
-            // the last possible number stays the next one permanently: SQLite assigns no number after it
+            // after the last possible number the counter stays: SQLite assigns no number after it
             numbers[entity.entityType] = min(max(highest ?? 0, 0), .max - 1) + 1
         }
     }
 
-    /// Advances the counters to these numbers, unless they are beyond them.
+    /// Advances the counters to these numbers, unless the counters are already higher.
     func raise(to numbers: NextLocalIDs) throws {
         for entity in entities {
             guard let next = numbers[entity.entityType], next > 1 else { continue }
@@ -35,7 +35,7 @@ struct DeviceNumbers {
                 arguments: [next - 1, entity.table]
             )
             if db.changesCount > 0 { continue }
-            // under the name that the table was created with, in any case that the app writes here
+            // the name in the case that the table was created with; the app may use any case
             try db.execute(
                 sql: """
                     INSERT INTO sqlite_sequence (name, seq)
@@ -46,11 +46,11 @@ struct DeviceNumbers {
         }
     }
 
-    /// Returns rows that were created after a phone was restored from a backup, under numbers that it had assigned
-    /// before.
+    /// Returns rows created after a phone was restored from a backup, under numbers that it had assigned before the
+    /// restore.
     ///
-    /// They are detected by a registration, which returns that the device was further. Rows that the gateway has
-    /// already received are not among them.
+    /// The registration detects the restore: it returns a higher number than the device's. Rows that the gateway has
+    /// already received are not included.
     func suspects(_ numbers: NextLocalIDs) throws -> [Suspect] {
         try entities.flatMap { entity -> [Suspect] in
             guard let next = numbers[entity.entityType], try isRestored(entity, next) else { return [] }
@@ -68,13 +68,13 @@ struct DeviceNumbers {
         }
     }
 
-    /// A row whose number may be another's.
+    /// A row whose number may belong to another row.
     struct Suspect: Sendable {
         let mutation: UUID
         let name: EntityName
     }
 
-    /// Gives a row that never left the phone another number.
+    /// Assigns another number to a row that was never sent.
     func renumber(_ name: EntityName) throws {
         guard let entity = map[name.entityType],
             let mapping = try IDMapping.of(name.entityType, key: name.key, db)

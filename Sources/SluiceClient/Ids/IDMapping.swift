@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// The ids of an entity on the phone and at the server (seed 000).
+/// The ids of an entity on the phone and at the server (specification 000, docs/spec).
 struct IDMapping: Sendable {
     enum Status: String, Sendable { case pending, resolved, failed }
 
@@ -15,8 +15,8 @@ struct IDMapping: Sendable {
 
     /// The id of the entity in a push: the client id, or the server id of an entity that another device has created.
     ///
-    /// A restored gateway may have lost the client id together with the entity, and would take it for data until that
-    /// device has sent the create again. The server id names the entity before and after.
+    /// A restored gateway may have lost the client id together with the entity. It would treat the client id as data
+    /// until that device has sent the create again. The server id names the entity before and after the restore.
     func wireID(_ db: Database) throws -> JSON? {
         try isNamedByServer(db) ? serverID : clientID ?? serverID
     }
@@ -72,7 +72,7 @@ extension IDMapping {
         return try fetch(db, entityType, clientID: id)
     }
 
-    /// Most client ids are the row's key, which has an index already; that of client ids has the others only.
+    /// Most client ids are the row's key, which has an index already. The index of client ids contains only the others.
     private static func fetch(_ db: Database, _ entityType: String, clientID: String) throws -> IDMapping? {
         let key = clientID.hasPrefix("\"") ? String(clientID.dropFirst().dropLast()) : clientID
         return try fetch(db, "entity_type = ? AND key = ? AND client_id = ?", [entityType, key, clientID])
@@ -96,7 +96,7 @@ extension IDMapping {
         return try Row.fetchOne(statement, arguments: arguments).map(IDMapping.init)
     }
 
-    /// Whether nothing is known of the entity but that others name it.
+    /// Whether the library knows the entity only because other entities reference it.
     func isNameOnly(_ db: Database) throws -> Bool {
         guard clientID == nil else { return false }
         let statement = try db.cachedStatement(
@@ -108,7 +108,7 @@ extension IDMapping {
         return try Bool.fetchOne(statement, arguments: [entityType, key]) == false
     }
 
-    /// Writes the mapping, in the place of an older one of the same key.
+    /// Writes the mapping. It replaces an older mapping of the same key.
     func save(_ db: Database, at now: String) throws {
         try insert(
             db,
@@ -120,7 +120,7 @@ extension IDMapping {
         )
     }
 
-    /// - Returns: false if there is one of the same key, and nothing is written.
+    /// - Returns: false if there is a mapping of the same key; then nothing is written.
     func insert(_ db: Database, at now: String) throws -> Bool {
         try insert(db, at: now, "NOTHING")
         return db.changesCount > 0

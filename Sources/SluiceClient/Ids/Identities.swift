@@ -3,13 +3,13 @@ import GRDB
 
 /// Translates between the phone's keys and the gateway's ids, within one transaction.
 ///
-/// Look-ups are cached, so that a page of a thousand visits to twenty customers looks up twenty.
+/// Look-ups are cached: a page of a thousand visits to twenty customers needs twenty look-ups.
 final class Identities {
     private let map: EntityMap
     private let db: Database
     /// The time of writes, as the tables store it (RFC 3339).
     let now: String
-    /// Whether keys of entities that are named for the first time are not stored.
+    /// Whether keys are not stored for entities that are named for the first time.
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
@@ -35,7 +35,7 @@ final class Identities {
 
     // MARK: - To the gateway
 
-    /// How a push names a row.
+    /// Returns the id of a row in a push.
     ///
     /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library has no record of.
     func wireID(_ name: EntityName) throws -> JSON {
@@ -52,7 +52,7 @@ final class Identities {
         return found
     }
 
-    /// A document of the phone's in the gateway's terms, and the client ids in it that have no server id yet.
+    /// Returns a document of the phone with the gateway's ids, and the client ids in it that have no server id yet.
     func toWire(_ document: JSON, _ entity: EntitySync) throws -> (document: JSON, pending: [ClientName]) {
         var pending: [ClientName] = []
         let wire = try entity.replacingIDs(in: document) { type, id in
@@ -67,7 +67,7 @@ final class Identities {
         return (wire, pending)
     }
 
-    /// The client ids in a document of the gateway's terms that have no server id yet.
+    /// Returns the client ids in a document with the gateway's ids that have no server id yet.
     func pendingIDs(in document: JSON, _ entity: EntitySync) throws -> [ClientName] {
         var pending: [ClientName] = []
         _ = try entity.replacingIDs(in: document) { type, id in
@@ -79,13 +79,14 @@ final class Identities {
 
     // MARK: - From the gateway
 
-    /// The owner of ids of types with device ids in a document: pulls and pushes have the device's own numbers, and the
-    /// gateway's side of a conflict has the server's.
+    /// The owner of the ids of types with device ids in a document. Pulls and pushes contain the device's own numbers;
+    /// the gateway's side of a conflict contains the server's.
     enum Numbers { case device, server }
 
     /// Translates a document of the gateway to the phone's keys.
     ///
-    /// An entity that it names for the first time gets a key. A number that the device has not received is left out.
+    /// An entity that the document names for the first time gets a key. A number that the device has not received is
+    /// left out.
     func toLocal(_ document: JSON, _ entity: EntitySync, numbersAre numbers: Numbers = .device) throws -> JSON {
         try entity.replacingIDs(in: document) { type, id in
             let target = try map.entity(type)
@@ -97,7 +98,7 @@ final class Identities {
         }
     }
 
-    /// The key of an entity that the gateway names, which may be a client id of this user's.
+    /// Returns the key of an entity by the gateway's id, which may be a client id of this user.
     func key(of entity: EntitySync, serverID: JSON, clientID: JSON? = nil) throws -> String {
         let name = ServerName(entityType: entity.entityType, id: serverID.id)
         if let key = keys[name] { return key }
@@ -136,7 +137,7 @@ final class Identities {
         for id in own.compactMap({ $0 }) {
             guard let text = entity.key.text(of: id) ?? (entity.key.kind == .text ? id.int64.map { String($0) } : nil)
             else { continue }
-            // a text key may be any text of the app's; one that is in use already means another entity
+            // a text key may be any text of the app; a text that is in use already names another entity
             if try IDMapping.of(entity.entityType, key: text, db) == nil { return text }
         }
         return UUID.random().wire
@@ -145,7 +146,7 @@ final class Identities {
     /// Keeps the key that the phone gave to its own row, and replaces another key of the same entity.
     ///
     /// The entity has another key if another row named it before the phone received the mapping. That key is removed,
-    /// and rows that use it get the phone's.
+    /// and rows that use it get the phone's key.
     ///
     /// - Returns: false if the other key has more data than references to it.
     func give(_ name: IDMapping, to own: IDMapping, _ entity: EntitySync) throws -> Bool {
@@ -190,7 +191,7 @@ final class Identities {
         )
     }
 
-    /// - Returns: false if the key has a mapping already, and nothing is written.
+    /// - Returns: false if the key has a mapping already; then nothing is written.
     func add(_ mapping: IDMapping) throws -> Bool {
         guard try mapping.insert(db, at: now) else { return false }
         known[EntityName(mapping.entityType, mapping.key)] = mapping

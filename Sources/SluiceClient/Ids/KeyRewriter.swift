@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-/// Gives a row another key, and with it everything that names the row: references of the app's tables that are
-/// declared, what waits in the outbox, and the library's own tables.
+/// Gives a row another key, and changes all references to it: declared references of the app's tables, the outbox, and
+/// the library's own tables.
 struct KeyRewriter {
     let map: EntityMap
     let db: Database
@@ -12,9 +12,9 @@ struct KeyRewriter {
         self.db = db
     }
 
-    /// The row's key becomes the server id (``EntitySync/Keys/rewritten``).
+    /// Replaces the row's key by the server id (``EntitySync/Keys/rewritten``).
     ///
-    /// - Returns: the key from now on: the old one if the column cannot hold the server id, or if one of the app's
+    /// - Returns: the new key. It is the old key if the column cannot hold the server id, or if one of the app's
     ///   constraints prevents the change.
     func rewrite(_ mapping: IDMapping, _ entity: EntitySync, to serverID: JSON) throws -> String {
         let text = serverID.string ?? serverID.text
@@ -38,7 +38,7 @@ struct KeyRewriter {
         return key
     }
 
-    /// A row that never left the phone gets another number of the device.
+    /// Gives a row that was never sent another number of the device.
     func rename(_ mapping: IDMapping, _ entity: EntitySync, to number: Int64) throws {
         guard let clientID = mapping.clientID, let old = entity.key.databaseValue(of: mapping.key) else { return }
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
@@ -53,10 +53,10 @@ struct KeyRewriter {
         try renameQueued(entity, clientID, to: .integer(number))
     }
 
-    /// Deletes the row and changes all references to it to another one: both are one entity at the server.
+    /// Deletes the row and changes all references to it to another row: both are one entity at the server.
     ///
-    /// - Returns: the key of both from now on. If one of the app's constraints prevents the change, it is the old one,
-    ///   and there are two rows.
+    /// - Returns: the key of both. If one of the app's constraints prevents the change, it is the old key, and two rows
+    ///   remain.
     func merge(_ mapping: IDMapping, into other: IDMapping, _ entity: EntitySync) throws -> String {
         if let old = entity.key.databaseValue(of: mapping.key) {
             let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
@@ -69,7 +69,7 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // what waits for the row need not wait for it to be written: it is there, or is held itself
+        // rows that wait for this row need not wait any more: the other row exists, or is held itself
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL
@@ -81,7 +81,7 @@ struct KeyRewriter {
             sql: "DELETE FROM sluice_id_mappings WHERE entity_type = ? AND key = ?",
             arguments: [entity.entityType, mapping.key]
         )
-        // the gateway accepts the client id for the entity from now on, wherever it is still referenced
+        // the gateway now accepts the client id for the entity, wherever the client id is still referenced
         try db.execute(
             sql: """
                 UPDATE sluice_id_mappings SET client_id = coalesce(client_id, ?) WHERE entity_type = ? AND key = ?
@@ -212,7 +212,7 @@ struct KeyRewriter {
 
     /// Replaces the client id by the server id in mutations that were never sent.
     ///
-    /// Mutations that were sent are repeated unchanged, byte for byte; the gateway accepts both ids.
+    /// Mutations that were sent are sent again unchanged, byte for byte; the gateway accepts both ids.
     private func rewriteQueued(_ entity: EntitySync, _ clientID: JSON, to serverID: JSON) throws {
         try db.execute(
             sql: """
@@ -232,7 +232,7 @@ struct KeyRewriter {
         )
         for row in rows {
             let before = try JSON(parsing: row[1] as String)
-            // in an app's own request an id may be in any place, in a row's document only in a declared reference
+            // an app's own request may contain an id in any place, a row's document only in a declared reference
             let isRequest = RowOperation(rawValue: row[2]) == nil
             let payload =
                 isRequest
@@ -284,7 +284,7 @@ extension KeyRewriter {
 }
 
 extension JSON {
-    /// The value with every value in it that is an id replaced by another.
+    /// Returns the value with each occurrence of an id in it replaced by another id.
     func replacing(_ id: JSON, with other: JSON) -> JSON {
         switch self {
         case .array(let elements): .array(elements.map { $0.replacing(id, with: other) })

@@ -2,8 +2,8 @@ import GRDB
 
 /// A JSON value (RFC 8259) without loss: numbers keep their original digits.
 ///
-/// Foundation's decoders turn numbers into binary floating point, so that `0.10` or a 64-bit id would come back as
-/// something else; and no other package is resolved by apps that use this one. So it is the library's own.
+/// Foundation's decoders turn numbers into binary floating point, which changes `0.10` or a 64-bit id. Apps that use
+/// this library resolve no other package for it, so the type is the library's own.
 ///
 ///     let body: JSON = ["title": "Visit", "amount": .number("129.90"), "tags": ["a", "b"], "note": .null]
 public enum JSON: Sendable, Hashable {
@@ -14,7 +14,7 @@ public enum JSON: Sendable, Hashable {
     case array([JSON])
     /// Members are written in the order of their names: equal values are equal text.
     ///
-    /// Names that differ only in how their characters are composed are equal in Swift, and so are one name.
+    /// Names that differ only in how their characters are composed are equal in Swift, and therefore are one name.
     case object([String: JSON])
 
     /// A number by its text, as in `.number("129.90")`.
@@ -88,7 +88,7 @@ extension JSON {
 }
 
 extension JSON {
-    /// Whether it nests more levels than these.
+    /// Whether the value nests more than this number of levels.
     func isDeeper(than levels: Int) -> Bool {
         switch self {
         case .array(let elements): levels == 0 || elements.contains { $0.isDeeper(than: levels - 1) }
@@ -106,7 +106,7 @@ extension JSON: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
     public init(stringLiteral value: String) { self = .string(value) }
     public init(arrayLiteral elements: JSON...) { self = .array(elements) }
 
-    /// Of members that are named twice the last counts.
+    /// If a member is named twice, the last value is used.
     public init(dictionaryLiteral members: (String, JSON)...) {
         self = .object(Dictionary(members) { $1 })
     }
@@ -118,13 +118,13 @@ extension JSON: CustomStringConvertible {
 
 /// A number as JSON writes it, to the digit. `1.0` and `1` are different numbers here.
 public struct JSONNumber: Sendable, Hashable {
-    /// As RFC 8259 (6) has it: no plus sign, no leading zeros, digits on both sides of a point.
+    /// The digits in the form of RFC 8259 (6): no plus sign, no leading zeros, digits on both sides of a point.
     public let text: String
 
     /// A whole number.
     public init(_ value: Int64) { text = String(value) }
 
-    /// - Returns: nil for what JSON does not take as a number.
+    /// - Returns: nil for a text that is not a JSON number.
     public init?(_ text: String) {
         guard JSONParser.isNumber(Array(text.utf8)) else { return nil }
         self.text = text

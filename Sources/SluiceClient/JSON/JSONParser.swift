@@ -3,7 +3,7 @@ struct JSONParser {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var position = 0
     private var depth = 0
-    /// Deeper than any document that the gateway accepts (64 levels) with the levels that it wraps around one.
+    /// A limit above the gateway's 64 levels for documents and the levels that it wraps around a document.
     private static let depthLimit = 512
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
@@ -228,7 +228,7 @@ struct JSONParser {
     }
 }
 
-/// A text that is no JSON.
+/// An error in a text that is not valid JSON.
 public struct JSONSyntaxError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The byte, counted from 0, where something else was expected.
     public let offset: Int

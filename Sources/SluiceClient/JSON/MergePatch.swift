@@ -10,8 +10,8 @@ extension JSON {
         return .object(members)
     }
 
-    /// The merge patch that turns this value into another, or nil if they are the same to a merge patch, to which
-    /// members that are `null` are absent.
+    /// Returns the merge patch that turns this value into another; nil if a merge patch cannot distinguish them. A
+    /// merge patch treats members that are `null` as absent.
     func patch(to other: JSON) -> JSON? {
         guard case .object(let old) = self, case .object(let new) = other else {
             return withoutNulls == other.withoutNulls ? nil : other.withoutNulls
@@ -30,7 +30,7 @@ extension JSON {
         return changes.isEmpty ? nil : .object(changes)
     }
 
-    /// Without members of objects that are `null`; in arrays everything stays as it is, as a merge patch has it.
+    /// The value without object members that are `null`. Arrays stay unchanged, as in a merge patch.
     package var withoutNulls: JSON {
         guard case .object(let members) = self else { return self }
         return .object(members.compactMapValues { $0.isNull ? nil : $0.withoutNulls })

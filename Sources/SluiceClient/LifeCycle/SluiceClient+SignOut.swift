@@ -1,17 +1,17 @@
 public import Foundation
 import GRDB
 
-/// What becomes, at a sign-out, of writes that the gateway has not confirmed.
+/// The treatment, at a sign-out, of writes that the gateway has not confirmed.
 public enum PendingWrites: Sendable {
-    /// Nothing is erased while there are any: the sign-out throws ``SluiceError/pendingWrites(_:)``.
+    /// If there are such writes, nothing is erased, and the sign-out throws ``SluiceError/pendingWrites(_:)``.
     case refuse
-    /// They are lost. Ask the user first, or ``SluiceClient/export()`` them.
+    /// The writes are lost. Ask the user first, or ``SluiceClient/export()`` them.
     case discard
 }
 
 extension SluiceClient {
-    /// Returns the writes that are pending or wait for a decision, a JSON object a line: the mutation as it is sent to
-    /// the gateway, and its `status`. Use it as a backup before an erasure, and for support.
+    /// Returns the writes that are pending or wait for a decision, one JSON object per line: the mutation as it is sent
+    /// to the gateway, and its `status`. Use it as a backup before an erasure, and for support.
     public func export() async throws -> Data {
         try await database.read { db in
             var lines = Data()
@@ -33,14 +33,14 @@ extension SluiceClient {
 
     /// Erases the user's data from the database: the synchronized tables' rows, and all data of the library.
     ///
-    /// Then another user may sign in with the same file, on a separate client. This client, and every other one that
-    /// has the file open, writes nothing any more.
+    /// After that, another user may sign in with the same file, on a separate client. This client, and every other
+    /// client that has the file open, no longer writes.
     ///
-    /// To sign out and keep pending writes for the next sign-in of the same user, ``suspend()`` is sufficient: they are
-    /// never sent with another user's token.
+    /// To sign out and keep pending writes for the next sign-in of the same user, ``suspend()`` is sufficient: pending
+    /// writes are never sent with another user's token.
     ///
-    /// - Throws: ``SluiceError/pendingWrites(_:)`` if there are any and they may not be discarded; then nothing is
-    ///   erased, and synchronization is suspended.
+    /// - Throws: ``SluiceError/pendingWrites(_:)`` if there are pending writes and `choice` does not discard them; then
+    ///   nothing is erased, and synchronization is suspended.
     public func signOut(pending choice: PendingWrites = .refuse) async throws {
         await stop()
         try await database.write { [map] db in
@@ -65,7 +65,7 @@ enum LibraryTables {
 
     /// Deletes the user's data: the synchronized tables' rows, and all data of the library.
     ///
-    /// Clients that have the file open for that user write nothing any more.
+    /// Clients that have the file open for that user no longer write.
     static func wipe(_ map: EntityMap, _ db: Database) throws {
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }

@@ -1,9 +1,9 @@
 import Foundation
 import GRDB
 
-/// This installation: its id, and the numbers that it counts.
+/// This installation: its id and its counter.
 struct Device {
-    /// The device's id, made at first sight of the database.
+    /// Returns the device's id; creates it when the database is first used.
     static func id(_ db: Database) throws -> UUID {
         if let id = try known(db) { return id }
         let id = UUID()
@@ -19,10 +19,10 @@ struct Device {
 
     /// Returns the number of the next mutation.
     ///
-    /// The number is used up once the outbox contains it. Nothing is written for it here, since each page that a write
-    /// changes is one more in the log.
+    /// The number is used up once the outbox contains it. This method writes nothing, because each page that a write
+    /// changes is added to the write-ahead log.
     ///
-    /// - Parameter device: the device that the number is for; nil for the device of the file.
+    /// - Parameter device: the device that the number is for; nil for the device of this file.
     /// - Throws: ``SluiceError/signedOut`` if there is no such device: the user has signed out.
     static func nextSequence(_ db: Database, of device: UUID? = nil) throws -> Int64 {
         let next = try db.cachedStatement(

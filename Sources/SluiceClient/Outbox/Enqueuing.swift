@@ -1,11 +1,11 @@
 import Foundation
 import GRDB
 
-/// Makes mutations of writes, in the app's own transaction.
+/// Creates mutations for writes, in the app's own transaction.
 struct Enqueuing {
     let map: EntityMap
     let db: Database
-    /// The number of the mutation that is made.
+    /// The number of the new mutation.
     let sequence: Int64
     let now: Date
     /// The maximum number of levels of a payload that the gateway accepts.
@@ -93,7 +93,7 @@ struct Enqueuing {
         }
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
         // the user saw a state from before another writer's change; versions count from 1, and a version within a run
-        // of one writer's own changes is no conflict (`docs/rules.md`, conflicts)
+        // of one writer's own changes is not a conflict (`docs/rules.md`, conflicts)
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         var row = row(operation.rawValue, entity, options)
         (row.key, row.localID, row.serverID) = (name.key.isEmpty ? nil : name.key, localID, serverID)
@@ -104,7 +104,7 @@ struct Enqueuing {
         return row.id
     }
 
-    /// What an entity is shown as before this write.
+    /// Returns the document that is shown for the entity before this write.
     private func shown(_ entity: EntitySync, _ name: EntityName) throws -> JSON {
         guard let document = try rows.document(entity, name.key) else {
             if try wasDeleted(name) { throw SluiceError.deleted(entityType: name.entityType, key: name.key) }
@@ -113,7 +113,7 @@ struct Enqueuing {
         return document
     }
 
-    /// Whether the server or a write of this phone has deleted an entity that existed.
+    /// Whether the server or a write of this phone has deleted the entity.
     private func wasDeleted(_ name: EntityName) throws -> Bool {
         if try ServerSnapshot.of(name, db)?.isDeleted ?? false { return true }
         return try identities.mapping(name)?.status == .resolved
@@ -163,8 +163,8 @@ struct Enqueuing {
         return try mapping.isNamedByServer(db) ? (nil, mapping.serverID) : (mapping.clientID, nil)
     }
 
-    /// The version that the user saw (`docs/clients.md`, which base_version): of the last pull, or of a success that
-    /// the pull has not shown yet.
+    /// The version that the user saw (`docs/clients.md`, which base_version): of the last pull, or of a success that no
+    /// pull has returned yet.
     private func baseVersion(_ name: EntityName) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """
@@ -220,7 +220,7 @@ struct Enqueuing {
 
     // MARK: - The row
 
-    /// A row with what all writes of a type have.
+    /// Returns a row with the values that all writes of a type share.
     private func row(_ operation: String, _ entity: EntitySync, _ options: Write.Options) -> OutboxRow {
         var row = OutboxRow(
             sequence: sequence,

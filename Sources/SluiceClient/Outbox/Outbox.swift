@@ -4,9 +4,9 @@ import GRDB
 /// Operations on rows of the outbox that several callers need.
 enum Outbox {
     /// Renumbers writes that were never sent, from a number on, as if they were made now: in their order, and after all
-    /// that were sent.
+    /// writes that were sent.
     ///
-    /// - Returns: the entities whose edits have another order now: their rows must be written again.
+    /// - Returns: the entities whose edits now have another order; their rows must be written again.
     static func renumberQueued(from first: Int64, _ db: Database) throws -> [EntityName] {
         let queued = try Row.fetchAll(
             db,
@@ -29,10 +29,10 @@ enum Outbox {
 
     /// Reopens mutations after the gateway lost some: it was restored, or a push was lost.
     ///
-    /// All mutations above its watermark are sent again (`docs/clients.md`, sequence_gap), except those that were given
-    /// up or never accepted.
+    /// All mutations above its watermark are sent again (`docs/clients.md`, sequence_gap), except mutations that were
+    /// given up or never accepted.
     static func reopen(above watermark: Int64, _ db: Database, now: Date) throws {
-        // a write that a person gave up never runs; the gateway responds to the decision that there is no such write
+        // a write that a person gave up never runs: the gateway answers the decision that it has no such write
         try Intent.giveUpHidden(above: watermark, db, now: now)
         try db.execute(
             sql: """
@@ -56,8 +56,8 @@ enum Outbox {
         try db.execute(sql: "UPDATE sluice_device SET accepted_sequence = ?", arguments: [watermark])
     }
 
-    /// Creates that are sent again ask the built-in store for the id that it had given the entity. Other phones name the
-    /// entity by it: in their rows, and in writes that wait there.
+    /// Makes creates that are sent again ask the built-in store for the entity's former id. Other phones use that id in
+    /// their rows and in their waiting writes.
     static func askForFormerIDs(_ db: Database) throws {
         try db.execute(
             sql: """
@@ -68,7 +68,7 @@ enum Outbox {
         )
     }
 
-    /// Notes the gateway's watermark, which only rises but for ``reopen(above:_:)``.
+    /// Stores the gateway's watermark, which never falls except in ``reopen(above:_:)``.
     static func note(accepted: Int64, _ db: Database) throws {
         try db.execute(
             sql: """
@@ -76,7 +76,7 @@ enum Outbox {
                 SET accepted_sequence = max(accepted_sequence, ?1), next_sequence = max(next_sequence, ?1 + 1),
                     is_shared = is_shared OR ?1 >= ?2
                 """,
-            // the gateway has a number that this phone has not given
+            // the gateway has a number that this phone has not assigned
             arguments: [accepted, try Device.nextSequence(db)]
         )
     }
@@ -92,7 +92,7 @@ enum Outbox {
                 """,
             arguments: [moment.rfc3339]
         )
-        // tombstones that nothing in the outbox could take for something else
+        // tombstones that no entry of the outbox refers to
         try db.execute(
             sql: """
                 DELETE FROM sluice_base WHERE is_deleted AND NOT EXISTS (

@@ -3,7 +3,7 @@ import GRDB
 
 /// A mutation in the outbox, as it is sent to the gateway.
 struct OutboxRow: Sendable {
-    /// The version of the format that rows are written in. A later library reads every earlier one.
+    /// The version of the format of stored rows. Later versions of the library read every earlier format.
     static let format = 1
 
     var sequence: Int64
@@ -24,9 +24,9 @@ struct OutboxRow: Sendable {
     var priority: Int?
     var maxAttempts: Int?
     let createdAt: String
-    /// Client ids whose creates it needs.
+    /// The client ids whose creates this mutation needs.
     var names: [ClientName] = []
-    /// Whether it is applied on top of its entity's base.
+    /// Whether the mutation is applied on top of its entity's base.
     var isShown = true
 
     /// The entry of a push (`docs/api.md`, a mutation): the same bytes each time.

@@ -19,7 +19,7 @@ extension SluiceClient {
         }
     }
 
-    /// Inserts a row whose key SQLite gives it, as types with device ids have it, and enqueues its creation.
+    /// Inserts a row whose key SQLite assigns, as for types with device ids, and enqueues its creation.
     ///
     /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``.
     /// - Throws: what `insert` and ``enqueue(_:in:)`` throw.
@@ -86,7 +86,7 @@ extension SluiceClient {
         }
     }
 
-    /// Updates a row if there is one of the record's key, and otherwise inserts it; enqueues that.
+    /// Updates the row with the record's key, or inserts it if there is none, and enqueues the change.
     ///
     /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
     /// - Throws: what `save` and ``enqueue(_:in:)`` throw.
@@ -102,14 +102,14 @@ extension SluiceClient {
 
     /// Enqueues the creation of every row that the library has no record of.
     ///
-    /// It is for an app that had rows before it had the library: call it once, after the migration. A row is enqueued
-    /// after the rows of its type that it names. For rows of other types, enqueue those first, or all with one call:
+    /// Use it in an app that had rows before it had the library: call it once, after the migration. A row is enqueued
+    /// after the rows of its type that it names. Enqueue rows of other types first, or all types with one call:
     /// ``enqueueUnknown(of:options:in:)``.
     ///
-    /// Rows that the server already has are created there again. If that is possible, pull first, with keys that are
-    /// the server's ids.
+    /// Rows that the server already has are created a second time at the server. If the server may have them, pull
+    /// first, with keys that are the server's ids.
     ///
-    /// - Returns: how many rows were enqueued.
+    /// - Returns: the number of enqueued rows.
     /// - Throws: what ``enqueue(_:in:)`` throws.
     @discardableResult
     public func enqueueUnknown<Record: Syncable>(
@@ -124,12 +124,12 @@ extension SluiceClient {
     ///
     /// Each row is enqueued after the rows that it names: the order of the types does not matter.
     ///
-    /// Rows that the server already has are created there again. If that is possible, pull first, with keys that are
-    /// the server's ids. A table is read a few hundred rows at a time.
+    /// Rows that the server already has are created a second time at the server. If the server may have them, pull
+    /// first, with keys that are the server's ids. A table is read a few hundred rows at a time.
     ///
     /// - Returns: how many rows were enqueued.
-    /// - Throws: ``SluiceError/invalid(_:)`` also for rows that name each other in a circle; what ``enqueue(_:in:)``
-    ///   throws.
+    /// - Throws: ``SluiceError/invalid(_:)``, also for rows that name each other in a circle; the errors of
+    ///   ``enqueue(_:in:)``.
     @discardableResult
     public func enqueueUnknown(
         of types: [any Syncable.Type],
@@ -193,7 +193,8 @@ extension SluiceClient {
         try await database.write { [self] db in try delete(record, options: options, in: db) }
     }
 
-    /// Both or neither, also if the app catches the error and commits the rest of its transaction.
+    /// Runs the row's change and its enqueuing together: both take effect, or neither, also if the app catches the
+    /// error and commits the rest of its transaction.
     private func together(in db: Database, _ body: () throws -> UUID?) throws -> UUID? {
         try checkTransaction(db)
         var id: UUID?

@@ -2,7 +2,7 @@ import GRDB
 
 /// Enqueues the creation of rows that the library has no record of, each after the rows that it names.
 struct UnknownRows {
-    /// Rows that are read at a time: a table may be larger than a phone's memory.
+    /// The number of rows that are read at a time, because a table may be larger than a phone's memory.
     private static let page = 500
 
     private let map: EntityMap
@@ -27,7 +27,7 @@ struct UnknownRows {
     }
 
     /// - Parameters:
-    ///   - types: whose rows are enqueued.
+    /// - types: the types whose rows are enqueued.
     ///   - enqueue: enqueues a row's creation.
     init(
         _ map: EntityMap,
@@ -89,7 +89,7 @@ struct UnknownRows {
         return count
     }
 
-    /// A row that has to be enqueued before; nil for none, and if there is no such row.
+    /// Returns a row that must be enqueued before this one; nil if there is none.
     private func firstUnknown(in row: Found) throws -> Found? {
         guard try !isKnown(row.name) else { return nil }
         var targets: [EntityName] = []

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What an update changes, as a merge patch.
+/// The changes of an update, as a merge patch.
 struct UpdateEdit {
     /// Nil if nothing is changed.
     let patch: JSON?
@@ -32,8 +32,8 @@ struct UpdateEdit {
 
     /// Returns a document that keeps the previous value of each member whose column is unchanged.
     ///
-    /// The two may differ without an edit: a moment to the microsecond was read to the millisecond, `25` as 25.0, a
-    /// missing member as the column's default.
+    /// The two values may differ without an edit: a time with microseconds was read with milliseconds, `25` as 25.0, or
+    /// a missing member as the column's default.
     private static func untouched(
         _ entity: EntitySync,
         _ map: EntityMap,
@@ -55,7 +55,7 @@ struct UpdateEdit {
 }
 
 extension SyncedColumn {
-    /// Whether two members are the same to this column, however they are written.
+    /// Whether two members are equal for this column, in any notation.
     fileprivate func isSame(_ left: JSON, _ right: JSON, _ map: EntityMap) -> Bool {
         switch kind {
         case .text, .json: return left == right
@@ -66,7 +66,7 @@ extension SyncedColumn {
         }
     }
 
-    /// Whether two numbers differ in their digits only: `129.90` was read as 129.9.
+    /// Whether two numbers have the same value but different digits, such as `129.90` and 129.9.
     ///
     /// `Decimal` holds 38 digits; longer ones are compared as they are.
     private func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {

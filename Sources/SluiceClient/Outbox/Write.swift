@@ -4,14 +4,14 @@ public import GRDB
 /// A change to be synchronized, for ``SluiceClient/enqueue(_:in:)``.
 public struct Write: Sendable {
     enum Content: Sendable {
-        /// Of a record's row, by entity type.
+        /// A change of a record's row, by entity type.
         case record(RowOperation, String, [String: DatabaseValue], original: [String: DatabaseValue]?)
-        /// Of a row by its key.
+        /// A deletion of a row by its key.
         case deletion(String, DatabaseValue)
         case request(Request)
     }
 
-    /// A request to the organization's REST API that is no plain change of a row.
+    /// A request to the organization's REST API that is not a plain change of a row.
     struct Request: Sendable {
         let method: String
         let endpoint: String
@@ -25,24 +25,25 @@ public struct Write: Sendable {
 
     /// The options of any write.
     public struct Options: Sendable {
-        /// 0 to 1,000, of writes in one position; nil for the entity's.
+        /// The priority among writes in one position, from 0 to 1,000; nil for the entity's priority.
         public var priority: Int?
-        /// Other writes that must have taken effect before.
+        /// Other writes that must take effect before this write.
         ///
         /// A write depends automatically on the entities that it names by id.
         public var dependencies: [UUID]
-        /// The strategy for a conflict; nil for the entity's.
+        /// The strategy for a conflict; nil for the entity's strategy.
         public var conflictResolution: ConflictResolution?
-        /// 1 to 100; nil for 10. After so many attempts to reach the upstream the write counts as failed.
+        /// The number of attempts to reach the upstream after which the write fails: 1 to 100; nil for 10.
         public var maxAttempts: Int?
-        /// Headers for the upstream; the gateway accepts those that its operator allows.
+        /// Headers for the upstream. The gateway accepts only headers that its operator allows.
         public var headers: [String: String]
-        /// Where to replay it, in place of the entity's ``EntitySync/endpoint``.
+        /// The endpoint of the replay, in place of the entity's ``EntitySync/endpoint``.
         public var endpoint: String?
-        /// Whether it conflicts with others' writes since the row was last pulled. If false, it overwrites them.
+        /// Whether the write conflicts with other writers' changes since the last pull of the row. If false, it
+        /// overwrites them.
         public var isChecked: Bool
 
-        /// Every option has its default: `Write.Options(priority: 10)`.
+        /// Creates options; every option has a default: `Write.Options(priority: 10)`.
         public init(
             priority: Int? = nil,
             dependencies: [UUID] = [],
@@ -62,7 +63,7 @@ public struct Write: Sendable {
         }
     }
 
-    /// A row that the app has just inserted.
+    /// Creates a row that the app has just inserted.
     ///
     /// - Throws: errors of the record's encoding.
     public static func create<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
@@ -71,8 +72,8 @@ public struct Write: Sendable {
 
     /// Updates a row that the app has just changed.
     ///
-    /// It sends a merge patch (RFC 7396) of the columns that differ from the known entity, and nothing if no column
-    /// does.
+    /// It sends a merge patch (RFC 7396) of the columns that differ from the known entity, or nothing if no column
+    /// differs.
     ///
     /// - Throws: errors of the record's encoding.
     public static func update<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
@@ -81,8 +82,8 @@ public struct Write: Sendable {
 
     /// Updates a row that a person has changed since it was read, for example in a form that was open for a while.
     ///
-    /// Only the person's changes are sent. Changes that others made since then stay, and are shown. A member that both
-    /// changed is a conflict, subject to ``Options/isChecked``.
+    /// Only the person's changes are sent. Other writers' changes since then stay, and are shown. A member that both
+    /// the person and another writer changed is a conflict, subject to ``Options/isChecked``.
     ///
     /// - Parameter original: the record as it was read.
     /// - Throws: errors of the records' encoding.
@@ -94,21 +95,21 @@ public struct Write: Sendable {
         try Write(.update, record, from: original, options)
     }
 
-    /// A row that the app has just changed, sent whole.
+    /// Replaces a row that the app has just changed; the whole row is sent.
     ///
     /// - Throws: errors of the record's encoding.
     public static func replace<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.replace, record, options)
     }
 
-    /// A row that the app has just deleted.
+    /// Deletes a row that the app has just deleted.
     ///
     /// - Throws: errors of the record's encoding.
     public static func delete<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.delete, record, options)
     }
 
-    /// A row that the app has just deleted, by its key.
+    /// Deletes a row that the app has just deleted, by its key.
     public static func delete<Record: Syncable>(
         _ type: Record.Type,
         key: some DatabaseValueConvertible,
@@ -117,15 +118,15 @@ public struct Write: Sendable {
         Write(content: .deletion(Record.sync.entityType, key.databaseValue), options: options)
     }
 
-    /// A request to the organization's REST API, sent in order with everything else, once.
+    /// A request to the organization's REST API, sent once, in order with all other writes.
     ///
-    /// It changes no row on the phone: a pull brings the API's changes.
+    /// The request changes no row on the phone. A pull returns the API's changes.
     ///
     /// - Parameters:
     ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.
     ///   - endpoint: a path that begins with `/`. It may contain client ids in any place, and `{local_id}` for `key`.
-    ///   - payload: may contain client ids in any place.
-    ///   - type: the record whose entity type the request is of.
+    /// - payload: the body, which may contain client ids in any place.
+    /// - type: the record whose entity type the request has.
     ///   - key: the row that the request is about. A `POST` without a key creates a separate entity.
     public static func request<Record: Syncable>(
         _ method: String,
@@ -145,22 +146,22 @@ public struct Write: Sendable {
         return Write(content: .request(request), options: options)
     }
 
-    /// A change of a row by its columns' values.
+    /// Creates a change of a row by its columns' values.
     init(_ operation: RowOperation, row values: [String: DatabaseValue], of entityType: String) {
         self.init(content: .record(operation, entityType, values, original: nil), options: Options())
     }
 
-    /// The deletion of a row by its key.
+    /// Creates the deletion of a row by its key.
     init(deletionOf key: DatabaseValue, of entityType: String) {
         self.init(content: .deletion(entityType, key), options: Options())
     }
 
-    /// The creation of a row by its columns' values.
+    /// Creates the creation of a row by its columns' values.
     init(row values: [String: DatabaseValue], of entityType: String, _ options: Options) {
         self.init(content: .record(.create, entityType, values, original: nil), options: options)
     }
 
-    /// The row that it is of; nil for a request, and for a record without a key.
+    /// Returns the row that the write changes; nil for a request, and for a record without a key.
     func name(_ map: EntityMap) -> EntityName? {
         switch content {
         case .record(_, let type, let values, _):

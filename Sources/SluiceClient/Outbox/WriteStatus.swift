@@ -1,23 +1,23 @@
-/// The states of a write in the outbox, as conditions of SQL: `queued` and `sent` are the phone's own, the others the
-/// gateway's (`docs/api.md`, status).
+/// The states of a write in the outbox, as SQL conditions. `queued` and `sent` are the phone's own states; the others
+/// are the gateway's (`docs/api.md`, status).
 enum WriteStatus {
     static let openOnes = ["queued", "sent"] + takenOnes
     private static let takenOnes = ["pending", "blocked", "in_flight"]
     private static let stoppedOnes = ["failed", "conflict", "rejected"]
 
-    /// It continues without a decision.
+    /// The write continues without a decision.
     static let isOpen = condition(openOnes)
-    /// The gateway has it, and its outcome is requested.
+    /// The gateway has accepted the write, and the phone requests its outcome.
     static let isTaken = condition(takenOnes)
-    /// It did not take effect, and waits for a decision, or for the gateway to receive one.
+    /// The write did not take effect. It waits for a decision, or for the gateway to receive the decision.
     static let isStopped = condition(stoppedOnes)
-    /// Nothing more happens to it.
+    /// The write does not change any more.
     static let isEnded = condition(["succeeded", "discarded"])
-    /// It may still take effect.
+    /// The write may still take effect.
     static let isUnfinished = condition(openOnes + stoppedOnes)
-    /// It requires no decision: it is open, or its decision is still to be sent to the gateway.
+    /// The write requires no decision: it is open, or its decision is still to be sent to the gateway.
     static let isPending = "(\(isOpen) OR \(isStopped) AND \(isDecided))"
-    /// A person has to decide.
+    /// A person must decide about the write.
     static let needsDecision = "(\(isStopped) AND NOT \(isDecided))"
 
     private static let isDecided = "id IN (SELECT mutation_id FROM sluice_intents)"
