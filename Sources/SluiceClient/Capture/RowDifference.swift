@@ -6,7 +6,7 @@ enum RowDifference: Sendable {
     case created([String: DatabaseValue])
     /// These columns differ.
     case changed([String: DatabaseValue], columns: [String])
-    /// The row is gone, and the document is not.
+    /// The row is gone, and the document still exists.
     case deleted
 }
 

@@ -1,13 +1,13 @@
 import GRDB
 
-/// A mutation on top of its entity's base: what it makes of the document. Its payload is in the phone's terms.
+/// A mutation on top of its entity's base, with its change to the document. Its payload contains the phone's keys.
 struct Edit: Sendable {
     let operation: RowOperation
     let payload: JSON?
 }
 
 extension Edit {
-    /// The members that both write; nil if one of them writes the whole entity.
+    /// Returns the members that both edits write; nil if one of them writes the whole entity.
     func sharedMembers(with other: Edit) -> Set<String>? {
         guard operation == .update, other.operation == .update, let members = payload?.object,
             let others = other.payload?.object
@@ -16,20 +16,21 @@ extension Edit {
     }
 }
 
-/// What a mutation does with its entity.
+/// The operation of a mutation on its entity.
 enum RowOperation: String, Sendable, CaseIterable {
     case create, update, replace, delete
 
-    /// Whether a mutation is of a row and no request of the app's own, as a condition of SQL.
+    /// A SQL condition: the mutation changes a row, and is not a request of the app's own.
     static let isOfRow = "operation IN (\(allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")))"
 }
 
 extension Edit {
-    /// The document that is shown: the base with its edits on top, in the order in which they were made. Nil for none.
+    /// Returns the document that is shown: the base with its edits on top, in the order in which they were made; nil if
+    /// there is none.
     ///
     /// A patch may apply to an entity that was deleted since then: by the server, or by an edit that was made before a
-    /// refused patch was sent again. It is shown on the last known document: the edit waits for its outcome, and is
-    /// never skipped.
+    /// refused patch was sent again. The patch is then shown on the last known document. The edit waits for its
+    /// outcome, and is never skipped.
     static func shown(_ edits: [Edit], on base: ServerSnapshot?) -> JSON? {
         var document = base.flatMap { $0.isDeleted ? nil : $0.document }
         var last = base?.document
@@ -44,12 +45,12 @@ extension Edit {
         return document
     }
 
-    /// Which edits are meant.
+    /// The edits to select.
     enum Selection {
         case all
-        /// Those with a lower number.
+        /// Edits with a lower number.
         case before(Int64)
-        /// Those that took effect.
+        /// Edits that took effect.
         case succeeded
     }
 

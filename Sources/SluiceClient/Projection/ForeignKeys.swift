@@ -9,7 +9,8 @@ final class ForeignKeys {
         let target: String
         let targetColumn: String?
         let onDelete: String
-        /// Whether it is checked when the transaction ends. A page that fails there would fail permanently.
+        /// Whether the foreign key is checked when the transaction ends. A page that fails at that moment would fail
+        /// permanently.
         let isDeferred: Bool
     }
 
@@ -17,7 +18,7 @@ final class ForeignKeys {
     private let map: EntityMap
     private let db: Database
     private lazy var own = Result { try Self.keys(of: entity.table, db) }
-    /// Those of all tables that name this one.
+    /// The foreign keys of all tables that reference this table.
     private lazy var naming = Result {
         try String.fetchAll(
             db,
@@ -47,12 +48,12 @@ final class ForeignKeys {
         }
     }
 
-    /// The row that a document names in a foreign key which is looked at later, and that is not there.
+    /// Returns a missing row that a document references by a foreign key whose check is deferred.
     func missingLater(in document: JSON, of key: String) throws -> EntityName? {
         try own.get().contains(where: \.isDeferred) ? missing(in: document, of: key, where: \.isDeferred) : nil
     }
 
-    /// The first row that a document names in a foreign key and that is not there. A row may name itself.
+    /// Returns the first missing row that a document references by a foreign key. A row may reference itself.
     func missing(in document: JSON?, of ownKey: String) throws -> EntityName? {
         try missing(in: document, of: ownKey) { _ in true }
     }
@@ -69,7 +70,7 @@ final class ForeignKeys {
         return nil
     }
 
-    /// Returns a table whose rows name a row, with a violation that SQLite would report only at the end of the
+    /// Returns a table whose rows reference a row, if SQLite would report the violation only at the end of the
     /// transaction.
     func tableNamingLater(_ key: DatabaseValue) throws -> String? {
         try naming.get().first { name in
@@ -77,7 +78,7 @@ final class ForeignKeys {
         }?.table
     }
 
-    /// The rows of synchronized tables that SQLite deletes with a row.
+    /// Returns the rows of synchronized tables that SQLite deletes together with a row.
     func cascade(of key: DatabaseValue) throws -> [EntityName] {
         let cascading = try naming.get().filter { $0.onDelete == "CASCADE" }
         if cascading.isEmpty { return [] }

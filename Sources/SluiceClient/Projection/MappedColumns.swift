@@ -1,19 +1,21 @@
 import Foundation
 import GRDB
 
-/// The mapping that the app's tables were last written with: the columns, and the places of ids in them.
+/// The mapping with which the app's tables were last written: the columns, and the places of ids in them.
 ///
 /// If a new version of the app maps a further column, that column is empty in every row, though the server's documents
-/// may have the member: an update would take the empty column for the user's edit. So, before any other use, rows are
-/// written again from the library's data. A column for which the server has no member keeps the app's value, which was
-/// local so far. If ids were taken for data, they are translated. Because ids that were translated once may be data
-/// now, everything is also pulled again.
+/// may have the member. An update would treat the empty column as the user's edit. Therefore rows are written again
+/// from the library's data before any other use. A column for which the server has no member keeps the app's value,
+/// which was local until then.
+///
+/// Ids that were treated as data are translated. Everything is also pulled again, because ids that were translated
+/// before may be data now.
 struct MappedColumns {
     private let map: EntityMap
 
     init(_ map: EntityMap) { self.map = map }
 
-    /// By entity type, the mapped columns and members, and the references among them.
+    /// The mapped columns and members of each entity type, and the references among them.
     private var current: JSON {
         .object(
             Dictionary(
@@ -59,7 +61,7 @@ struct MappedColumns {
         }
     }
 
-    /// Puts local keys in the place of the ids that were data so far.
+    /// Replaces ids that were treated as data by local keys.
     private func translate(
         _ name: EntityName,
         _ entity: EntitySync,
@@ -72,7 +74,7 @@ struct MappedColumns {
             type,
             id in
             let target = try map.entity(type)
-            // the device's own numbers come with the next pull
+            // the next pull returns the device's own numbers
             guard target.idSpace != .device else { return .null }
             return target.key.json(of: try identities.key(of: target, serverID: id))
         }

@@ -1,13 +1,13 @@
 import Foundation
 import GRDB
 
-/// Keeps the app's rows at what is to be shown, within one transaction.
+/// Keeps the app's rows equal to the documents to be shown, within one transaction.
 final class Projection {
     private let map: EntityMap
     private let identities: Identities
     private let db: Database
     private var writers: [String: RowWriter] = [:]
-    /// Whether a row that is new may be what another one waits for.
+    /// Whether any row is held: a new row may be the row that a held row waits for.
     private lazy var isAnyHeld = Result {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_held)") ?? false
     }
@@ -22,7 +22,7 @@ final class Projection {
         self.init(map, Identities(map, db, now: now), db)
     }
 
-    /// The document that an entity is shown as, in the phone's terms; nil for none.
+    /// Returns the document that is shown for an entity, with the phone's keys; nil if there is none.
     ///
     /// - Parameter edits: the edits on top of the base.
     func document(_ entity: EntitySync, _ key: String, of edits: Edit.Selection = .all) throws -> JSON? {
@@ -47,7 +47,7 @@ final class Projection {
 
     /// Writes an entity's row again.
     ///
-    /// - Parameter own: columns that stay as the row has them where the document has no such member.
+    /// - Parameter own: columns that keep the row's value if the document has no such member.
     func refresh(_ entity: EntitySync, _ key: String, keeping own: [SyncedColumn] = []) throws {
         let name = EntityName(entity.entityType, key)
         guard !own.isEmpty, let document = try document(entity, key) else {
@@ -61,14 +61,14 @@ final class Projection {
 
     /// Writes an entity's row from a base that the caller has read.
     ///
-    /// Then it writes the rows that waited for it, and those that waited for them, in sequence, for a chain of any
-    /// length.
+    /// After that, it writes the rows that waited for this row, and the rows that waited for those, in sequence, for a
+    /// chain of any length.
     func refresh(_ entity: EntitySync, _ name: EntityName, base: ServerSnapshot?) throws {
         var arrived: [EntityName] = []
         try write(entity, name, base, &arrived)
         while let target = arrived.popLast() {
             for name in try waiting(for: target) {
-                // a type that the app no longer has waits until it does
+                // a row of a type that the app no longer has waits until the app has the type again
                 if let entity = map[name.entityType] {
                     try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
                 }
@@ -86,7 +86,7 @@ final class Projection {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
         case .inserted:
-            // a row that was deleted with its parent, and not by a write, waits for it
+            // a row that was deleted with its parent, and not by a write, waits for the parent
             for descendant in descendants { try restore(descendant, &arrived) }
             guard try isAnyHeld.get() else { return }
             try release(name)
@@ -95,8 +95,8 @@ final class Projection {
         }
     }
 
-    /// The rows that SQLite deletes with one: those that name it, behind them those that name these, and so on; each
-    /// once, however they name each other.
+    /// Returns the rows that SQLite deletes with a row: the rows that reference it, then the rows that reference those,
+    /// and so on. Each row occurs once, also if rows reference each other.
     private func descendants(of name: EntityName) throws -> [EntityName] {
         var found = [name]
         var known: Set = [name]
@@ -115,8 +115,8 @@ final class Projection {
         try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
     }
 
-    /// Restores the rows that name a restored row: the app's foreign keys removed them with a deletion that does not
-    /// count, and no separate write has deleted them.
+    /// Restores the rows that reference a restored row. The app's foreign keys removed them with a deletion that does
+    /// not count, and no separate write has deleted them.
     func restoreChildren(of name: EntityName) throws {
         var parents = [name]
         while let parent = parents.popLast() {
@@ -132,7 +132,7 @@ final class Projection {
                     arguments: [entity.entityType, parent.key]
                 )
                 for key in keys {
-                    // a row that is there may have lost its reference (`ON DELETE SET NULL`)
+                    // an existing row may have lost its reference (`ON DELETE SET NULL`)
                     let wasThere = try writer(entity).hasRow(key)
                     try refresh(entity, key)
                     if try !wasThere && writer(entity).hasRow(key) {
@@ -157,7 +157,7 @@ final class Projection {
 
     // MARK: - Rows that cannot be written
 
-    /// Notes that an entity's row is not as it should be.
+    /// Stores that an entity's row differs from the document to be shown, with the reason.
     func hold(_ name: EntityName, _ reason: String, _ target: EntityName? = nil) throws {
         isAnyHeld = .success(true)
         let statement = try db.cachedStatement(
@@ -183,7 +183,7 @@ final class Projection {
         )
     }
 
-    /// Some of those that wait for no row in particular.
+    /// Returns some of the held rows that wait for no particular row.
     func held(limit: Int) throws -> [EntityName] {
         try names(
             sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type IS NULL ORDER BY random() LIMIT ?",

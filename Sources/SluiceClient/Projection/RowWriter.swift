@@ -6,7 +6,7 @@ final class RowWriter {
         case unchanged
         /// The row is new, or has changed.
         case inserted
-        /// The row could not be written: why, and the entity that it waits for.
+        /// The row could not be written: the reason, and the entity that it waits for.
         case kept(String, EntityName?)
     }
 
@@ -16,7 +16,7 @@ final class RowWriter {
     private let upsert: String
     private let deletion: String
     private let foreignKeys: ForeignKeys
-    /// Of columns that may not be NULL: what an absent member is there.
+    /// For columns that must not be NULL, the value if the document has no such member.
     private lazy var defaults = Swift.Result { () -> [String: DatabaseValue] in
         try db.columns(in: entity.table).reduce(into: [:]) { defaults, column in
             guard column.isNotNull, let sql = column.defaultValueSQL else { return }
@@ -84,9 +84,9 @@ final class RowWriter {
     private func run(_ sql: String, _ values: [DatabaseValue], _ key: String, _ document: JSON?) throws -> Result {
         do {
             let before = db.totalChangesCount
-            // from the cache each time: a statement that has failed cannot be used again, and would refuse the next row
-            // for the fault of the one before (https://www.sqlite.org/c3ref/reset.html). If a trigger of the app has a
-            // fault, there is no statement.
+            // Fetched from the cache each time: a statement that has failed cannot be used again. It would refuse the
+            // next row because of the previous row's error (https://www.sqlite.org/c3ref/reset.html). If a trigger of
+            // the app has an error, there is no statement.
             try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(values))
             return db.totalChangesCount == before ? .unchanged : .inserted
         } catch let error as DatabaseError where error.isAboutRow && db.isInsideTransaction {
@@ -110,7 +110,7 @@ final class RowWriter {
         return Dictionary(zip(columns.map(\.name), row.databaseValues)) { first, _ in first }
     }
 
-    /// Puts such values back.
+    /// Writes back values that ``values(of:_:)`` returned.
     func restore(_ values: [String: DatabaseValue], _ key: String) throws {
         guard !values.isEmpty, let keyValue = entity.key.databaseValue(of: key) else { return }
         let columns = values.sorted { $0.key < $1.key }
@@ -128,7 +128,7 @@ final class RowWriter {
         return try foreignKeys.cascade(of: value)
     }
 
-    /// Whether the table has a row of these values: that of the key, and those of the columns in their order.
+    /// Whether the table has a row with these values: the key's, then those of the columns in their order.
     private func hasRow(of values: [DatabaseValue]) throws -> Bool {
         let names = ([entity.key.column] + entity.columns.map(\.name)).map(\.quotedDatabaseIdentifier)
         let conditions = ["\(names[0]) = ?"] + names.dropFirst().map { "\($0) IS ? COLLATE BINARY" }

@@ -24,7 +24,8 @@ extension ServerSnapshot {
         }
     }
 
-    /// - Parameter generation: of the pull from the beginning that shows it; nil leaves that as it is.
+    /// - Parameter generation: the generation of the pull from the beginning that contains the entity; nil keeps the
+    ///   stored generation.
     func save(_ name: EntityName, generation: Int64? = nil, _ db: Database) throws {
         let statement = try db.cachedStatement(
             sql: """
@@ -49,7 +50,7 @@ extension ServerSnapshot {
 extension Database {
     /// Notifies observers of the tables without row ids, whose changes SQLite does not report.
     ///
-    /// Call it once in a transaction that changes them and no mutation, because observers also observe mutations.
+    /// Call it once in a transaction that changes such tables and no mutation: observers also observe mutations.
     func noteChangeOfBase() throws {
         try notifyChanges(in: Table("sluice_base"))
         try notifyChanges(in: Table("sluice_id_mappings"))

@@ -5,7 +5,7 @@ struct ChangesPage: Sendable {
     let changes: [JSON]
     let next: String
     let isUpToDate: Bool
-    /// Of a device's own pull: its counters behind the page.
+    /// For a device's own pull: its counters after the page.
     let nextLocalIDs: NextLocalIDs
 
     /// - Returns: nil unless the value is a page.
@@ -25,5 +25,5 @@ extension JSON {
     }
 }
 
-/// The device's counters: by type, the number of the next row.
+/// The device's counters: the number of the next row of each type.
 typealias NextLocalIDs = [String: Int64]

@@ -1,15 +1,15 @@
 import Foundation
 import GRDB
 
-/// How far the phone has pulled.
+/// The phone's position in the feed.
 struct Feed: Sendable {
     var cursor: String?
     var generation: Int64
-    /// Whether the pull from the beginning, or after a 410, has not ended.
+    /// Whether the pull from the beginning, or after a 410, is still in progress.
     var isSnapshot: Bool
-    /// Changes that this one has brought so far.
+    /// The number of changes that this pull has returned so far.
     var snapshotRows: Int64
-    /// The entity types that the cursor is of.
+    /// The entity types for which the cursor is valid.
     var types: String
 }
 
@@ -30,7 +30,7 @@ extension Feed {
         )
     }
 
-    /// Starts again: entities that the new snapshot does not contain are removed at its end, and none before.
+    /// Starts again. Entities that the new snapshot does not contain are removed at its end, and none before.
     static func startOver(_ types: String, _ db: Database, now: Date) throws {
         _ = try Device.id(db)
         try db.execute(
@@ -43,8 +43,9 @@ extension Feed {
         )
     }
 
-    /// Marks edits that took effect before a pull begins: it has their effects, unless a restored gateway has lost them,
-    /// or a pull from the beginning has no tombstone of them. Not by times, because clocks are set back.
+    /// Marks edits that took effect before a pull begins. The pull contains their effects, unless a restored gateway
+    /// has lost them, or a pull from the beginning has no tombstone of their entities. Times are not compared, because
+    /// clocks are set back.
     static func markOutdated(_ db: Database) throws {
         try db.execute(sql: "UPDATE sluice_mutations SET is_outdated = 1 WHERE is_shown AND status = 'succeeded'")
     }

@@ -8,7 +8,7 @@ struct PageApplication {
     private let now: Date
     private let identities: Identities
     private let rows: Projection
-    /// Whether an entity may have edits: a phone that only reads need not check each change.
+    /// Whether any entity has edits: a phone that only reads need not check each change.
     private let hasEdits: Bool
 
     init(_ map: EntityMap, _ db: Database, now: Date) throws {
@@ -34,8 +34,8 @@ struct PageApplication {
 
     /// Applies one change, after the commit of the whole page was refused.
     ///
-    /// - Parameter reason: why its row is not written this time; nil to try.
-    /// - Returns: whether the phone's cursor is still the one that the page was asked for with.
+    /// - Parameter reason: the reason not to write the row this time; nil to try.
+    /// - Returns: whether the phone's cursor is still the cursor that the page was requested with.
     func apply(_ change: JSON, after cursor: String?, keptOutFor reason: String?) throws -> Bool {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }
@@ -81,13 +81,13 @@ struct PageApplication {
             document: nil
         )
         if change["unreadable"]?.array?.contains("document") ?? false {
-            // a document that the gateway cannot open stays as the phone has it
+            // if the gateway cannot open a document, the phone keeps its own copy
             guard let known = try ServerSnapshot.of(name, db) else { return }
             base = known
         } else if let document = change["document"], !document.isNull {
             base.document = try identities.toLocal(document, entity)
         }
-        // an edit that took effect and was not pulled yet is part of the last document, which other edits may build on
+        // an edit that took effect and was not pulled yet is part of the last document, on which other edits may build
         if base.isDeleted, hasEdits { base.document = try rows.document(entity, name.key, of: .succeeded) }
         let hasEdits = try hasEdits && release(name, base)
         if base.isDeleted, try !isInOutbox(name) {
@@ -158,7 +158,8 @@ struct PageApplication {
         return try Bool.fetchOne(rest, arguments: [name.entityType, name.key]) ?? false
     }
 
-    /// An entity with writes in the outbox keeps its tombstone: a late response may show an older state of it.
+    /// Whether an entity has writes in the outbox. If so, it keeps its tombstone, because a late response may contain
+    /// an older state of it.
     private func isInOutbox(_ name: EntityName) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ? AND key = ?)"
@@ -186,7 +187,7 @@ struct PageApplication {
         names += try self.names("SELECT b.entity_type, b.key FROM sluice_base b WHERE b.generation < ?", generation)
         for name in Set(names) {
             guard let entity = map[name.entityType] else { continue }
-            // open edits keep building on the last document received, as on that of a tombstone
+            // open edits still build on the last document received, as on that of a tombstone
             if try isInOutbox(name) {
                 if var base = try ServerSnapshot.of(name, db) {
                     base.isDeleted = true
@@ -199,7 +200,7 @@ struct PageApplication {
         }
     }
 
-    /// Hides edits whose effects a pull should have had, and has not.
+    /// Hides edits whose effects a pull should have contained, but did not.
     private func hideOutdated() throws {
         let condition = "is_shown AND status = 'succeeded' AND is_outdated"
         let names = try Row.fetchAll(

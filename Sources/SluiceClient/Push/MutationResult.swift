@@ -6,10 +6,10 @@ struct MutationResult: Sendable {
         case pending, blocked, succeeded, conflict, failed, discarded, rejected
         case inFlight = "in_flight"
 
-        /// It continues without a decision.
+        /// Whether the mutation continues without a decision.
         var isOpen: Bool { [.pending, .blocked, .inFlight].contains(self) }
 
-        /// Nothing more happens to it, automatically or by a decision.
+        /// Whether the mutation is final: neither the gateway nor a decision changes it.
         var isFinal: Bool { self == .succeeded || self == .discarded }
     }
 
@@ -26,7 +26,7 @@ struct MutationResult: Sendable {
     let revision: Int64?
     let attemptCount: Int64?
     let nextRetryAt: String?
-    /// Whether the error did not fit the response.
+    /// Whether the error was too long for the response.
     private let omitsError: Bool
 
     /// - Returns: nil unless the value is a result.
@@ -36,7 +36,7 @@ struct MutationResult: Sendable {
         else { return nil }
         func member(_ name: String) -> JSON? { json[name].flatMap { $0.isNull ? nil : $0 } }
         self.id = id
-        // one that this version does not know is not the end, and is asked after
+        // a status that this version does not know is not final, and is requested again
         self.status = Status(rawValue: status) ?? .pending
         serverID = member("server_id")
         version = member("version")?.int64
@@ -55,7 +55,7 @@ struct MutationResult: Sendable {
     /// The entity as the server has it in the mutation's place, if the gateway returns it.
     var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
 
-    /// Whether the gateway has processed the write's number, and does not know the write.
+    /// Whether the gateway has processed the write's number, but does not know the write.
     var isNumberUsed: Bool { status == .rejected && error?["code"]?.string == "sequence_already_used" }
 
     /// Whether the response left out content that the client needs to show, so that the mutation must be read

@@ -27,12 +27,12 @@ struct PushAnswer {
         return true
     }
 
-    /// Gives a new number to writes that were rejected because another phone has used theirs: one that was set up from
-    /// the same backup, and so is the same device to the gateway.
+    /// Assigns new numbers to writes that were rejected because another phone has used their numbers. That phone was
+    /// set up from the same backup, and is therefore the same device for the gateway.
     ///
-    /// - Parameter moment: older writes are left to a person. The gateway may have accepted them so long ago that it
-    ///   has deleted their records, and would apply them twice.
-    /// - Returns: whether there were any.
+    /// - Parameter moment: older writes are left for a person to decide. The gateway may have accepted them so long ago
+    ///   that it has deleted their records, and would apply them twice.
+    /// - Returns: whether any write was renumbered.
     func renumber(_ answer: JSON, _ batch: PushBatch, writtenAfter moment: Date) throws -> Bool {
         let created = Dictionary(uniqueKeysWithValues: batch.rows.map { ($0.id, $0.createdAt) })
         let settling = Settling(map, db, now: now)
@@ -44,10 +44,10 @@ struct PushAnswer {
         return isAny
     }
 
-    /// Adopts the states of writes that took effect before the gateway was restored. A write that it does not have,
-    /// though it has used the number, is sent again under a new one.
+    /// Adopts the states of writes that took effect before the gateway was restored. A write that the gateway does not
+    /// have, although it has used the number, is sent again under a new number.
     ///
-    /// - Returns: whether there are any to be sent.
+    /// - Returns: whether any write is to be sent.
     func reopenLost(_ answer: JSON, writtenAfter moment: Date) throws -> Bool {
         var first: Int64?
         for result in answer.results.compactMap(MutationResult.init)
@@ -83,13 +83,13 @@ struct PushAnswer {
     /// Applies one mutation's state from an event or from the response to a settling call.
     func apply(_ result: MutationResult) throws { try results.apply(result) }
 
-    /// Applies a mapping from an event.
+    /// Stores a mapping from an event.
     func note(_ mapping: JSON) throws {
         try results.note(mapping)
         try db.noteChangeOfBase()
     }
 
-    /// What no push can carry counts as rejected, and is shown as such.
+    /// Marks a write that no push can carry as rejected, so that it is shown as rejected.
     func reject(_ row: OutboxRow, _ problem: Problem) throws {
         let json: JSON = ["id": .string(row.id.wire), "status": "rejected", "error": problem.json]
         if let result = MutationResult(json) { try results.apply(result) }
@@ -97,7 +97,8 @@ struct PushAnswer {
 }
 
 extension JSON {
-    /// The results of a push. A response contains an entity once: later results point to it, and get their copy here.
+    /// Returns the results of a push. A response contains an entity once; later results refer to it, and get a copy
+    /// here.
     var results: [JSON] {
         let results = self["results"]?.array ?? []
         return results.map { result in
@@ -115,8 +116,8 @@ extension JSON {
         }
     }
 
-    /// The watermark in a response; nil if it has no watermark, or an impossible one: after a valid one there are
-    /// further numbers.
+    /// The watermark in a response; nil if it is missing or impossible. A valid watermark leaves further numbers after
+    /// it.
     var acceptedSequence: Int64? {
         self["accepted_sequence"]?.int64.flatMap { (0..<(1 << 62)).contains($0) ? $0 : nil }
     }

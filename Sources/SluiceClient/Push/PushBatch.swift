@@ -6,7 +6,7 @@ struct PushBatch: Sendable {
     /// Bounds of a push: the gateway's defaults.
     struct Limits: Sendable {
         var entries = 500
-        /// Of all entries, in bytes; the gateway accepts 4 MiB including the rest of the body.
+        /// The size of all entries in bytes. The gateway accepts 4 MiB including the rest of the body.
         var bytes = (4 << 20) - 4_096
 
         init() {}
@@ -15,7 +15,8 @@ struct PushBatch: Sendable {
     }
 
     let deviceID: UUID
-    /// Below the first entry; nil if all of them were taken before, and are asked after.
+    /// The number before the first entry; nil if all entries were accepted before, and only their outcomes are
+    /// requested.
     let afterSequence: Int64?
     let rows: [OutboxRow]
 
@@ -29,8 +30,8 @@ struct PushBatch: Sendable {
 }
 
 extension PushBatch {
-    /// Returns the next mutations to be pushed: first those sent without a response, again and alone, then those never
-    /// sent. From the transaction on they count as sent.
+    /// Returns the next mutations to push: first those sent without a response, again and alone, and after them those
+    /// never sent. From this transaction on they count as sent.
     static func next(_ limits: Limits, _ db: Database, _ shown: Projection) throws -> PushBatch? {
         let unanswered = try rows(of: .sent, limits, db)
         if !unanswered.isEmpty { return try batch(unanswered, db) }
@@ -45,23 +46,24 @@ extension PushBatch {
         return try batch(queued, db)
     }
 
-    /// Whether anything was never sent that could be.
+    /// Whether any mutation that was never sent can be sent.
     static func isAnyToSend(_ db: Database) throws -> Bool {
         try !rows(of: .queued, Limits(entries: 1), db).isEmpty
     }
 
     /// Returns accepted mutations whose outcome the phone has not received.
     ///
-    /// - Parameter after: those behind a number, so that all have their turn.
+    /// - Parameter after: only mutations with a higher number, so that all have their turn.
     static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .taken(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
     }
 
-    /// Returns mutations that took effect and whose state a restored gateway may have lost, though they are below its
-    /// watermark: those that a person decided about, and all if another phone uses this device's numbers, too.
+    /// Returns mutations that took effect and whose state a restored gateway may have lost, although they are below its
+    /// watermark: mutations that a person decided about, and all mutations if another phone also uses this device's
+    /// numbers.
     ///
-    /// - Parameter after: those behind a number.
+    /// - Parameter after: only mutations with a higher number.
     static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .ended(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
@@ -118,16 +120,16 @@ extension PushBatch {
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
             return
         }
-        // all that come behind as well, so that they keep their order
+        // all later mutations as well, so that they keep their order
         try shown.refresh(Outbox.renumberQueued(from: first, db))
     }
 
     /// Refuses writes that name the client id of a create that was given up.
     ///
-    /// The gateway refuses in the same way what depends on a rejected entry. Here it would take the id for data, and
-    /// every user would receive a row with a dangling reference.
+    /// The gateway refuses a write in the same way if it depends on a rejected entry. Without this refusal, it would
+    /// take the id for data, and every user would receive a row with a dangling reference.
     ///
-    /// - Returns: whether there was any.
+    /// - Returns: whether any write was refused.
     private static func refuseOrphans(among rows: [OutboxRow], _ db: Database) throws -> Bool {
         let orphans = try rows.filter { row in try row.names.contains { try IDMapping.of($0, db)?.status == .failed } }
         let problem: JSON = [
@@ -144,8 +146,9 @@ extension PushBatch {
     }
 }
 
-/// The mutations that wait until a rejected create is settled: those that name its client id, and those that name the
-/// client id of a create which waits in turn. Until there is such an entity, the gateway takes a UUID for data.
+/// The mutations that wait until a rejected create is settled: mutations that reference its client id, and mutations
+/// that reference the client id of a create that waits itself. Until the entity exists, the gateway takes its UUID for
+/// data.
 private struct HeldBack {
     private var names: Set<String> = []
 

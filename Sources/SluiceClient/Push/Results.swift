@@ -17,7 +17,7 @@ final class Results {
         self.rows = rows
     }
 
-    /// - Returns: false if it is of no mutation in the outbox.
+    /// - Returns: false if the outbox does not contain the mutation.
     @discardableResult
     func apply(_ result: MutationResult) throws -> Bool {
         let statement = try db.cachedStatement(
@@ -55,9 +55,9 @@ final class Results {
         return true
     }
 
-    /// Shows an edit again that a decision had hidden, which did not come to be.
+    /// Shows an edit again if a decision had hidden it and the gateway did not follow the decision.
     ///
-    /// - Returns: false if it is no edit of a row, or is still to be given up.
+    /// - Returns: false if the mutation is not an edit of a row, or is still to be given up.
     private func reveal(_ id: UUID) throws -> Bool {
         try db.execute(
             sql: """
@@ -74,8 +74,8 @@ final class Results {
         return db.changesCount > 0
     }
 
-    /// A write that the gateway did not take holds up no later one, which may take effect while the earlier one waits
-    /// for a decision: what both write is shown as the later one has it.
+    /// Prevents a write that the gateway did not accept from delaying a later write. The later write may take effect
+    /// while the earlier one waits for a decision. Members that both write are shown with the later write's values.
     private func supersede(by edit: Edit, _ sequence: Int64, _ name: EntityName) throws {
         let earlier = try db.cachedStatement(
             sql: """
@@ -128,7 +128,7 @@ final class Results {
 
     // MARK: - Ids
 
-    /// Notes a mapping as the gateway lists it.
+    /// Stores a mapping as the gateway lists it.
     func note(_ mapping: JSON) throws {
         guard let entity = mapping["entity_type"]?.string.flatMap({ map[$0] }), let clientID = mapping["client_id"],
             let serverID = mapping["server_id"], !serverID.isNull, mapping["status"]?.string == "resolved",
@@ -137,7 +137,7 @@ final class Results {
         _ = try resolve(known, entity, serverID)
     }
 
-    /// - Returns: the entity's key from now on.
+    /// - Returns: the entity's new key.
     private func noteID(_ result: MutationResult, _ entity: EntitySync, _ key: String, isCreate: Bool) throws -> String
     {
         let name = EntityName(entity.entityType, key)
@@ -151,7 +151,7 @@ final class Results {
         let isRewritten = entity.keys == .rewritten && entity.idSpace == .mapped
         if mapping.status == .resolved, mapping.serverID?.id == serverID.id, !isRewritten { return mapping.key }
         let rewriter = KeyRewriter(map, db)
-        // a create that met an entity that was pulled before: both names mean that one from now on
+        // a create whose entity was pulled before: both names mean that entity from now on
         if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
             guard try identities.give(other, to: mapping, entity) else {
                 let key = try rewriter.merge(mapping, into: other, entity)
@@ -185,8 +185,8 @@ final class Results {
         try rows.refresh(entity, name.key)
     }
 
-    /// Removes a write that was given up, and shows the server's entity in its place (`docs/clients.md`, rolling back):
-    /// the feed does not bring it again.
+    /// Removes a write that was given up, and shows the server's entity in its place (`docs/clients.md`, rolling back),
+    /// because the feed does not return that entity again.
     private func discard(_ result: MutationResult, _ entity: EntitySync, _ name: EntityName) throws {
         if let current = result.current {
             let known = try ServerSnapshot.of(name, db)?.version ?? 0

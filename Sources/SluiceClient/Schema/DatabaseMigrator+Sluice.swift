@@ -1,12 +1,13 @@
 public import GRDB
 
 extension DatabaseMigrator {
-    /// Adds the tables of the library to the app's own migrations, in the app's own file.
+    /// Adds the library's tables to the app's own migrations, in the app's own file.
     ///
-    /// Call it once, before or among the app's own `registerMigration`, and never behind a later version's; the names
-    /// of its migrations begin with `sluice`, those of its tables with `sluice_`. A migrator of the library's own would
-    /// make the app's look superseded, and with `eraseDatabaseOnSchemaChange` the next launch would erase the file with
-    /// everything that waits in it.
+    /// Call it once, before or among the app's own `registerMigration` calls, and never after the migrations of a later
+    /// version. The names of its migrations begin with `sluice`, the names of its tables with `sluice_`.
+    ///
+    /// A separate migrator of the library would make the app's look superseded. With `eraseDatabaseOnSchemaChange`, the
+    /// next launch would then erase the file with all waiting writes.
     ///
     ///     var migrator = DatabaseMigrator()
     ///     migrator.registerSluiceMigrations()
@@ -15,9 +16,9 @@ extension DatabaseMigrator {
         registerMigration("sluice 1: outbox, ids, base") { db in try db.execute(sql: Self.outboxIDsBase) }
         registerMigration("sluice 2: writes of other devices") { db in try Self.createOthers(db) }
         registerMigration("sluice 3: captured rows, shared devices") { db in
-            // whether another phone has this device id, too: both were set up from one backup
+            // whether another phone also has this device id, because both were set up from one backup
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN is_shared INTEGER NOT NULL DEFAULT 0")
-            // whether it took effect before the present pull from the beginning
+            // whether the mutation took effect before the present pull from the beginning
             try db.execute(sql: "ALTER TABLE sluice_mutations ADD COLUMN is_outdated INTEGER NOT NULL DEFAULT 0")
             try db.execute(
                 sql: """
@@ -25,7 +26,8 @@ extension DatabaseMigrator {
                     WHERE is_shown AND status = 'succeeded'
                     """
             )
-            // rows that the app has changed, by triggers, and that are still to be enqueued; why one cannot be
+            // rows that the app has changed, noted by triggers and still to be enqueued; with the reason if a row
+            // cannot be
             try db.execute(sql: "CREATE TABLE sluice_captured (\(CaptureTriggers.columns))")
             try db.execute(sql: "CREATE INDEX sluice_captured_by_row ON sluice_captured (entity_type, key)")
         }
@@ -40,9 +42,9 @@ extension DatabaseMigrator {
             table.column("status", .text).notNull().check(sql: "status IN ('failed', 'conflict')")
             table.column("operation", .text).notNull()
             table.column("entity_type", .text).notNull()
-            // of this phone's row, if it has one
+            // the key of this phone's row, if the phone has the row
             table.column("key", .text)
-            // the entity as the other device named it: JSON of the one or the other
+            // the entity as the other device named it: JSON of one of the two ids
             for name in ["local_id", "server_id"] { table.column(name, .text) }
             for name in ["created_at", "payload", "response", "error"] { table.column(name, .text) }
             table.column("attempt_count", .integer)

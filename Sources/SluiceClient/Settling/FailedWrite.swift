@@ -3,21 +3,22 @@ public import GRDB
 
 /// A write that did not take effect, and that requires a person's decision.
 ///
-/// Nothing is lost until then: its row keeps showing it.
+/// Nothing is lost before the decision: the write's row still shows the write.
 ///
-/// Observe all of them: `ValueObservation.tracking { try FailedWrite.fetchAll($0) }`, or ``SluiceClient/failedWrites``.
+/// To observe all failed writes, use `ValueObservation.tracking { try FailedWrite.fetchAll($0) }` or
+/// ``SluiceClient/failedWrites``.
 public struct FailedWrite: Sendable, Hashable, Identifiable {
     /// Why a write did not take effect.
     public enum Reason: String, Sendable {
-        /// The upstream refused it permanently, or could not be reached after too many attempts.
+        /// The upstream refused the write permanently, or could not be reached in the allowed attempts.
         case failed
-        /// Another writer was first; ``theirs`` is the other version.
+        /// Another writer changed the entity first; ``theirs`` is the other version.
         case conflict
-        /// The gateway did not take it.
+        /// The gateway did not accept the write.
         case rejected
     }
 
-    /// What a write does.
+    /// The operation of a write.
     public enum Operation: Sendable, Hashable, CustomStringConvertible {
         case create, update, replace, delete
         /// A request to the organization's REST API, with this method.
@@ -46,17 +47,17 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
 
     /// The mutation's id.
     public let id: UUID
-    /// Why it did not take effect.
+    /// The reason why the write did not take effect.
     public let reason: Reason
     /// The entity type's name at the gateway.
     public let entityType: String
     /// The text of the row's key: a lower-case UUID, or decimal digits.
     public let key: String?
-    /// The permanent id of its row, in its own JSON kind; nil until the server has given one.
+    /// The permanent id of its row, with its JSON type; nil until the server has assigned one.
     public var serverID: JSON?
-    /// What it does.
+    /// The operation of the write.
     public let operation: Operation
-    /// When it was enqueued, by the phone's clock.
+    /// The time when it was enqueued, by the phone's clock.
     public let createdAt: Date
     /// The reason for the failure.
     public let problem: Problem?
@@ -67,12 +68,12 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     /// The server's entity, with `document`, `version`, `etag` and `deleted`, in the gateway's terms; nil if it is
     /// unknown.
     public let theirs: JSON?
-    /// Why the gateway did not follow the last decision.
+    /// The reason why the gateway did not follow the last decision.
     public var decisionError: String?
-    /// How often the gateway has tried to carry it out.
+    /// The number of attempts of the gateway.
     public var attempts = 0
-    /// The other device of the user that left it; nil for a write of this phone. It may be lost, so that only this
-    /// phone can settle the write.
+    /// The other device of the user that made the write; nil for a write of this phone. The other device may be lost,
+    /// so that only this phone can settle the write.
     public var deviceID: UUID?
 
     /// Creates a write that is in no outbox, for previews and tests of an app's views. Set other properties afterwards.
@@ -98,14 +99,14 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
 }
 
 extension FailedWrite {
-    /// Returns all of them, the oldest first, and behind them those that the user's other devices left. A write with a
-    /// decision is pending until the gateway has received that.
+    /// Returns all failed writes, the oldest first, followed by those of the user's other devices. A write with a
+    /// decision is pending until the gateway has received the decision.
     public static func fetchAll(_ db: Database) throws -> [FailedWrite] { try fetch(db, "1") }
 
-    /// The conflicts among them.
+    /// Returns the failed writes that are conflicts.
     public static func fetchConflicts(_ db: Database) throws -> [FailedWrite] { try fetch(db, "m.status = 'conflict'") }
 
-    /// Those of a row.
+    /// Returns the failed writes of a row.
     public static func fetchAll(_ db: Database, of entityType: String, key: String) throws -> [FailedWrite] {
         try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
     }
@@ -126,7 +127,7 @@ extension FailedWrite {
         return try Record.fetchOne(db, sql: "SELECT * FROM \(table) WHERE \(column) = ?", arguments: [value])
     }
 
-    /// The oldest ones that the gateway has taken.
+    /// Returns the oldest failed writes that the gateway has accepted.
     static func acceptedButFailed(_ db: Database) throws -> [UUID] {
         try String.fetchAll(
             db,
@@ -137,7 +138,7 @@ extension FailedWrite {
         ).map(UUID.init(wire:))
     }
 
-    /// One of them.
+    /// Returns the failed write with this id.
     static func fetch(_ db: Database, id: UUID) throws -> FailedWrite? {
         try fetch(db, "m.id = ?", [id.wire]).first
     }

@@ -9,7 +9,7 @@ extension Intent {
         try OtherWrite.apply(result, db)
     }
 
-    /// A condition: the decision is that the write is to go.
+    /// A SQL condition: the decision gives the write up.
     static let givesUp = """
         (action = 'discard' OR json_extract(body, '$.strategy') = '\(Winner.server.rawValue)')
         """
@@ -22,11 +22,11 @@ extension Intent {
             guard problem.code == "not_found" else { return try OtherWrite.refuse(mutationID, problem, db) }
             return try OtherWrite.delete(mutationID, db)
         }
-        // another device's, which was settled elsewhere in the meantime
+        // a write of another device, which was settled elsewhere in the meantime
         guard try isInOutbox(db) else { return }
         switch (problem.code, isGivingUp) {
         case ("not_found", true):
-            // it was never taken, or its record has gone: nothing is left to give up there
+            // the write was never accepted, or its record was deleted: the gateway has nothing to give up
             let gone: JSON = ["id": .string(mutationID.wire), "status": "discarded"]
             if let result = MutationResult(gone) { try PushAnswer(map, db, now: now).apply(result) }
         case ("not_found", false):

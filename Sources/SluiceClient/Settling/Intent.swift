@@ -10,8 +10,8 @@ struct Intent: Sendable {
     let action: Action
     let body: JSON
 
-    /// Returns the oldest intent whose mutation has a response from the gateway; one for a mutation that was sent
-    /// without a response waits for that.
+    /// Returns the oldest intent whose mutation has a response from the gateway. The intent of a mutation that was sent
+    /// without a response waits for the response.
     static func next(_ db: Database) throws -> Intent? {
         let row = try Row.fetchOne(
             db,
@@ -47,7 +47,7 @@ struct Intent: Sendable {
         }
     }
 
-    /// Repeats discards for the gateway.
+    /// Sends discards again.
     ///
     /// A phone that was restored from a backup may have given up writes as never sent although the gateway has accepted
     /// their numbers.
@@ -62,7 +62,8 @@ struct Intent: Sendable {
         )
     }
 
-    /// A write that was given up together with another one has no separate decision, only a row that is hidden.
+    /// Gives up hidden writes. A write that was given up together with another write has no separate decision, only a
+    /// hidden row.
     static func giveUpHidden(above watermark: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """

@@ -1,9 +1,9 @@
 import Foundation
 import GRDB
 
-/// A write that another device of the user left, and that needs a decision: the device may be lost.
+/// A write of the user's other device that needs a decision; the device may be lost.
 ///
-/// The gateway has it. The phone keeps a copy, so that a person can decide about it offline.
+/// The gateway has the write. The phone keeps a copy, so that a person can decide about it offline.
 struct OtherWrite: Sendable {
     let id: UUID
     let entityType: String
@@ -49,7 +49,8 @@ struct OtherWrite: Sendable {
         try findKeys(map, db)
     }
 
-    /// Repeats decisions about writes of this phone that a restored gateway has lost: what ended here waits there again.
+    /// Repeats decisions about writes of this phone that a restored gateway has lost. Such writes ended on this phone,
+    /// and wait at the gateway again.
     static func repeatLostDecisions(_ mutations: [JSON], _ map: EntityMap, _ db: Database, now: Date) throws {
         for mutation in mutations {
             guard let result = MutationResult(mutation), [.failed, .conflict].contains(result.status) else { continue }
@@ -81,7 +82,7 @@ struct OtherWrite: Sendable {
         ) ?? false
     }
 
-    /// Finds the rows of this phone that the writes are of, which a pull may have brought since.
+    /// Finds the rows of this phone that the writes change; a pull may have returned them since.
     static func findKeys(_ map: EntityMap, _ db: Database) throws {
         let rows = try Row.fetchAll(
             db,
@@ -100,7 +101,7 @@ struct OtherWrite: Sendable {
 
     private static func key(_ entity: EntitySync, localID: JSON?, serverID: JSON?, _ db: Database) throws -> String? {
         if let serverID, let known = try IDMapping.of(entity.entityType, serverID: serverID, db) { return known.key }
-        // a number is the other device's
+        // a number belongs to the other device
         guard entity.idSpace != .device, let localID else { return nil }
         return try IDMapping.of(entity.entityType, clientID: localID, db)?.key
     }
@@ -114,12 +115,12 @@ struct OtherWrite: Sendable {
         return row.map { OtherWrite(id: id, entityType: $0[0], key: $0[1], operation: $0[2], status: $0[3]) }
     }
 
-    /// Whether all of these mutations are in the outbox or copied.
+    /// Whether any of these mutations is neither in the outbox nor copied.
     static func isAnyUnknown(_ ids: [UUID], _ db: Database) throws -> Bool {
         try ids.contains { try !isInOutbox($0, db) && fetch($0, db) == nil }
     }
 
-    /// Applies the gateway's response to a decision; nothing happens for a write of the outbox.
+    /// Applies the gateway's response to a decision; does nothing for a write of the outbox.
     static func apply(_ result: MutationResult, _ db: Database) throws {
         if [.failed, .conflict].contains(result.status) {
             try db.execute(

@@ -3,23 +3,23 @@ import GRDB
 
 /// The treatment of writes that depend on a discarded one.
 public enum Dependents: String, Sendable {
-    /// They are discarded as well.
+    /// The dependent writes are discarded as well.
     case discard
-    /// They continue without it; those that need the id that it would have created fail.
+    /// The dependent writes continue without it. Writes that need the id that it would have created fail.
     case keep
 }
 
-/// Who wins a conflict.
+/// The winner of a conflict.
 public enum Winner: String, Sendable {
     /// The write is removed, and the server's entity is shown.
     case server = "server_wins"
-    /// The write has its way.
+    /// The write overrides the server's entity.
     case client = "client_wins"
 }
 
 /// Carries out a person's decision about a write, in one transaction and offline.
 ///
-/// For a mutation that the gateway has, it records an intent that the worker sends. Everything else happens here.
+/// For a mutation that the gateway has, it records an intent that the worker sends. It does everything else directly.
 struct Settling {
     private let map: EntityMap
     private let db: Database
@@ -37,7 +37,8 @@ struct Settling {
 
     // MARK: - Retry
 
-    /// - Parameter payload: in place of the write's own, in the gateway's terms; nil to retry it as it is.
+    /// - Parameter payload: the payload that replaces the write's own, with the gateway's ids; nil to retry it
+    ///   unchanged.
     func retry(_ id: UUID, payload: JSON?, _ options: RetryOptions) throws {
         if let endpoint = options.endpoint { try Enqueuing.check(endpoint: endpoint) }
         if let other = try OtherWrite.fetch(id, db) {
@@ -68,7 +69,7 @@ struct Settling {
         try show(row)
     }
 
-    /// The entity's endpoint for a write that an earlier version of the app made without one.
+    /// Returns the entity's endpoint for a write that an earlier version of the app made without an endpoint.
     private func missingEndpoint(of row: OutboxRow) -> String? {
         guard row.endpoint == nil, let operation = RowOperation(rawValue: row.operation) else { return nil }
         return map[row.entityType]?.endpoint(of: operation)
@@ -76,7 +77,7 @@ struct Settling {
 
     /// Sends a rejected write again, unchanged, under a new number.
     ///
-    /// - Returns: false if it is not rejected, or no longer, or if a person has decided about it.
+    /// - Returns: false if the write is not rejected any more, or if a person has decided about it.
     func resubmitUndecided(_ id: UUID) throws -> Bool {
         let isUndecided = try Bool.fetchOne(
             db,
@@ -92,7 +93,7 @@ struct Settling {
 
     private func edit(_ row: OutboxRow, _ payload: JSON?) throws {
         guard let payload else { return }
-        // the entities that the payload names now; the gateway finds ids outside of declared references
+        // the entities that the payload now references; the gateway finds ids outside of declared references
         let pending = try map[row.entityType].map { try identities.pendingIDs(in: payload, $0) } ?? []
         let names = Set(row.names).union(pending).map(\.text).sorted()
         try db.execute(
@@ -101,7 +102,7 @@ struct Settling {
         )
     }
 
-    /// Gives mutations new numbers under the same keys: only an accepted one ties its key to its content
+    /// Gives mutations new numbers under the same keys: only an accepted mutation ties its key to its content
     /// (`docs/clients.md`, resubmitting a rejected entry).
     private func resubmit(_ sequences: [Int64], from first: Int64) throws {
         for sequence in sequences {
@@ -115,7 +116,8 @@ struct Settling {
                 arguments: [sequence]
             )
         }
-        // with those refused because of it, and all later ones that were never sent: they keep their order
+        // with the writes refused because of it, and all later writes that were never sent, so that they keep their
+        // order
         try rows.refresh(Outbox.renumberQueued(from: first, db))
     }
 
@@ -129,7 +131,7 @@ struct Settling {
 
     // MARK: - Discard
 
-    /// - Throws: ``SluiceError/hasDependents(_:)`` where something depends on it and `dependents` is nil.
+    /// - Throws: ``SluiceError/hasDependents(_:)`` if other writes depend on it and `dependents` is nil.
     func discard(_ id: UUID, dependents choice: Dependents?) throws {
         if let other = try OtherWrite.fetch(id, db) { return try other.discard(choice, db, now: now) }
         let (row, status) = try mutation(id)
@@ -137,10 +139,10 @@ struct Settling {
         if choice == nil, !dependents.isEmpty { throw SluiceError.hasDependents(dependents.count) }
         let isOurs = Self.isLocal(status)
         if choice == .discard {
-            // the last ones first: a row is removed before the one that it names
+            // the last writes first: a row is removed before the row that it references
             for id in dependents.reversed() {
                 let (row, status) = try mutation(UUID(wire: id))
-                // if the gateway has received the first one, it also discards the mutations that depend on it
+                // if the gateway has received the discarded mutation, it also discards the mutations that depend on it
                 try isOurs || Self.isLocal(status) ? discard(row, status, .discard) : hide(row)
             }
         }
@@ -189,8 +191,8 @@ struct Settling {
 
     func dependents(of id: UUID) throws -> [UUID] { try dependents(of: try mutation(id).row).map(UUID.init(wire:)) }
 
-    /// The ids of open writes that need this one, directly or through others: they name what it creates, or it, or
-    /// write the same entity later.
+    /// Returns the ids of open writes that need this write, directly or through others: writes that reference the
+    /// entity that it creates, writes that declare the dependency, and later writes of the same entity.
     func dependents(of row: OutboxRow) throws -> [String] {
         try String.fetchAll(
             db,
@@ -234,7 +236,7 @@ struct Settling {
         try winner == .server ? hide(row) : show(row)
     }
 
-    /// Returns the whole document, if an update is to override a deletion: a patch would restore only the members that
+    /// Returns the whole document if an update is to override a deletion: a patch would restore only the members that
     /// it changes.
     private func restored(_ row: OutboxRow) throws -> JSON? {
         guard row.operation == RowOperation.update.rawValue, let entity = map[row.entityType], let key = row.key else {
@@ -277,7 +279,7 @@ struct Settling {
         return (row.entityType, row.key, row.operation, row.sequence)
     }
 
-    /// The payload of an edited write, from the record as the person wants it.
+    /// Returns the payload of an edited write, from the record with the person's edits.
     func payload(_ id: UUID, of values: [String: DatabaseValue]) throws -> JSON {
         let row = try OtherWrite.fetch(id, db).map { ($0.entityType, $0.key, $0.operation, nil) } ?? ownWrite(id)
         let (type, writeKey, operation, sequence): (String, String?, String, Int64?) = row
