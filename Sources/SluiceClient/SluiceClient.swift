@@ -22,29 +22,30 @@ public import GRDB
 ///
 /// A database belongs to one user: an app with several accounts has a file, and a client, for each.
 public final class SluiceClient: Sendable {
-    /// What an app may choose.
+    /// The settings of a client.
     public struct Configuration: Sendable {
-        /// How often to look for changes while no events come.
+        /// The interval of polling for changes while no events arrive.
         public var pullInterval: Duration = .seconds(60)
-        /// Changes on a page: 1 to 1,000.
+        /// The number of changes on a page: 1 to 1,000.
         public var pageLimit = 500
-        /// The number of seconds for which a request may receive nothing.
+        /// The number of seconds after which a request that receives nothing fails.
         public var idleTimeout: TimeInterval = 30
-        /// The number of seconds for which a request may take, however slowly its response arrives.
+        /// The number of seconds after which a request fails, however slowly its response arrives.
         public var totalTimeout: TimeInterval = 120
-        /// How long writes that ended are kept: as far back as an operator may restore the gateway from a backup.
+        /// The time for which ended writes are kept. It must reach as far back as a backup that an operator may
+        /// restore.
         public var keep: Duration = .seconds(7 * 86_400)
-        /// Whether to listen to the gateway's events while resumed, so that others' changes come within a second. Off
-        /// on Linux, where `URLSession` keeps a core busy for as long as an answer is open.
+        /// Whether to listen to the gateway's events while resumed, so that others' changes arrive within a second. Off
+        /// on Linux, where `URLSession` keeps a core busy for as long as a response is open.
         public var usesEvents = Configuration.listens
-        /// For requests; a proxy, a protocol, `waitsForConnectivity`…
+        /// The configuration for requests: a proxy, a protocol, `waitsForConnectivity`…
         public var session: URLSessionConfiguration = .ephemeral
         #if canImport(FoundationNetworking)
             private static let listens = false
         #else
             private static let listens = true
         #endif
-        /// Reports when a network becomes usable; a resumed client then tries at once.
+        /// Reports when a network becomes usable; a resumed client then retries immediately.
         ///
         /// The default is the system's monitor on Apple's platforms, and nil elsewhere.
         public var networkMonitor: (any NetworkMonitor)? = Configuration.systemMonitor
@@ -55,23 +56,23 @@ public final class SluiceClient: Sendable {
         #endif
         /// How the app's changes get into the outbox.
         public var capture = Capture.calls
-        /// Receives rows whose mapped columns the app has changed without a call, after each transaction; nil for no
-        /// check. With ``Capture/triggers`` it is not called.
+        /// Receives rows whose mapped columns the app has changed without a call, after each transaction. If it is nil,
+        /// nothing is checked. With ``Capture/triggers`` it is not called.
         ///
-        /// Such a change is a fault of the app: no other phone gets it. Set it in debug builds, for instance to a
-        /// closure that ends the app. ``SluiceClient/missedChanges(in:)`` finds all of them.
+        /// Such a change is a fault of the app, because no other phone gets it. Set the closure in debug builds, for
+        /// instance to end the app. ``SluiceClient/missedChanges(in:)`` finds all such rows.
         public var onMissedChanges: (@Sendable ([MissedChange]) -> Void)?
-        /// In place of a network, in tests.
+        /// The transport that replaces the network in tests.
         package var transport: (any Transport)?
         var limits = PushBatch.Limits()
-        /// The time for `created_at`; it orders nothing.
+        /// The time for `created_at`. It does not affect the order of writes.
         var now: @Sendable () -> Date = { Date() }
 
-        /// As described at each.
+        /// Creates the default configuration.
         public init() {}
     }
 
-    /// What ``resume()`` has begun.
+    /// The tasks that ``resume()`` has started.
     private struct Running {
         var isOn = false
         var task: Task<Void, Never>?
@@ -89,17 +90,16 @@ public final class SluiceClient: Sendable {
     private let counting: AnyDatabaseCancellable
     let captured: CapturedRows
     private let capturing: AnyDatabaseCancellable?
-    /// Whether a transaction that is not over yet will wake the worker.
+    /// Whether an open transaction will wake the worker.
     private let isRinging = Locked(false)
 
     /// - Parameters:
-    ///   - database: the app's own, migrated with `registerSluiceMigrations()`.
+    /// - database: the app's own database, migrated with `registerSluiceMigrations()`.
     ///   - gateway: the address of the gateway, without `/v1`.
-    ///   - entities: what is synchronized. Everything that columns refer to must be among them.
-    ///   - token: returns a JWT for the gateway. It is called if there is no token, and once if one is not accepted; an
-    ///     error that it throws costs no write.
-    /// - Throws: ``SluiceError/configuration(_:)`` where entities and tables do not fit each other; the database's
-    ///   errors.
+    /// - entities: the synchronized entities. They must include every entity that columns refer to.
+    ///   - token: returns a JWT for the gateway. It is called if there is no token, and once if a token is not
+    ///     accepted. An error that it throws loses no write.
+    /// - Throws: ``SluiceError/configuration(_:)`` if entities and tables do not match; the database's errors.
     public init(
         database: any DatabaseWriter,
         gateway: URL,
@@ -167,7 +167,7 @@ public final class SluiceClient: Sendable {
 
     // MARK: - Writing
 
-    /// Puts a change into the outbox, in the transaction in which the app makes it: both take effect, or neither does.
+    /// Adds a change to the outbox, in the transaction in which the app makes it: both take effect, or neither does.
     ///
     /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``; nil for an update that changes nothing.
     /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
@@ -178,10 +178,10 @@ public final class SluiceClient: Sendable {
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)
         if configuration.capture == .triggers {
-            // the rows that it names, and what was changed before it
+            // the rows that the write references, and earlier changes
             try captured.enqueueAll(db, now: configuration.now(), except: write.name(map))
         }
-        // one statement that also checks whose file it is, because an app's user waits for enqueuing
+        // one statement that also checks the owner of the file, because an app's user waits for enqueuing
         let sequence = try Device.nextSequence(db, of: worker.device)
         let id = try Enqueuing(map, db, sequence: sequence, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
@@ -191,7 +191,7 @@ public final class SluiceClient: Sendable {
     /// - Throws: ``SluiceError/invalid(_:)`` outside a transaction, ``SluiceError/signedOut`` after a sign-out.
     func checkTransaction(_ db: Database) throws {
         try checkInside(db)
-        // after a sign-out on any client of the file, the writes are the next user's and not this client's
+        // after a sign-out on any client of the file, the writes belong to the next user
         guard try Device.known(db) == worker.device else { throw SluiceError.signedOut }
     }
 
@@ -201,8 +201,8 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Registers one observer for a transaction, however much it enqueues: each observer would be called for every row
-    /// that is changed.
+    /// Registers one observer for a transaction with any number of writes: each observer would be called for every
+    /// changed row.
     func ring(after db: Database) {
         guard db.isInsideTransaction else { return bell.ring() }
         guard
@@ -223,8 +223,8 @@ public final class SluiceClient: Sendable {
 
     /// Synchronizes from now on, until ``suspend()``. An app calls it when it comes to the foreground.
     ///
-    /// A repeated call immediately retries what was blocked: for example, the token may be valid now, or the
-    /// organization no longer suspended.
+    /// A repeated call immediately retries blocked work: for example, the token may be valid now, or the organization
+    /// may no longer be suspended.
     public func resume() {
         running.withLock { running in
             if running.isOn { return }
@@ -254,11 +254,11 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Ends the pause after failed attempts, and synchronizes now if the client is resumed: for a pull-to-refresh or a
-    /// button.
+    /// Ends the pause after failed attempts, and synchronizes immediately if the client is resumed: for a
+    /// pull-to-refresh or a button.
     ///
-    /// What the user writes during an outage does not shorten the pause, which is never longer than a minute, unless
-    /// the gateway asks for more. ``syncOnce(deadline:)`` ends it, too, and waits for the result.
+    /// The user's writes during an outage do not shorten the pause. The pause is never longer than a minute, unless the
+    /// gateway asks for more. ``syncOnce(deadline:)`` also ends it, and waits for the result.
     public func retryNow() {
         Task { [worker, bell] in
             await worker.endBackOff()
@@ -275,7 +275,7 @@ public final class SluiceClient: Sendable {
         showSuspension()
     }
 
-    /// a turn that was still running may have written an outdated status since
+    /// a turn that was still running may have written an outdated status since then
     private func showSuspension() {
         running.withLock { running in
             guard !running.isOn else { return }
@@ -286,7 +286,7 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Stops synchronizing, and waits until nothing of it is left.
+    /// Stops synchronizing, and waits until all its tasks have ended.
     func stop() async {
         suspend()
         await running.withLock { $0.task }?.value
@@ -296,7 +296,7 @@ public final class SluiceClient: Sendable {
     /// Pushes waiting writes and pulls new changes, for a background task, or for an app that schedules synchronization
     /// itself.
     ///
-    /// - Parameter deadline: how long it may take; it returns before, when nothing is left to do.
+    /// - Parameter deadline: the maximum duration; the method returns earlier if nothing is left to do.
     /// - Returns: the status at the end.
     @discardableResult
     public func syncOnce(deadline: Duration = .seconds(25)) async -> SyncStatus {
@@ -318,16 +318,16 @@ public final class SluiceClient: Sendable {
 
     // MARK: - Watching
 
-    /// The status now, and whenever it changes.
+    /// A stream of the status: its present value, and each change.
     public var status: AsyncStream<SyncStatus> { hub.stream }
 
-    /// The status as it is now, with all writes that are committed.
+    /// The present status, with all committed writes.
     public var currentStatus: SyncStatus {
         counter.catchUp()
         return hub.status
     }
 
-    /// Returns the present state of a write; nil if it is not in the outbox, or no longer.
+    /// Returns the present state of a write; nil if the outbox does not contain it.
     public func state(of mutation: UUID) async throws -> Outcome? {
         try await database.read { try Outcome.fetch($0, mutation) }
     }
@@ -339,7 +339,7 @@ public final class SluiceClient: Sendable {
 
     /// Waits until a write is final, or requires a person's decision.
     ///
-    /// An app that was ended before that asks again, with the same id.
+    /// If the app ended before this method returned, call it again with the same id.
     ///
     /// - Throws: ``SluiceError/unknownMutation`` for an id that is not in the outbox; `CancellationError`.
     public func outcome(of mutation: UUID) async throws -> Outcome {
@@ -350,15 +350,15 @@ public final class SluiceClient: Sendable {
         throw CancellationError()
     }
 
-    /// The writes that a person has to decide about, now and whenever they change.
+    /// A stream of the writes that a person must decide about: the present ones, and each change.
     public var failedWrites: AsyncThrowingStream<[FailedWrite], any Error> { stream { try FailedWrite.fetchAll($0) } }
 
-    /// The conflicts among them.
+    /// A stream of the conflicts among ``failedWrites``.
     public var conflicts: AsyncThrowingStream<[FailedWrite], any Error> {
         stream { try FailedWrite.fetchConflicts($0) }
     }
 
-    /// The rows that are kept out of the app's tables, now and whenever they change.
+    /// A stream of the rows that are kept out of the app's tables: the present ones, and each change.
     public var heldRows: AsyncThrowingStream<[HeldRow], any Error> { stream { try HeldRow.fetchAll($0) } }
 
     private func stream<Value: Sendable & Equatable>(

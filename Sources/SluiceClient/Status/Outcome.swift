@@ -1,24 +1,24 @@
 public import Foundation
 import GRDB
 
-/// The outcome of a write. It is read from the database: it survives a restart.
+/// The outcome of a write. It is read from the database, and therefore survives a restart.
 public enum Outcome: Sendable, Hashable {
-    /// In the outbox, and never sent.
+    /// The write is in the outbox, and was never sent.
     case queued
-    /// Sent, without an answer so far. It may have taken effect.
+    /// The write was sent, and has no response yet. It may have taken effect.
     case sent
-    /// The gateway has it, durably; it runs automatically when its turn comes.
+    /// The gateway has stored the write durably, and runs it automatically when its turn comes.
     case accepted
-    /// The gateway has it, and it waits for these, by mutation id.
+    /// The gateway has the write, which waits for these mutations.
     case blocked(by: [UUID])
-    /// It took effect, once. `isVisible` is false until the pull has shown it.
+    /// The write took effect, once. `isVisible` is false until the pull has shown it.
     case applied(serverID: JSON?, version: Int64?, isVisible: Bool)
-    /// It did not, and a person has to decide: retry, edit, discard or resolve it.
+    /// The write did not take effect, and a person must decide: retry, edit, discard or resolve it.
     case failed(FailedWrite)
-    /// It was given up.
+    /// The write was given up.
     case discarded
 
-    /// Whether nothing more happens by itself.
+    /// Whether the state does not change any more without a person.
     public var isSettled: Bool {
         switch self {
         case .applied, .failed, .discarded: true
@@ -26,7 +26,8 @@ public enum Outcome: Sendable, Hashable {
         }
     }
 
-    /// - Returns: nil for an id that is not in the outbox; what ended is kept for ``SluiceClient/Configuration/keep``.
+    /// - Returns: nil for an id that is not in the outbox; ended writes are kept for
+    ///   ``SluiceClient/Configuration/keep``.
     static func fetch(_ db: Database, _ id: UUID) throws -> Outcome? {
         let row = try Row.fetchOne(
             db,
@@ -49,7 +50,7 @@ public enum Outcome: Sendable, Hashable {
             )
         case "discarded": return .discarded
         case "failed", "conflict", "rejected":
-            // one that was decided about is on its way again
+            // a failed write with a decision continues
             return try FailedWrite.fetch(db, id: id).map(Outcome.failed) ?? .accepted
         default: return .accepted
         }

@@ -12,7 +12,7 @@ extension SluiceClient {
         try name(of: type, key).flatMap { try SyncedRow.fetch(db, $0) }
     }
 
-    /// The permanent id of a row, in its own JSON kind; nil until the server has given one.
+    /// Returns the permanent id of a row, with its JSON type; nil until the server has assigned one.
     ///
     /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not among the client's entities.
     public func serverID<Record: Syncable>(
@@ -25,13 +25,13 @@ extension SluiceClient {
 
     /// Returns the record as the server has it, without this phone's writes.
     ///
-    /// A person compares it with a failed or conflicting version. Columns that are not synchronized are as the row has
-    /// them.
+    /// Use it to let a person compare the server's version with a failed or conflicting write. Columns that are not
+    /// synchronized have the row's values.
     ///
     /// - Returns: nil if the server has no such entity, or it was deleted.
     /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type.
     ///   ``SluiceError/invalid(_:)`` if a member does not fit its column. Errors of the record's decoding, for example
-    ///   for a column that is not synchronized, may not be NULL and has no row to take it from.
+    ///   if a column is not synchronized, must not be NULL, and there is no row with its value.
     public func theirs<Record: Syncable & FetchableRecord>(
         of write: FailedWrite,
         as type: Record.Type,
@@ -62,7 +62,7 @@ extension SluiceClient {
         return try Record(row: entity.row(name, document, map, db))
     }
 
-    /// Tries to write the rows that are kept out of the app's tables, after the app has changed what keeps them out.
+    /// Tries to write the held rows again, after the app has changed the cause.
     ///
     /// - Returns: the rows that are still held.
     /// - Throws: the database's errors.

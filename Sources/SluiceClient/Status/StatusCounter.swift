@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-/// Counts the status's numbers a moment after a change, once for any number of changes: counting reads everything that
-/// waits, and an app may enqueue a thousand writes in a second.
+/// Counts the status's numbers a moment after a change, once for any number of changes. Counting reads all waiting
+/// writes, and an app may enqueue a thousand writes in a second.
 final class StatusCounter: Sendable {
     private static let pause = DispatchTimeInterval.milliseconds(50)
     private let database: any DatabaseWriter
@@ -10,7 +10,7 @@ final class StatusCounter: Sendable {
     private let state = Locked(State())
 
     private struct State {
-        /// The number of changes so far, and of those that the status includes.
+        /// The number of all changes so far, and the number of changes that the status includes.
         var (changes, counted) = (0, 0)
         var isScheduled = false
     }
@@ -36,7 +36,8 @@ final class StatusCounter: Sendable {
     func catchUp() {
         let state = state.withLock { $0 }
         guard state.counted < state.changes else { return }
-        // the caller may be within an access to the database; if it cannot be read, its other users get the error
+        // the caller may be within an access to the database; if the read fails, other users of the database get the
+        // error
         guard let counts = try? database.unsafeReentrantRead({ try StatusCounts.fetch($0) }) else { return }
         take(counts, of: state.changes)
     }

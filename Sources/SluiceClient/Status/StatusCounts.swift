@@ -56,8 +56,8 @@ struct StatusCounts: Sendable, Hashable {
         return counts
     }
 
-    /// When the oldest open write was made: that of the lowest number, of each status, since to look at all of them takes
-    /// milliseconds where ten thousand wait.
+    /// The time when the oldest open write was made. For each status, it reads only the write with the lowest number,
+    /// because reading ten thousand waiting writes takes milliseconds.
     private static let oldestOpen = """
         SELECT min(created_at) FROM (
             \(WriteStatus.openOnes.map { status in

@@ -12,7 +12,7 @@ final class StatusHub: Sendable {
 
     var status: SyncStatus { state.withLock { $0.status } }
 
-    /// The status now, and whenever it changes; a watcher that is slow misses what is between.
+    /// A stream of the status: its present value, and each change. A slow reader misses intermediate values.
     var stream: AsyncStream<SyncStatus> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = UUID()

@@ -11,7 +11,7 @@ public import Observation
 public final class SyncObserver {
     /// The present status.
     public private(set) var status: SyncStatus
-    /// The writes that a person has to decide about.
+    /// The writes that a person must decide about.
     public private(set) var failedWrites: [FailedWrite] = []
     @ObservationIgnored private let tasks = Locked<[Task<Void, Never>]>([])
 

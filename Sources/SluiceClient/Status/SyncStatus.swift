@@ -1,22 +1,22 @@
 public import Foundation
 
-/// The state of synchronization, for one place of an app.
+/// The state of synchronization, to show in one place of an app.
 public struct SyncStatus: Sendable, Hashable {
-    /// What is being done.
+    /// The present activity.
     public enum Phase: Sendable, Hashable {
         /// ``SluiceClient/resume()`` has not been called, or ``SluiceClient/suspend()`` has.
         case suspended
-        /// Nothing is to be done.
+        /// There is nothing to do.
         case idle
-        /// Writes are on their way to the gateway.
+        /// Writes are being sent to the gateway.
         case pushing
-        /// Changes are on their way to the phone.
+        /// Changes are being sent to the phone.
         case pulling
-        /// There is no connection. What is enqueued waits, and costs nothing.
+        /// There is no connection. Enqueued writes wait, and are not lost.
         case offline
-        /// The gateway asked to come again later, or could not be understood.
+        /// The gateway asked for a later attempt, or its response was not understood.
         case waiting
-        /// It continues after an action: ``SyncStatus/blockedBy``.
+        /// Synchronization continues after an action: ``SyncStatus/blockedBy``.
         case blocked
         /// Another process of the app group synchronizes this database.
         case elsewhere
@@ -26,13 +26,13 @@ public struct SyncStatus: Sendable, Hashable {
     public enum Blocker: Sendable, Hashable {
         /// The gateway does not accept the app's token, or the app has no token.
         case token(String)
-        /// The token is another user's than the one whose writes are in this database.
+        /// The token belongs to another user than the writes in this database.
         case otherAccount
-        /// The user has signed out: this client writes and synchronizes nothing any more.
+        /// The user has signed out: this client no longer writes or synchronizes anything.
         case signedOut
-        /// All data of the user were erased at the gateway, permanently, and so they were from this database: the
-        /// synchronized tables are empty, and waiting writes are deleted. Nothing is synchronized as this user any
-        /// more. The app informs its user, and signs out.
+        /// All data of the user were erased permanently at the gateway, and then in this database: the synchronized
+        /// tables are empty, and waiting writes are deleted. Nothing more is synchronized for this user. The app
+        /// informs its user, and signs out.
         case erased(Problem)
         /// The gateway refuses this user, organization or device.
         case refused(Problem)
@@ -42,7 +42,7 @@ public struct SyncStatus: Sendable, Hashable {
         /// with `circuit_open`, `back_off` and `no_upstream`, and for another write with `blocked`.
         case queue(reason: String, mutations: [UUID])
 
-        /// What is blocked.
+        /// The extent of a blocker.
         public enum Scope: Sendable, Hashable {
             /// This device synchronizes nothing.
             case device
@@ -50,37 +50,37 @@ public struct SyncStatus: Sendable, Hashable {
             case user
         }
 
-        /// What is blocked.
+        /// The extent of the blocker.
         public var scope: Scope { if case .queue = self { .user } else { .device } }
     }
 
-    /// What is being done now.
+    /// The present activity.
     public var phase = Phase.suspended
-    /// Writes that require no decision: queued, sent, or waiting for their turn at the gateway.
+    /// The number of writes that require no decision: queued, sent, or waiting for their turn at the gateway.
     public var pending = 0
-    /// Writes that did not take effect and are no conflicts: ``FailedWrite``.
+    /// The number of writes that did not take effect and are not conflicts: ``FailedWrite``.
     public var failed = 0
-    /// Writes that met another writer's: ``FailedWrite/Reason/conflict``.
+    /// The number of writes in conflict with another writer's change: ``FailedWrite/Reason/conflict``.
     public var conflicts = 0
-    /// When the oldest of the pending writes was made, by the phone's clock.
+    /// The time when the oldest pending write was made, by the phone's clock.
     public var oldestPending: Date?
-    /// Rows that are kept out of the app's tables by a constraint or because a member does not fit: ``HeldRow``.
+    /// The number of rows kept out of the app's tables by a constraint or because a member does not fit: ``HeldRow``.
     public var held = 0
-    /// When a page of changes was last applied, by the phone's clock; nil before the first one.
+    /// The time when a page of changes was last applied, by the phone's clock; nil before the first page.
     public var lastPulled: Date?
-    /// When the gateway last answered for writes, by the phone's clock; nil before the first ones.
+    /// The time of the gateway's last response about writes, by the phone's clock; nil before the first response.
     public var lastPushed: Date?
-    /// While everything is pulled from the beginning: how many changes have come so far. Nil at all other times.
+    /// The number of changes received so far while everything is pulled from the beginning; nil at all other times.
     public var snapshotRows: Int?
     /// The reason why writes do not continue; nil if they continue.
     public var blockedBy: Blocker?
-    /// Why the last attempt came to nothing; nil once one has succeeded.
+    /// The reason why the last attempt failed; nil once an attempt has succeeded.
     public var lastError: String?
-    /// When it tries again by itself; nil while synchronization is suspended.
+    /// The time of the next automatic attempt; nil while synchronization is suspended.
     public var nextAttempt: Date?
 
-    /// Whether the phone and the gateway have the same: no write is pending or needs a decision, no pull from the
-    /// beginning is in progress, and every row that was pulled is in its table.
+    /// Whether the phone and the gateway have the same data: no write is pending or needs a decision, no pull from the
+    /// beginning is in progress, and every pulled row is in its table.
     public var isComplete: Bool { pending + failed + conflicts + held == 0 && snapshotRows == nil }
 
     /// Whether the user's queue at the gateway is stopped.

@@ -1,24 +1,24 @@
 public import GRDB
 
-/// The synchronization state of one of the app's rows, to show next to it.
+/// The synchronization state of one of the app's rows, to show next to the row.
 ///
-/// Read it in the app's own observation, which is then notified when it changes:
+/// Read it in the app's own observation, which is then notified of changes:
 ///
 ///     ValueObservation.tracking { db in try sluice.row(of: Contact.self, key: contact.id, in: db) }
 public struct SyncedRow: Sendable, Hashable {
-    /// The permanent id, in its own JSON kind; nil until the server has given one.
+    /// The permanent id, with its JSON type; nil until the server has assigned one.
     public let serverID: JSON?
-    /// Writes of the row that are in progress or wait.
+    /// The number of the row's writes that are in progress or wait.
     public let pending: Int
-    /// Writes of it that a person has to decide about: ``FailedWrite/fetchAll(_:of:key:)``.
+    /// The number of the row's writes that a person must decide about: ``FailedWrite/fetchAll(_:of:key:)``.
     public let failed: Int
-    /// The entity as last received from the server, without the phone's own writes; nil if it was never received. Other
-    /// rows are named by their keys.
+    /// The entity as last received from the server, without the phone's own writes; nil if it was never received.
+    /// References to other rows are their keys.
     public let server: ServerState?
-    /// Why the app's table does not have the row as it should be; nil if it has.
+    /// The reason why the app's table lacks the present state of the row; nil if there is none.
     public let held: String?
 
-    /// For previews and tests of an app's views.
+    /// Creates a state, for previews and tests of an app's views.
     public init(
         serverID: JSON? = nil,
         pending: Int = 0,
@@ -39,14 +39,14 @@ public struct SyncedRow: Sendable, Hashable {
 
 /// An entity as last received from the server.
 public struct ServerState: Sendable, Hashable {
-    /// The number of writes that the server has counted, from 1; nil if it was never received.
+    /// The number of the entity's writes that the server has counted, from 1; nil if it was never received.
     public let version: Int64?
-    /// Whether it was deleted.
+    /// Whether the entity was deleted.
     public let isDeleted: Bool
-    /// Its members, an object; the last one received if it was deleted.
+    /// The entity's members, an object; for a deleted entity, the last members received.
     public let document: JSON?
 
-    /// For previews and tests of an app's views.
+    /// Creates a state, for previews and tests of an app's views.
     public init(version: Int64?, isDeleted: Bool = false, document: JSON? = nil) {
         self.version = version
         self.isDeleted = isDeleted
@@ -90,11 +90,12 @@ extension SyncedRow {
     }
 }
 
-/// An entity whose row the app's table does not take as it should be: a constraint keeps it out, or a member of its
-/// document does not fit the column. It is written as soon as it can be, and nothing else waits for it.
+/// An entity whose present state the app's table does not accept: a constraint prevents it, or a member of its document
+/// does not fit the column.
 ///
-/// The way out is to change what keeps it out: the app's table, the mapping of its columns, or the entity, by a write
-/// of any user. ``SluiceClient/writeHeldRows(in:)`` tries again at once; each pull does, too.
+/// The row is written as soon as it can be, and no other row waits for it. To release it, change the cause: the app's
+/// table, the mapping of its columns, or the entity, by a write of any user. ``SluiceClient/writeHeldRows(in:)``
+/// retries immediately; each pull retries, too.
 public struct HeldRow: Sendable, Hashable, Identifiable {
     /// Identifies a row among those of all types.
     public struct ID: Sendable, Hashable {
@@ -110,14 +111,14 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
     public let entityType: String
     /// The text of the row's key.
     public let key: String
-    /// What keeps it out.
+    /// The reason why the row is held.
     public let reason: String
-    /// The row that it waits for, because a foreign key names it.
+    /// The row that this row waits for, because of a foreign key.
     public let waitsFor: ID?
-    /// The document as the server has it, with other rows named by their keys.
+    /// The server's document, in which references to other rows are their keys.
     public let document: JSON?
 
-    /// For previews and tests of an app's views.
+    /// Creates a held row, for previews and tests of an app's views.
     public init(entityType: String, key: String, reason: String, waitsFor: ID? = nil, document: JSON? = nil) {
         self.entityType = entityType
         self.key = key
@@ -126,7 +127,7 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
         self.document = document
     }
 
-    /// All of them, by type and key.
+    /// Returns all held rows, by type and key.
     public static func fetchAll(_ db: Database) throws -> [HeldRow] {
         try Row.fetchAll(
             db,

@@ -1,19 +1,20 @@
 package import Foundation
 import GRDB
 
-/// Moments as documents and the library's tables have them: RFC 3339 (5.6), written in UTC with milliseconds.
+/// Times in the format of documents and of the library's tables: RFC 3339 (5.6), in UTC with milliseconds.
 extension Date {
-    /// `2026-01-15T12:30:00.000Z`. A moment that cannot be written so is written as the nearest that can.
+    /// The form `2026-01-15T12:30:00.000Z`. A time outside of this format's range is written as the nearest time within
+    /// it.
     package var rfc3339: String { text(between: "T", end: "Z") }
 
-    /// `2026-01-15 12:30:00.000`, as GRDB stores it.
+    /// The form `2026-01-15 12:30:00.000`, as GRDB stores it.
     var sqlite: String { text(between: " ", end: "") }
 
-    /// By arithmetic (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"): Foundation's formatters take longer
-    /// than a statement of SQLite, and each write needs two.
+    /// Computed by arithmetic (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"): Foundation's formatters
+    /// take longer than a statement of SQLite, and each write needs two.
     private func text(between separator: String, end: String) -> String {
         let seconds = min(max(timeIntervalSince1970, Self.writable.lowerBound), Self.writable.upperBound - 0.001)
-        // from the first of March of the year 0, so that leap days come last in a year
+        // counted from the first of March of the year 0, so that leap days come last in a year
         let milliseconds = Int((seconds * 1_000).rounded()) + 719_468 * Self.day
         let (day, time) = milliseconds.quotientAndRemainder(dividingBy: Self.day)
         let (era, dayOfEra) = day.quotientAndRemainder(dividingBy: 146_097)
@@ -41,13 +42,13 @@ extension Date {
 
     private static let day = 86_400_000
 
-    /// - Returns: nil for what is no moment of RFC 3339 (5.6), `12:30`, `2026-01-15` and the 30th of February among it,
-    ///   and for years in which calendars differ. Digits behind the third of a fraction are dropped.
+    /// - Returns: nil for text that is not a time of RFC 3339 (5.6), such as `12:30`, `2026-01-15` and the 30th of
+    ///   February, and for years in which calendars differ. Digits after the third of a fraction are dropped.
     init?(rfc3339 text: String) { self.init(Array(text.utf8), "dddd-dd-ddTdd:dd:dd") }
 
-    /// Reads ``sqlite``: GRDB's own parser uses a calendar, and takes as long as a statement of SQLite.
+    /// Reads the form of ``sqlite``: GRDB's own parser uses a calendar, and takes as long as a statement of SQLite.
     ///
-    /// Nil for all other forms that GRDB accepts.
+    /// The result is nil for all other forms that GRDB accepts.
     init?(sqlite text: String) {
         guard text.utf8.count == 23 else { return nil }
         self.init(Array(text.utf8) + [UInt8(ascii: "Z")], "dddd-dd-dd dd:dd:dd")
@@ -110,7 +111,7 @@ extension Date {
         pattern == UInt8(ascii: "d") ? byte >= zero && byte <= zero + 9 : byte == pattern || byte == pattern | 0x20
     }
 
-    /// Whether RFC 3339 can write it, and every calendar writes it alike.
+    /// Whether RFC 3339 can represent the time, and every calendar represents it in the same way.
     var isWritable: Bool { Self.writable.contains(timeIntervalSince1970) }
 
     /// The years 1583 to 9999.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A value that is set once, by the first caller, and that any number of tasks wait for.
+/// A value that is set once, by the first caller, and for which any number of tasks wait.
 ///
 /// A cancelled task stops waiting, regardless of the task that is to set the value.
 final class Promise<Value: Sendable>: Sendable {
@@ -13,7 +13,7 @@ final class Promise<Value: Sendable>: Sendable {
 
     private let state = Locked(State())
 
-    /// - Returns: whether it was the first call.
+    /// - Returns: whether this call was the first.
     @discardableResult
     func give(_ outcome: Result<Value, any Error>) -> Bool {
         let waiters = state.withLock { state -> [Waiter]? in
@@ -26,9 +26,9 @@ final class Promise<Value: Sendable>: Sendable {
         return waiters != nil
     }
 
-    /// The value, once it is there.
+    /// The value; waits until it is set.
     ///
-    /// - Throws: what was given in its place; `CancellationError`.
+    /// - Throws: the error that was set instead of a value; `CancellationError`.
     var value: Value {
         get async throws {
             let id = UUID()
@@ -49,9 +49,9 @@ final class Promise<Value: Sendable>: Sendable {
     }
 }
 
-/// A value behind a lock. (`Synchronization.Mutex` needs iOS 18.)
+/// A value protected by a lock. (`Synchronization.Mutex` needs iOS 18.)
 ///
-/// Unchecked, since the compiler does not see that `value` is touched under the lock only; nothing else owns it.
+/// Unchecked, because the compiler does not see that `value` is accessed only under the lock; nothing else owns it.
 package final class Locked<Value>: @unchecked Sendable {
     private let lock = NSLock()
     private var value: Value

@@ -1,7 +1,8 @@
 public import Foundation
 
-/// Foundation's `UUID(uuidString:)` scans with `sscanf` on Linux, and its `UUID()` opens and closes `/dev/urandom`: each
-/// takes as long as a statement of SQLite, and every row of a pull and every write needs some.
+/// Fast replacements for Foundation's functions. On Linux, `UUID(uuidString:)` scans with `sscanf`, and `UUID()` opens
+/// and closes `/dev/urandom`. Each takes as long as a statement of SQLite, and every pulled row and every write needs
+/// some.
 extension UUID {
     /// Reads 36 characters, in upper or lower case.
     init?(text: String) {
@@ -28,7 +29,7 @@ extension UUID {
         self = uuid
     }
 
-    /// As the gateway writes it, and the library's tables do: lower case (RFC 9562, 4).
+    /// The form in lower case (RFC 9562, 4), as the gateway and the library's tables write it.
     package var wire: String {
         String(unsafeUninitializedCapacity: 36) { text in
             var place = 0
@@ -64,11 +65,10 @@ extension UUID {
 
     /// A UUID that begins with the time (version 7, RFC 9562, 5.7): a good key for a new row.
     ///
-    /// Keys that are made in sequence are next to each other in each index that has them, the phone's and the server's.
-    /// So a write changes pages that the write before has changed, too. Random keys (`UUID()`) are as correct, and cost
-    /// more.
+    /// Keys that are made in sequence are adjacent in each index, on the phone and at the server. Therefore a write
+    /// often changes the same pages as the previous write. Random keys (`UUID()`) are equally correct, and cost more.
     ///
-    /// - Parameter now: the moment that it contains, to the millisecond; one before 1970 counts as 1970.
+    /// - Parameter now: the time in the UUID, to the millisecond; a time before 1970 counts as 1970.
     public static func timeOrdered(_ now: Date = Date()) -> UUID {
         let milliseconds = UInt64(max(0, min(now.timeIntervalSince1970 * 1_000, 0xFFFF_FFFF_FFFF)))
         var uuid = random().uuid
@@ -81,7 +81,7 @@ extension UUID {
 
     private static func randomBits() -> (UInt64, UInt64) {
         #if canImport(Glibc)
-            // there a generator makes a system call for each number
+            // on Linux a generator makes a system call for each number
             var bits: (UInt64, UInt64) = (0, 0)
             if getentropy(&bits, MemoryLayout<uuid_t>.size) == 0 { return bits }
         #endif

@@ -1,18 +1,18 @@
-/// Reads server-sent events (WHATWG HTML, 9.2) from the bytes of a stream as they come.
+/// Reads server-sent events (WHATWG HTML, 9.2) from the bytes of a stream as they arrive.
 struct EventParser {
     struct Event: Sendable, Hashable {
         var name = "message"
         var data = ""
     }
 
-    /// Longer than any event of the gateway's; what is longer is cut, and then is no JSON.
+    /// Longer than any event of the gateway. A longer line is cut, and is then not valid JSON.
     static let lineLimit = 8 << 20
 
     private var line: [UInt8] = []
     private var event = Event()
     private var hasData = false
 
-    /// - Returns: the events that are complete.
+    /// - Returns: the complete events.
     mutating func take(_ bytes: some Sequence<UInt8>) -> [Event] {
         var events: [Event] = []
         for byte in bytes {

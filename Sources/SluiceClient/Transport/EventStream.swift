@@ -6,14 +6,14 @@ import Foundation
 
 /// The gateway's events (`docs/api.md`, events): hints, and mutations as they change.
 ///
-/// A delegate takes the bytes: `URLSession.bytes` is not there on Linux.
+/// A delegate receives the bytes, because `URLSession.bytes` is not available on Linux.
 final class EventStream: NSObject, URLSessionDataDelegate, Sendable {
     private let parser = Locked(EventParser())
     private let continuation: AsyncStream<EventParser.Event>.Continuation
 
     private init(_ continuation: AsyncStream<EventParser.Event>.Continuation) { self.continuation = continuation }
 
-    /// The events of one connection; the stream ends with it.
+    /// Returns the events of one connection; the stream ends with the connection.
     static func events(_ request: URLRequest, _ configuration: URLSessionConfiguration) -> AsyncStream<
         EventParser.Event
     > {

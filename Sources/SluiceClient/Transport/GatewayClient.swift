@@ -9,15 +9,15 @@ struct GatewayClient: Sendable {
     let url: URL
     let transport: any Transport
     let tokens: TokenCache
-    /// The number of seconds for which a request may receive nothing.
+    /// The number of seconds after which a request that receives nothing fails.
     let idleTimeout: TimeInterval
-    /// The number of seconds for which a request may take.
+    /// The number of seconds after which a request fails.
     let totalTimeout: TimeInterval
-    /// Refuses a token of another user than the database's.
+    /// Refuses a token of another user than the database's user.
     let check: @Sendable (_ token: String) async throws -> Void
 
     /// - Throws: `CancellationError`, ``SluiceError/otherAccount``, ``SluiceError/signedOut``. All results of the
-    ///   network, the gateway and the app's token are replies.
+    ///   network, the gateway and the app's token are returned as replies.
     func send(_ request: GatewayRequest) async throws -> Reply {
         var refused: String?
         for _ in 0..<2 {
@@ -30,7 +30,7 @@ struct GatewayClient: Sendable {
             }
             try await check(token)
             let reply = try await send(request, token: token)
-            // a token that has run out: the app is asked for another one, once
+            // an expired token: the app is asked once for another token
             guard case .unauthorized = reply, refused == nil else { return reply }
             refused = token
         }

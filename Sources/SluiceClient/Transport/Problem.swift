@@ -1,10 +1,10 @@
-/// A refusal of the gateway's: problem details (RFC 9457).
+/// A refusal by the gateway: problem details (RFC 9457).
 public struct Problem: Sendable, Hashable, CustomStringConvertible {
-    /// A place that is wrong.
+    /// A place with an error in the request.
     public struct Place: Sendable, Hashable {
-        /// A JSON pointer (RFC 6901) into what was sent.
+        /// A JSON pointer (RFC 6901) into the request.
         public let pointer: String
-        /// The rule that is broken: `required`, `range`…
+        /// The violated rule: `required`, `range`…
         public let rule: String
         /// A description of the problem.
         public let detail: String
@@ -12,16 +12,16 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
 
     /// The HTTP status.
     public let status: Int
-    /// What went wrong: `validation_failed`, `conflict`, `upstream_rejected`…
+    /// The error code: `validation_failed`, `conflict`, `upstream_rejected`…
     public let code: String
     /// A description of the problem.
     public let detail: String
-    /// The places that are wrong, where it names any.
+    /// The places with errors, if the gateway names any.
     public let errors: [Place]
-    /// All of it.
+    /// The complete problem details.
     public let json: JSON
 
-    /// - Parameter json: problem details; what is missing in them is empty here.
+    /// - Parameter json: problem details; missing members are empty here.
     public init(status: Int? = nil, _ json: JSON) {
         self.status = status ?? json["status"]?.int64.map { Int($0) } ?? 0
         code = json["code"]?.string ?? ""

@@ -5,19 +5,20 @@ enum Reply: Sendable {
     case ok(JSON)
     /// A problem with the request itself.
     case refused(Problem)
-    /// Nothing is known: no answer, one of a proxy or captive portal, or the gateway asks to come again.
+    /// The result is unknown: no response, a response of a proxy or captive portal, or the gateway asks for a later
+    /// attempt.
     case again(TransientError)
-    /// The token is not accepted, by the gateway or by a proxy in front of it.
+    /// The token is not accepted by the gateway, or by a proxy in front of it.
     case unauthorized(TransientError)
 }
 
-/// Why a request came to nothing, and when to try it again.
+/// The reason why a request failed, and the time of its next attempt.
 struct TransientError: Sendable, Hashable {
-    /// Whether there was no connection at all.
+    /// Whether there was no connection.
     var isOffline = false
     /// A description, for display.
     let text: String
-    /// Seconds that the gateway asked to wait, up to a day.
+    /// The seconds that the gateway asked to wait, up to a day.
     var retryAfter: Double?
 }
 
@@ -25,7 +26,7 @@ extension Reply {
     /// Interprets a response (`docs/clients.md`, the answer to a request).
     ///
     /// - Parameters:
-    ///   - retryAfter: the header of that name: seconds, or a date (RFC 9110, 10.2.3).
+    /// - retryAfter: the header `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
     static func of(status: Int, body: some Sequence<UInt8>, retryAfter: String? = nil, now: Date = Date()) -> Reply {
         let json = try? JSON(parsing: body)
         if (200..<300).contains(status) {
@@ -40,7 +41,7 @@ extension Reply {
             retryAfter: retryAfter.flatMap { seconds($0, now) }
         )
         guard let problem, isOurs else {
-            // from a proxy in front of the gateway: it decides nothing about a write
+            // sent by a proxy in front of the gateway, which decides nothing about a write
             return [401, 403, 407].contains(status) ? .unauthorized(trouble) : .again(trouble)
         }
         switch status {

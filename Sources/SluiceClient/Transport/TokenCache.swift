@@ -1,6 +1,6 @@
 import Foundation
 
-/// Asks the app for a token once, however many want it, and keeps it until the gateway no longer takes it.
+/// Asks the app for a token once for any number of callers, and keeps the token until the gateway rejects it.
 actor TokenCache {
     private let provider: @Sendable () async throws -> String
     private var token: String?
@@ -10,7 +10,7 @@ actor TokenCache {
 
     /// It returns immediately when the task is cancelled, even if the app's closure does not.
     ///
-    /// - Parameter refused: a token that was not accepted: another one is requested, unless that has happened since.
+    /// - Parameter refused: a token that was not accepted. Another token is requested, unless that has happened since.
     func token(insteadOf refused: String? = nil) async throws -> String {
         if let token, token != refused { return token }
         token = nil
@@ -27,7 +27,7 @@ actor TokenCache {
     }
 
     private func take(_ result: Result<String, any Error>, _ promise: Promise<String>) {
-        // one that was asked for before all was forgotten is not kept
+        // a token that was requested before ``forget()`` is not kept
         if asking === promise {
             asking = nil
             token = try? result.get()
@@ -44,7 +44,8 @@ actor TokenCache {
 
 /// Identifies the owner of a token: issuer, organization and user, if it is a JWT that contains them.
 ///
-/// It verifies nothing: the gateway does that. It only prevents that one user's writes are sent under another's name.
+/// It verifies nothing, because the gateway does. It only prevents one user's writes from being sent under another's
+/// name.
 enum TokenOwner {
     static func of(_ token: String) -> String? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)

@@ -4,7 +4,7 @@ package import Foundation
     package import FoundationNetworking
 #endif
 
-/// Carries requests to a gateway: the network, or in an app's tests a gateway of the test.
+/// Carries requests to a gateway: over the network, or in an app's tests to the test's gateway.
 package protocol Transport: Sendable {
     /// - Parameter seconds: the time until the response must be complete.
     /// - Throws: `CancellationError`, `URLError`.

@@ -8,7 +8,7 @@ extension URLSession {
     /// Sends a request.
     ///
     /// It ends immediately when the task is cancelled or the time is over, regardless of the session: on Linux a
-    /// cancelled transfer may never report its end. The request's own `timeoutInterval` begins again with each byte.
+    /// cancelled transfer may never report its end. The request's own `timeoutInterval` restarts with each byte.
     ///
     /// - Parameter seconds: the time until the response must be complete.
     /// - Throws: `CancellationError`, `URLError`.
@@ -36,8 +36,8 @@ extension URLSession {
 }
 
 extension URLSessionConfiguration {
-    /// A copy that caches nothing: responses are of the moment, and on Linux a request that is cancelled as it begins
-    /// ends the process if there is a cache.
+    /// A copy that caches nothing: responses are valid only for the moment. On Linux, a request that is cancelled as it
+    /// begins ends the process if there is a cache.
     var uncached: URLSessionConfiguration {
         guard let copy = copy() as? URLSessionConfiguration else { return self }
         copy.urlCache = nil

@@ -4,7 +4,7 @@ import GRDB
 /// A key has three forms: the app's column value, the library's text (lower-case UUID, decimal digits, or the text
 /// itself), and the JSON of documents.
 extension EntityKey {
-    /// The library's text of a column value; nil for what is no key of this kind.
+    /// Returns the library's text of a column value; nil for a value that is not a key of this kind.
     func text(of value: DatabaseValue) -> String? {
         switch kind {
         case .uuid: UUID.fromDatabaseValue(value)?.wire
@@ -13,7 +13,7 @@ extension EntityKey {
         }
     }
 
-    /// The column value of a key's text; nil if the column cannot hold it.
+    /// Returns the column value of a key's text; nil if the column cannot hold it.
     func databaseValue(of text: String) -> DatabaseValue? {
         switch kind {
         case .uuid(let storage): UUID(text: text).map(storage.databaseValue)
@@ -22,12 +22,12 @@ extension EntityKey {
         }
     }
 
-    /// How documents that are kept on the phone name the key.
+    /// Returns the key as it is stored in documents on the phone.
     func json(of text: String) -> JSON {
         if kind == .integer, let value = Int64(text) { .integer(value) } else { .string(text) }
     }
 
-    /// The key's text in a document; nil for what is no key of this kind.
+    /// Returns the key's text from a document; nil for a value that is not a key of this kind.
     func text(of json: JSON) -> String? {
         switch kind {
         case .uuid: json.string.flatMap(UUID.init(text:))?.wire

@@ -4,10 +4,10 @@ import GRDB
 struct EntityMap: Sendable {
     let entities: [EntitySync]
     private let byType: [String: EntitySync]
-    /// By entity type, the columns that name it: of which entity, and how.
+    /// For each entity type, the columns that reference it, with their entities.
     let referrers: [String: [(entity: EntitySync, column: SyncedColumn)]]
 
-    /// - Throws: ``SluiceError/configuration(_:)`` for types, columns or references that do not fit each other.
+    /// - Throws: ``SluiceError/configuration(_:)`` for types, columns or references that do not match.
     init(_ entities: [EntitySync]) throws {
         self.entities = entities
         byType = Dictionary(entities.map { ($0.entityType, $0) }) { first, _ in first }
@@ -116,7 +116,7 @@ struct EntityMap: Sendable {
 
     subscript(type: String) -> EntitySync? { byType[type] }
 
-    /// The entity of a type that has to be one of the client's.
+    /// Returns the entity of a type, which must be one of the client's types.
     func entity(_ type: String) throws -> EntitySync {
         guard let entity = byType[type] else {
             throw SluiceError.configuration("'\(type)' is not among the entities of this client")
@@ -124,12 +124,12 @@ struct EntityMap: Sendable {
         return entity
     }
 
-    /// Whether pulls go by the device's own numbers.
+    /// Whether pulls use the device's own numbers.
     var hasDeviceIDs: Bool { entities.contains { $0.idSpace == .device } }
 }
 
 extension SyncedColumn {
-    /// Where the member holds ids.
+    /// The places of ids in the member.
     var references: [ReferencePath] {
         switch kind {
         case .reference(let type): [ReferencePath("", to: type)]
@@ -142,8 +142,8 @@ extension SyncedColumn {
 }
 
 extension ColumnInfo {
-    /// Whether SQLite converts texts of digits to numbers in this column: it has numeric, integer or real affinity
-    /// (https://www.sqlite.org/datatype3.html, 3.1).
+    /// Whether SQLite converts texts of digits to numbers in this column, because it has numeric, integer or real
+    /// affinity (https://www.sqlite.org/datatype3.html, 3.1).
     fileprivate var storesNumbers: Bool {
         let type = type.uppercased()
         if type.contains("INT") { return true }

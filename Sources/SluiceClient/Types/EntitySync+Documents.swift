@@ -1,13 +1,13 @@
 import GRDB
 
-/// Rows as documents, and documents as rows.
+/// Converts rows to documents, and documents to rows.
 ///
-/// Such documents are in the phone's own terms: where the gateway's name server ids, they name local keys.
+/// These documents contain local keys in place of the gateway's server ids.
 extension EntitySync {
-    /// The document of a row's values, by column.
+    /// Returns the document of a row's values, by column.
     ///
-    /// - Throws: ``SluiceError/invalid(_:)`` for values that are not of their column's kind, and for a record without
-    ///   one of the columns: only NULL is an empty one.
+    /// - Throws: ``SluiceError/invalid(_:)`` for values that are not of their column's kind, and for a record that
+    ///   lacks a column: only NULL counts as empty.
     func document(of values: [String: DatabaseValue], _ map: EntityMap) throws -> JSON {
         var document: [String: JSON] = [:]
         for column in columns {
@@ -21,7 +21,7 @@ extension EntitySync {
         return .object(document)
     }
 
-    /// The text of the key among a row's values.
+    /// Returns the text of the key among a row's values.
     func key(of values: [String: DatabaseValue]) throws -> String {
         guard let value = values.value(ofColumn: key.column), !value.isNull, let text = key.text(of: value) else {
             throw SluiceError.invalid("the record of '\(entityType)' has no key in '\(key.column)'")
@@ -29,7 +29,7 @@ extension EntitySync {
         return text
     }
 
-    /// A document's members that are columns.
+    /// Returns a document's members that are columns.
     func mapped(_ document: JSON) -> JSON {
         let members = document.object ?? [:]
         return .object(
@@ -37,9 +37,9 @@ extension EntitySync {
         )
     }
 
-    /// A document, or a patch of one, with every declared id in it replaced.
+    /// Returns a document, or a patch of a document, with every declared id in it replaced.
     ///
-    /// - Parameter isMeant: which of the declared places are looked at.
+    /// - Parameter isMeant: whether a declared place is included.
     func replacingIDs(
         in document: JSON,
         where isMeant: (SyncedColumn, ReferencePath) -> Bool = { _, _ in true },
@@ -56,7 +56,7 @@ extension EntitySync {
         return .object(members)
     }
 
-    /// The row that a document would be, with the columns that are not synchronized as the table has them.
+    /// Returns the row of a document. Columns that are not synchronized have the table's values.
     ///
     /// - Throws: ``SluiceError/invalid(_:)`` if a member does not fit its column.
     func row(_ name: EntityName, _ document: JSON, _ map: EntityMap, _ db: Database) throws -> Row {
@@ -81,7 +81,7 @@ extension EntitySync {
 }
 
 extension [String: DatabaseValue] {
-    /// SQLite ignores the case of column names; nearly all apps write a name always in the same case.
+    /// SQLite ignores the case of column names; nearly all apps always write a name in the same case.
     fileprivate func value(ofColumn name: String) -> DatabaseValue? {
         if let value = self[name] { return value }
         let name = name.lowercased()

@@ -1,23 +1,23 @@
-/// How one table of the app and one entity type of the gateway belong together.
+/// The mapping of one table of the app to one entity type of the gateway.
 public struct EntitySync: Sendable {
     /// Whether a row's key may change once the server has given the entity its permanent id.
     public enum Keys: Sendable {
         /// The key that the app gave a row never changes, and neither do references to it: navigation, foreign keys,
         /// files. The library translates it in requests and responses. See ``SluiceClient/serverID(of:key:in:)``.
         case stable
-        /// The key becomes the server id, in one transaction with every reference to it that is declared.
+        /// The key becomes the server id, in one transaction with every declared reference to it.
         ///
-        /// The key's column must be able to hold the ids that the server gives.
+        /// The key's column must be able to hold the ids that the server assigns.
         case rewritten
     }
 
-    /// Who makes the type's ids, as it is registered at the gateway.
+    /// The kind of the type's ids, as registered at the gateway.
     public enum IDSpace: Sendable {
-        /// The phone makes a UUID, the server another id.
+        /// The phone generates a UUID, the server another id.
         case mapped
-        /// Each device counts its own 64-bit integers: a table with `INTEGER PRIMARY KEY AUTOINCREMENT`.
+        /// Each device counts its own 64-bit integers, in a table with `INTEGER PRIMARY KEY AUTOINCREMENT`.
         case device
-        /// One id for all, made by the app: a UUID or a 64-bit integer.
+        /// The app generates one id for all: a UUID or a 64-bit integer.
         case shared
     }
 
@@ -29,21 +29,21 @@ public struct EntitySync: Sendable {
     public let key: EntityKey
     /// The columns that are synchronized, without the key.
     public let columns: [SyncedColumn]
-    /// Who makes ids, as it is registered at the gateway.
+    /// The kind of the type's ids, as registered at the gateway.
     public let idSpace: IDSpace
     /// Whether a row's key may change.
     public let keys: Keys
-    /// Of a type that is forwarded to an upstream, where: `/visits`.
+    /// The endpoint of a type that is forwarded to an upstream, such as `/visits`.
     ///
-    /// Creates go to it, everything else to `/visits/{local_id}`. Nil for types of the gateway's built-in store.
+    /// Creates are sent to it, all other writes to `/visits/{local_id}`. Nil for types of the gateway's built-in store.
     public let endpoint: String?
-    /// 0 to 1,000; nil for the type's own.
+    /// The priority from 0 to 1,000; nil for the type's own priority.
     public let priority: Int?
-    /// What is done about a conflict; nil for the organization's setting.
+    /// The strategy for a conflict; nil for the organization's setting.
     public var conflictResolution: ConflictResolution?
 
     /// - Parameters:
-    ///   - columns: every column that is synchronized but the key.
+    /// - columns: every synchronized column except the key.
     ///   - endpoint: required for types that the gateway forwards to an upstream.
     public init(
         _ entityType: String,
@@ -67,7 +67,7 @@ public struct EntitySync: Sendable {
 }
 
 extension EntitySync {
-    /// Where a write of a row is replayed; nil for types of the built-in store.
+    /// Returns the endpoint to which a write of a row is replayed; nil for types of the built-in store.
     func endpoint(of operation: RowOperation) -> String? {
         endpoint.map { operation == .create ? $0 : $0 + "/{local_id}" }
     }
@@ -79,11 +79,11 @@ public enum ConflictResolution: String, Sendable {
     case manual
     /// The write is discarded, and the server's entity stays.
     case serverWins = "server_wins"
-    /// The write has its way; a create waits for a person all the same.
+    /// The write overrides the server's entity; a create still waits for a person.
     case clientWins = "client_wins"
 }
 
-/// The column that holds a row's key, and how.
+/// The column that holds a row's key, and the key's format.
 public struct EntityKey: Sendable, Hashable {
     enum Kind: Sendable, Hashable {
         case uuid(UUIDStorage)
@@ -100,20 +100,20 @@ public struct EntityKey: Sendable, Hashable {
         EntityKey(column: column, kind: .uuid(storage))
     }
 
-    /// A 64-bit integer: the key of types with device ids.
+    /// A 64-bit integer, as for types with device ids.
     public static func integer(_ column: String) -> EntityKey { EntityKey(column: column, kind: .integer) }
 
     /// A text: a lower-case UUID if the phone makes the key, any text of the server if keys are
     /// ``EntitySync/Keys/rewritten``.
     ///
-    /// UUIDs in upper case, as `uuidString` has them, are `.uuid("id", stored: .uppercaseText)`: as texts they would be
-    /// in lower case on the next phone, and are refused.
+    /// For UUIDs in upper case, the format of `uuidString`, use `.uuid("id", stored: .uppercaseText)`. As texts they
+    /// would be in lower case on the next phone, and are refused.
     public static func text(_ column: String) -> EntityKey { EntityKey(column: column, kind: .text) }
 }
 
 /// The format of a UUID in a column.
 public enum UUIDStorage: Sendable, Hashable {
-    /// 16 bytes: what GRDB makes of a `UUID`.
+    /// 16 bytes, the format in which GRDB stores a `UUID`.
     case bytes
     /// A text of 36 characters: `DatabaseUUIDEncodingStrategy.lowercaseString` and `uppercaseString`.
     case lowercaseText, uppercaseText

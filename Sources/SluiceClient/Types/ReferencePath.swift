@@ -1,6 +1,6 @@
 import Foundation
 
-/// The places of ids in a JSON value: a JSON pointer (RFC 6901) in which `*` is every element or member.
+/// The places of ids in a JSON value: a JSON pointer (RFC 6901) in which `*` matches every element or member.
 struct ReferencePath: Sendable, Hashable {
     let text: String
     let steps: [String]
@@ -9,7 +9,7 @@ struct ReferencePath: Sendable, Hashable {
     /// Whether it is a path: empty, or with a `/` before each step.
     var isPointer: Bool { text.isEmpty || text.hasPrefix("/") }
 
-    /// - Parameter path: empty for the value itself, else steps behind a `/` each.
+    /// - Parameter path: empty for the value itself, otherwise steps that each begin with `/`.
     init(_ path: String, to entityType: String) {
         text = path
         steps = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {
@@ -18,7 +18,7 @@ struct ReferencePath: Sendable, Hashable {
         self.entityType = entityType
     }
 
-    /// The value with every id on this path replaced.
+    /// Returns the value with every id on this path replaced.
     func replacing(in value: JSON, _ id: (JSON) throws -> JSON) rethrows -> JSON {
         try replacing(in: value, steps[...], id)
     }

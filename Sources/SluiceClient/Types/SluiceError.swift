@@ -3,25 +3,25 @@ public import Foundation
 /// The errors of the library, in addition to the database's own.
 public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvertible {
     /// The entities or the database are unsuitable for the client: a programming error, which the app's first run
-    /// shows.
+    /// reveals.
     case configuration(String)
     /// A record cannot be written as JSON, or the gateway would not accept a payload.
     case invalid(String)
     /// An update, replacement or deletion of a row that was neither enqueued nor pulled before.
     case unknownEntity(entityType: String, key: String)
-    /// There is no mutation of this id in the outbox.
+    /// The outbox has no mutation with this id.
     case unknownMutation
-    /// The mutation's state does not allow this: something that succeeded cannot be retried.
+    /// The mutation's state does not allow the call: for example, a mutation that succeeded cannot be retried.
     case stateForbids(String)
     /// Other writes depend on the mutation, and the call does not specify their treatment.
     case hasDependents(Int)
-    /// So many writes are not confirmed, or wait for a decision, and would be lost.
+    /// The number of writes that are not confirmed, or wait for a decision, and would be lost.
     case pendingWrites(Int)
     /// The database belongs to another user than the token.
     case otherAccount
-    /// The user has signed out of this database: create a client for the next one.
+    /// The user has signed out of this database. Create a client for the next user.
     case signedOut
-    /// The row was deleted, here or by another user.
+    /// The row was deleted on this phone or by another user.
     case deleted(entityType: String, key: String)
 
     public var errorDescription: String? { description }
@@ -45,11 +45,11 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
 // Names for an app, or another library, that also has a `JSON` or a `Problem`: the module's name would not distinguish
 // them, because the class has the same name.
 
-/// ``JSON``, where that name means something else.
+/// An alias of ``JSON`` for files where that name has another meaning.
 public typealias SluiceJSON = JSON
-/// ``Outcome``, where that name means something else.
+/// An alias of ``Outcome`` for files where that name has another meaning.
 public typealias SluiceOutcome = Outcome
-/// ``Problem``, where that name means something else.
+/// An alias of ``Problem`` for files where that name has another meaning.
 public typealias SluiceProblem = Problem
-/// ``Write``, where that name means something else.
+/// An alias of ``Write`` for files where that name has another meaning.
 public typealias SluiceWrite = Write

@@ -1,6 +1,6 @@
 public import GRDB
 
-/// A record of the app that is synchronized: which of its columns are which members of the gateway's documents.
+/// A record of the app that is synchronized, with the mapping of its columns to members of the gateway's documents.
 ///
 ///     struct Visit: Codable, FetchableRecord, PersistableRecord, Syncable {
 ///         var id: UUID, contactID: UUID, note: String, startedAt: Date
@@ -13,10 +13,10 @@ public import GRDB
 ///         )
 ///     }
 ///
-/// The app keeps reading and writing its table. It passes each change that is to be synchronized to
-/// ``SluiceClient/enqueue(_:in:)``, in the same transaction. The library writes the mapped columns when others change
-/// them. Columns that the map leaves out are the app's own, and never leave the phone.
+/// The app reads and writes its table as before. It passes each change that is to be synchronized to
+/// ``SluiceClient/enqueue(_:in:)``, in the same transaction. The library writes the mapped columns when other writers
+/// change them. Columns without a mapping are the app's own, and never leave the phone.
 public protocol Syncable: EncodableRecord {
-    /// Which table and columns are which entity type and members.
+    /// The mapping of the table and its columns to the entity type and its members.
     static var sync: EntitySync { get }
 }

@@ -3,7 +3,7 @@ import GRDB
 
 /// Converts between a column's value and the member of a document.
 extension SyncedColumn {
-    /// The member of a column's value; nil for NULL, which is an absent member.
+    /// Returns the member for a column's value; nil for NULL, which corresponds to an absent member.
     ///
     /// - Throws: ``SluiceError/invalid(_:)`` for a value that is not of the column's kind.
     func json(of value: DatabaseValue, _ map: EntityMap) throws -> JSON? {
@@ -36,7 +36,7 @@ extension SyncedColumn {
         }
     }
 
-    /// The column's value of a member; nil if it does not fit.
+    /// Returns the column's value for a member; nil if the member does not fit.
     func databaseValue(of json: JSON?, _ map: EntityMap) -> DatabaseValue? {
         guard let json, !json.isNull else { return .null }
         switch kind {

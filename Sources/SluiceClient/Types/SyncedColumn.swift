@@ -1,7 +1,7 @@
 /// A column of the app's table that is a member of the gateway's documents.
 ///
-/// A column that is NULL is a member that is absent. A document whose member does not fit its column is not shown
-/// (``SyncStatus/held``), and loses nothing: the library keeps it.
+/// NULL in a column corresponds to an absent member. If a member does not fit its column, the document is not shown
+/// (``SyncStatus/held``), but nothing is lost: the library keeps it.
 public struct SyncedColumn: Sendable, Hashable {
     enum Kind: Sendable, Hashable {
         case text
@@ -12,14 +12,14 @@ public struct SyncedColumn: Sendable, Hashable {
         case date(DateStorage)
         case data
         case uuid(UUIDStorage)
-        /// The key of a row, of the entity type.
+        /// The key of a row of this entity type.
         case reference(String)
         case json([ReferencePath])
     }
 
     /// The column's name.
     public let name: String
-    /// The member's name, at the top of the document.
+    /// The name of the member at the top level of the document.
     public let member: String
     let kind: Kind
 
@@ -29,7 +29,7 @@ public struct SyncedColumn: Sendable, Hashable {
         self.kind = kind
     }
 
-    /// A string. `member` is the member's name, where that is not the column's.
+    /// A string. `member` is the member's name, if it differs from the column's name.
     public static func text(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .text) }
 
     /// A whole number of 64 bits.
@@ -40,7 +40,7 @@ public struct SyncedColumn: Sendable, Hashable {
     /// A number in binary floating point, which may change digits: for measures, not for money.
     public static func real(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .real) }
 
-    /// A number to the digit: `129.90`.
+    /// A number with all its digits: `129.90`.
     ///
     /// The column must be declared as TEXT, because SQLite rounds numbers of more than 15 digits in a NUMERIC column. To
     /// compute with it in SQL, convert it there: `CAST(amount AS REAL)`.
@@ -51,7 +51,7 @@ public struct SyncedColumn: Sendable, Hashable {
     /// `true` or `false`; 1 or 0 in the column.
     public static func bool(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .bool) }
 
-    /// A moment of the years 1583 to 9999: a string of RFC 3339, written in UTC with milliseconds.
+    /// A time of the years 1583 to 9999: a string of RFC 3339, written in UTC with milliseconds.
     public static func date(
         _ name: String,
         as member: String? = nil,
@@ -63,7 +63,7 @@ public struct SyncedColumn: Sendable, Hashable {
     /// Bytes: a string in base64.
     public static func data(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .data) }
 
-    /// A UUID that names nothing that is synchronized; for what does there is ``reference(_:as:to:)``.
+    /// A UUID that references nothing synchronized. For a synchronized row use ``reference(_:as:to:)``.
     public static func uuid(
         _ name: String,
         as member: String? = nil,
@@ -74,7 +74,7 @@ public struct SyncedColumn: Sendable, Hashable {
 
     /// Any JSON value, as text.
     ///
-    /// - Parameter references: the entity types that ids in it are of, by the path to the id: `/owner`,
+    /// - Parameter references: the entity types of the ids in the value, by the path to the id: `/owner`,
     ///   `/lines/*/product`, where `*` is every element of an array or every member of an object.
     public static func json(
         _ name: String,
@@ -85,9 +85,9 @@ public struct SyncedColumn: Sendable, Hashable {
         return .init(name, member, .json(paths))
     }
 
-    /// The key of a row of another entity type, or of the same.
+    /// The key of a row of another entity type, or of the same type.
     ///
-    /// If the column is part of a foreign key, a row is shown once the row that it references exists.
+    /// If the column is part of a foreign key, a row is shown only once the row that it references exists.
     public static func reference(_ name: String, as member: String? = nil, to entityType: String) -> SyncedColumn {
         .init(name, member, .reference(entityType))
     }
@@ -98,11 +98,11 @@ public struct SyncedColumn: Sendable, Hashable {
     }
 }
 
-/// The format of a moment in a column.
+/// The format of a time in a column.
 public enum DateStorage: Sendable, Hashable {
-    /// `2026-01-15 12:30:00.000` in UTC: what GRDB makes of a `Date`.
+    /// The form `2026-01-15 12:30:00.000` in UTC, in which GRDB stores a `Date`.
     case text
-    /// `2026-01-15T12:30:00.000Z`.
+    /// The form `2026-01-15T12:30:00.000Z`.
     case rfc3339
     /// Seconds since 1970, a REAL or INTEGER.
     case secondsSince1970
