@@ -5,7 +5,7 @@ public import SluiceClient
     import FoundationNetworking
 #endif
 
-/// A gateway in the memory of an app's test: it takes writes, returns changes, and fails as the test demands.
+/// An in-memory gateway for an app's tests: it accepts writes, returns changes, and fails as the test demands.
 ///
 ///     let gateway = MockGateway()
 ///     let sluice = try SluiceClient(
@@ -17,27 +17,27 @@ public import SluiceClient
 ///     gateway.fail(.lostAnswer, on: .push, times: 1)
 ///     await sluice.syncOnce()
 ///
-/// All clients that use it are of one organization, and its users see all entities. It follows the rules of the
-/// gateway's built-in store for ids, versions, conflicts, dependencies, decisions and backups. It has no types with
-/// device ids, no upstreams and no events.
+/// All its clients belong to one organization, and its users see all entities. It follows the rules of the gateway's
+/// built-in store for ids, versions, conflicts, dependencies, decisions and backups. It has no types with device ids,
+/// no upstreams and no events.
 public final class MockGateway: Sendable {
-    /// Decides about a write in place of the gateway's rules.
+    /// A test's decision about a write, in place of the gateway's rules.
     public enum Verdict: Sendable {
-        /// The gateway does not accept it.
+        /// The gateway does not accept the write.
         case reject(code: String, detail: String = "")
-        /// It fails, as if an API had refused it with this status.
+        /// The write fails, as if an API had refused it with this status.
         case fail(status: Int, body: JSON = .null)
     }
 
-    /// An entity as the gateway has it.
+    /// An entity at the gateway.
     public struct Entity: Sendable, Identifiable {
-        /// The permanent id, in its own JSON kind.
+        /// The permanent id, with its JSON type.
         public let id: JSON
-        /// The number of writes so far.
+        /// The number of the entity's writes so far.
         public let version: Int64
-        /// Whether it was deleted.
+        /// Whether the entity was deleted.
         public let isDeleted: Bool
-        /// Its members, an object; the last ones of a deleted entity.
+        /// The entity's members, an object; for a deleted entity, its last members.
         public let document: JSON
     }
 
@@ -54,7 +54,7 @@ public final class MockGateway: Sendable {
 
     // MARK: - Its clients
 
-    /// The address for ``SluiceClient/SluiceClient``. Nothing listens there.
+    /// The address for ``SluiceClient/SluiceClient``. No server listens at it.
     public var url: URL { URL(string: "http://mock.invalid") ?? URL(filePath: "/") }
 
     /// A configuration whose client sends its requests to this gateway.
@@ -74,7 +74,7 @@ public final class MockGateway: Sendable {
 
     // MARK: - Its data
 
-    /// The entities of a type, in the order of their last writes; deleted ones are among them.
+    /// Returns the entities of a type, also deleted ones, in the order of their last writes.
     public func entities(of type: String) -> [Entity] {
         state.withLock { state in
             state.entities.filter { $0.key.type == type }.sorted { $0.value.position < $1.value.position }.map {
@@ -88,10 +88,10 @@ public final class MockGateway: Sendable {
         }
     }
 
-    /// Creates or replaces an entity, as a colleague does.
+    /// Creates or replaces an entity as another user.
     ///
     /// - Parameter id: nil for a new entity.
-    /// - Returns: its permanent id.
+    /// - Returns: the entity's permanent id.
     @discardableResult
     public func put(_ type: String, id: JSON? = nil, _ document: JSON) -> JSON {
         state.withLock { state in
@@ -101,7 +101,7 @@ public final class MockGateway: Sendable {
         }
     }
 
-    /// Deletes an entity, as a colleague does.
+    /// Deletes an entity as another user.
     public func delete(_ type: String, id: JSON) {
         state.withLock { state in
             let name = MockState.Name(type: type, id: id)
@@ -114,7 +114,7 @@ public final class MockGateway: Sendable {
     /// Copies all data.
     public func backup() -> Backup { Backup(state: state.withLock { $0 }) }
 
-    /// Restores a backup, as an operator does: what was written since then is lost, and clients start over.
+    /// Restores a backup as an operator does: later writes are lost, and clients start over.
     public func restore(_ backup: Backup) {
         state.withLock { state in
             let epoch = state.epoch
@@ -126,15 +126,16 @@ public final class MockGateway: Sendable {
     /// Lets all clients pull everything again.
     public func expireCursors() { state.withLock { $0.epoch += 1 } }
 
-    /// By entity type, the members that name an entity, and its type: `["visit": ["contact_id": "contact"]]`.
+    /// For each entity type, the members that reference an entity, and its type: `["visit": ["contact_id":
+    /// "contact"]]`.
     ///
-    /// A write that names a deleted entity, or deletes one that others name, is then a conflict.
+    /// A write that references a deleted entity, or deletes an entity that others reference, is then a conflict.
     public var relations: [String: [String: String]] {
         get { state.withLock { $0.relations } }
         set { state.withLock { $0.relations = newValue } }
     }
 
-    /// Whether writes are accepted and wait.
+    /// Whether accepted writes wait and do not run.
     public var holdsWrites: Bool {
         get { state.withLock { $0.holdsWrites } }
         set {
@@ -147,29 +148,29 @@ public final class MockGateway: Sendable {
 
     // MARK: - Failures
 
-    /// All requests so far, also those that failed.
+    /// All requests so far, also failed ones.
     public var requests: [Request] { script.withLock { $0.requests } }
 
     /// Fails requests from now on.
     ///
     /// - Parameters:
-    ///   - kind: which requests; nil for all.
-    ///   - times: how many of them.
+    /// - kind: the kind of requests; nil for all.
+    ///   - times: the number of requests.
     public func fail(_ reaction: Reaction, on kind: Request.Kind? = nil, times: Int = .max) {
         script.withLock { $0.rules.append(MockScript.Rule(reaction: reaction, kind: kind, times: times)) }
     }
 
-    /// Calls a closure for each request. If it returns a reaction, that takes the place of the gateway's own.
+    /// Calls a closure for each request. If it returns a reaction, the reaction replaces the gateway's own.
     public func onRequest(_ reaction: (@Sendable (Request) -> Reaction?)?) {
         script.withLock { $0.onRequest = reaction }
     }
 
-    /// Calls a closure for each write that arrives, a mutation as its client has sent it.
+    /// Calls a closure for each write that arrives, with the mutation as its client sent it.
     public func onWrite(_ verdict: (@Sendable (JSON) -> Verdict?)?) {
         script.withLock { $0.onWrite = verdict }
     }
 
-    /// Ends all failures that were scripted.
+    /// Ends all scripted failures.
     public func recover() {
         script.withLock { script in script = MockScript(requests: script.requests) }
     }
@@ -212,7 +213,7 @@ public final class MockGateway: Sendable {
     }
 }
 
-/// What connects a client to a gateway of a test.
+/// Connects a client to a test's gateway.
 private struct MockTransport: Transport {
     let gateway: MockGateway
 

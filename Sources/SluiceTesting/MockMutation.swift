@@ -1,15 +1,15 @@
 import SluiceClient
 
-/// A mutation that a gateway of a test has accepted.
+/// A mutation that a test's gateway has accepted.
 struct MockMutation: Sendable {
-    /// As its client sent it.
+    /// The mutation as its client sent it.
     let entry: JSON
     let writer: MockState.Writer
     var payload: JSON?
     var status = "pending"
     /// A failure that the test demands, once.
     var failure: (status: Int, body: JSON)?
-    /// Whether it runs on any version: a person has seen the present one.
+    /// Whether it runs on any version, because a person has seen the present version.
     var isForced = false
     /// Whether a person who knew of a deletion has specified the whole document.
     var isWhole = false
@@ -45,7 +45,7 @@ struct MockMutation: Sendable {
         }
     }
 
-    /// Whether it needs the entity of a client id.
+    /// Whether it needs the entity with a client id.
     func needs(_ name: MockState.ClientName) -> Bool {
         (operation != "create" && clientName == name) || payload?.contains(name.id) ?? false
     }
@@ -62,7 +62,7 @@ struct MockMutation: Sendable {
         ]
     }
 
-    /// The result, and the mutation itself.
+    /// The result together with the mutation's entry.
     var json: JSON {
         var json = entry
         for (name, value) in result.object ?? [:] { json[name] = value }
@@ -73,10 +73,10 @@ struct MockMutation: Sendable {
 }
 
 extension JSON {
-    /// An id as a key: UUIDs in lower case.
+    /// The id as a dictionary key, with UUIDs in lower case.
     var lowercased: String { string?.lowercased() ?? text }
 
-    /// Whether a value in it is an id.
+    /// Whether the value contains an id.
     func contains(_ id: String) -> Bool {
         switch self {
         case .array(let elements): elements.contains { $0.contains(id) }
@@ -86,7 +86,7 @@ extension JSON {
         }
     }
 
-    /// The value with ids in it replaced.
+    /// Returns the value with its ids replaced.
     func replacing(_ ids: (String) -> JSON?) -> JSON {
         switch self {
         case .array(let elements): .array(elements.map { $0.replacing(ids) })

@@ -8,7 +8,7 @@ public import SluiceClient
 extension MockGateway {
     /// A request of a client.
     public struct Request: Sendable {
-        /// What a request is for.
+        /// The purpose of a request.
         public enum Kind: Sendable {
             /// `PUT /v1/devices/{id}`, at each launch.
             case registration
@@ -18,7 +18,7 @@ extension MockGateway {
             case pull
             /// A person's decision about a write.
             case decision
-            /// Everything else reads the state of writes.
+            /// Any other request, which reads the state of writes.
             case reading
         }
 
@@ -30,7 +30,7 @@ extension MockGateway {
         public let query: [String: String]
         /// The body, if it is JSON.
         public let body: JSON?
-        /// The user of the token; nil if it is none of ``MockGateway/token(of:)``.
+        /// The user of the token; nil for a token that ``MockGateway/token(of:)`` did not return.
         public let user: String?
 
         init?(_ request: URLRequest) {
@@ -77,7 +77,7 @@ extension MockGateway {
         case cutConnection
         /// The request takes effect, and the connection ends before the answer arrives.
         case lostAnswer
-        /// The request takes effect, and the answer comes late.
+        /// The request takes effect, and the answer arrives late.
         case delay(Duration)
         /// The answer is this text, as of a captive portal, or JSON of another server. The request has no effect.
         case text(String)
@@ -99,7 +99,7 @@ extension MockGateway {
     }
 }
 
-/// What a test has demanded of a gateway, and what it was asked.
+/// The reactions that a test demands from a gateway, and the requests that the gateway received.
 struct MockScript: Sendable {
     struct Rule: Sendable {
         let reaction: MockGateway.Reaction
@@ -112,7 +112,7 @@ struct MockScript: Sendable {
     var onRequest: (@Sendable (MockGateway.Request) -> MockGateway.Reaction?)?
     var onWrite: (@Sendable (JSON) -> MockGateway.Verdict?)?
 
-    /// The first rule that applies counts.
+    /// Returns the reaction of the first rule that applies.
     mutating func take(_ request: MockGateway.Request) -> MockGateway.Reaction? {
         guard let index = rules.firstIndex(where: { $0.times > 0 && ($0.kind ?? request.kind) == request.kind }) else {
             return nil

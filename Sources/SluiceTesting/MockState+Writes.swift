@@ -49,8 +49,8 @@ extension MockState {
         }
     }
 
-    /// - Parameter refused: client ids of creates that this push did not get accepted.
-    /// - Returns: why it is not accepted; nil also for a repetition.
+    /// - Parameter refused: client ids of creates that this push contained and that were refused.
+    /// - Returns: the reason for the refusal; nil if it is accepted, also for a repeat.
     private mutating func take(
         _ entry: JSON,
         _ writer: Writer,
@@ -141,7 +141,7 @@ extension MockState {
         apply(index, name, isPatch ? entity.document.merged(with: document) : document)
     }
 
-    /// - Parameter id: of the entity that the mutation creates, by which its own client id is replaced.
+    /// - Parameter id: the id of the entity that the mutation creates, which replaces its own client id.
     private func document(_ mutation: MockMutation, creating id: JSON? = nil) -> JSON {
         let own = id == nil ? nil : mutation.clientName?.id
         return resolved(mutation.payload ?? [:], of: mutation.writer.user).replacing { $0 == own ? id : nil }
@@ -236,7 +236,7 @@ extension MockState {
                 mutations[index].payload = payload
                 mutations[index].isWhole = action == "resolve"
             }
-            // with an id that is taken, it creates another entity
+            // if the id is taken, the create makes another entity
             if mutations[index].operation == "create" { mutations[index].serverID = nil }
         }
         run(user)
@@ -250,7 +250,7 @@ extension MockState {
         }
     }
 
-    /// Open mutations that need the entity that this one creates, directly or through others.
+    /// Returns open mutations that need the entity that this mutation creates, directly or through others.
     private func dependents(of index: Int) -> [Int] {
         var found = [index]
         for other in mutations.indices where other > index && mutations[other].isOpen {

@@ -1,7 +1,7 @@
 import Foundation
 import SluiceClient
 
-/// All data of a gateway of a test. A copy is a backup.
+/// All data of a test's gateway. A copy serves as a backup.
 struct MockState: Sendable {
     struct Name: Sendable, Hashable {
         let type: String
@@ -21,11 +21,11 @@ struct MockState: Sendable {
         var base: Int64 = 0
         var isDeleted: Bool
         var document: JSON
-        /// Who created it, and the client id.
+        /// The user who created the entity, and the client id.
         let owner: String
         let clientID: JSON?
         var writer: Writer
-        /// In the feed.
+        /// The position in the feed.
         var position: Int64
         var updatedAt: String
     }
@@ -38,20 +38,20 @@ struct MockState: Sendable {
     }
 
     var entities: [Name: Entity] = [:]
-    /// In the order in which they were accepted.
+    /// The mutations in the order in which they were accepted.
     var mutations: [MockMutation] = []
-    /// Their places, by user and id, and by user and idempotency key.
+    /// The indices of mutations, by user and id, and by user and idempotency key.
     private var places: [String: Int] = [:]
     private var keys: Set<String> = []
     private(set) var serverIDs: [ClientName: JSON] = [:]
-    /// The same, by user and client id.
+    /// Server ids by user and client id.
     private var serverIDsOfUsers: [String: JSON] = [:]
     var accepted: [Writer: Int64] = [:]
     var position: Int64 = 0
     /// Cursors of another epoch are expired.
     var epoch = 1
     var holdsWrites = false
-    /// By type, the members that name an entity of another type.
+    /// For each type, the members that reference an entity of another type.
     var relations: [String: [String: String]] = [:]
 
     // MARK: - Routes
@@ -85,7 +85,7 @@ struct MockState: Sendable {
 
     func index(of mutation: String, _ user: String) -> Int? { places["\(user) \(mutation)"] }
 
-    /// - Returns: false for a repetition.
+    /// - Returns: false for a repeat.
     mutating func add(_ mutation: MockMutation) -> Bool {
         let (user, entry) = (mutation.writer.user, mutation.entry)
         guard keys.insert("\(user) \(entry["idempotency_key"]?.string ?? "")").inserted else { return false }
@@ -103,12 +103,12 @@ struct MockState: Sendable {
         serverIDsOfUsers["\(name.user) \(name.id)"] = id
     }
 
-    /// A document with server ids in place of a user's client ids.
+    /// Returns a document with server ids in place of a user's client ids.
     func resolved(_ document: JSON, of user: String) -> JSON {
         document.replacing { serverIDsOfUsers["\(user) \($0)"] }
     }
 
-    /// What stops the user's queue: a conflict.
+    /// Returns the conflict that stops the user's queue.
     func hold(of user: String) -> JSON {
         let ids = mutations.filter { $0.writer.user == user && $0.status == "conflict" }.compactMap { $0.entry["id"] }
         return ids.isEmpty ? .null : ["reason": "conflict", "until": .null, "mutation_ids": .array(ids)]
@@ -143,7 +143,7 @@ struct MockState: Sendable {
         return change
     }
 
-    /// An entity as changes and conflicts show it.
+    /// Returns an entity in the format of changes and conflicts.
     func current(_ name: Name, _ entity: Entity) -> JSON {
         [
             "entity_type": .string(name.type), "id": name.id, "version": .integer(entity.version), "etag": .null,
@@ -153,14 +153,14 @@ struct MockState: Sendable {
 
     // MARK: - Entities
 
-    /// Whether a document names an entity that was deleted.
+    /// Whether a document references a deleted entity.
     func namesDeleted(_ document: JSON, of type: String) -> Bool {
         relations[type]?.contains { member, target in
             document[member].flatMap { entities[Name(type: target, id: $0)] }?.isDeleted ?? false
         } ?? false
     }
 
-    /// Whether a living entity names another.
+    /// Whether an entity that is not deleted references this entity.
     func isNamed(_ name: Name) -> Bool {
         relations.contains { type, members in
             let own = members.filter { $0.value == name.type }.map(\.key)
@@ -171,7 +171,7 @@ struct MockState: Sendable {
         }
     }
 
-    /// - Parameter clientID: of an entity that is created.
+    /// - Parameter clientID: the client id of an entity that is created.
     mutating func write(_ name: Name, _ document: JSON, isDeleted: Bool, by writer: Writer, clientID: JSON? = nil) {
         position += 1
         let now = Date().rfc3339
@@ -200,7 +200,7 @@ struct MockState: Sendable {
 }
 
 extension MockState.Entity {
-    /// Whether a writer that has seen a version may write.
+    /// Whether a writer that has seen a version may write the entity.
     func accepts(_ version: Int64?, from writer: MockState.Writer) -> Bool {
         guard let version, version != self.version else { return true }
         return version < self.version && writer == self.writer && version >= base

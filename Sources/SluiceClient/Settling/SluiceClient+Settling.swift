@@ -3,13 +3,14 @@ public import GRDB
 
 /// The options of a retry.
 public struct RetryOptions: Sendable {
-    /// Where to replay the write, in place of the endpoint that it has. It may contain `{local_id}`.
+    /// The endpoint of the retry, in place of the write's own endpoint. It may contain `{local_id}`.
     public var endpoint: String?
-    /// Also if it is unknown whether the last attempt took effect, and an edited write may take effect in addition to
-    /// it. Otherwise the gateway refuses the retry, and ``FailedWrite/decisionError`` has the reason.
+    /// Whether to retry even if it is unknown whether the last attempt took effect. An edited write may then take
+    /// effect in addition to the last attempt. If false, the gateway refuses such a retry, and
+    /// ``FailedWrite/decisionError`` contains the reason.
     public var isForced: Bool
 
-    /// Every option has its default: `RetryOptions(isForced: true)`.
+    /// Creates options; every option has a default: `RetryOptions(isForced: true)`.
     public init(endpoint: String? = nil, isForced: Bool = false) {
         self.endpoint = endpoint
         self.isForced = isForced
@@ -18,15 +19,15 @@ public struct RetryOptions: Sendable {
 
 /// Decisions about writes that did not take effect: ``failedWrites``.
 ///
-/// Writes that another device of the user left are among them: ``FailedWrite/deviceID``.
+/// They include writes that another device of the user made: ``FailedWrite/deviceID``.
 ///
-/// Each takes effect on the phone immediately, also offline, and is sent to the gateway like every write.
+/// Each decision takes effect on the phone immediately, also offline, and is sent to the gateway like every write.
 ///
-/// Each has two forms: one within a transaction of the app's, `in: db`, and one that opens a separate transaction.
+/// Each method has two forms: one within a transaction of the app, `in: db`, and one that opens a separate transaction.
 extension SluiceClient {
     /// Sends a write again: one that failed, is in conflict, or was not accepted.
     ///
-    /// A write that an earlier version of the app made without an endpoint gets that of its entity.
+    /// A write that an earlier version of the app made without an endpoint gets its entity's endpoint.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.
@@ -39,7 +40,7 @@ extension SluiceClient {
         try await settle { client, db in try client.retry(mutation, options: options, in: db) }
     }
 
-    /// Sends a write again, as the record is now. The record's row shows that immediately.
+    /// Sends a write again with the record's present values. The record's row shows them immediately.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.
@@ -52,7 +53,8 @@ extension SluiceClient {
         try retry(mutation, try record.databaseDictionary, options, in: db)
     }
 
-    /// Sends a write again as the record is now, in a separate transaction: ``retry(_:editing:options:in:)``.
+    /// Sends a write again with the record's present values, in a separate transaction:
+    /// ``retry(_:editing:options:in:)``.
     public func retry<Record: Syncable>(
         _ mutation: UUID,
         editing record: Record,
@@ -71,7 +73,7 @@ extension SluiceClient {
         try settle(in: db) { try $0.retry(mutation, payload: try $0.payload(mutation, of: values), options) }
     }
 
-    /// Sends a write again with another payload, in the gateway's terms.
+    /// Sends a write again with another payload, which contains the gateway's ids.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
     public func retry(
@@ -88,7 +90,7 @@ extension SluiceClient {
         try await settle { client, db in try client.retry(mutation, payload: payload, options: options, in: db) }
     }
 
-    /// Gives a write up: its row shows again what the server has.
+    /// Gives a write up; its row then shows the server's entity.
     ///
     /// - Parameter dependents: the treatment of writes that need this one (``dependents(of:in:)``); required if there
     ///   are any.
@@ -105,7 +107,7 @@ extension SluiceClient {
 
     /// Returns the writes that need this one, directly or through others, in the order in which they were made.
     ///
-    /// They name the row that it creates, write the same row later, or were declared to depend on it.
+    /// These writes reference the row that it creates, write the same row later, or were declared to depend on it.
     ///
     /// - Throws: ``SluiceError/unknownMutation``; the database's errors.
     public func dependents(of mutation: UUID, in db: Database) throws -> [UUID] {
@@ -124,7 +126,7 @@ extension SluiceClient {
         try await settle { client, db in try client.resolve(mutation, winner, in: db) }
     }
 
-    /// Ends a conflict with what a person made of both versions: ``theirs(of:as:in:)`` is the other one.
+    /// Ends a conflict with a person's merge of both versions. ``theirs(of:as:in:)`` returns the other version.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.
@@ -144,7 +146,7 @@ extension SluiceClient {
 
     // MARK: - What all of them do
 
-    /// Carries out a decision, and lets the worker send it once it is committed. What throws has changed nothing.
+    /// Carries out a decision, and lets the worker send it after the commit. If the body throws, nothing is changed.
     private func settle(in db: Database, _ body: (Settling) throws -> Void) throws {
         try db.inSavepoint {
             if configuration.capture == .triggers { try captured.enqueueAll(db, now: configuration.now()) }

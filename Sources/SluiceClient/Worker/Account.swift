@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// Whose database it is: that of the first token that was used with it.
+/// The owner of the database: the user of the first token that was used with it.
 enum Account {
     /// - Parameter device: the device id that the database had when the client was created; a sign-out gives the
     ///   database a new one.
@@ -9,7 +9,7 @@ enum Account {
     ///   database is no longer that device's.
     static func check(_ token: String, _ database: any DatabaseWriter, _ device: UUID) async throws {
         guard let owner = TokenOwner.of(token) else { return }
-        // asked before each request: only the first token of a database is written down
+        // read before each request, because only the first token of a database is stored
         var known = try await database.read { try account($0, device) }
         if known == nil {
             known = try await database.write { db in
@@ -43,12 +43,12 @@ struct BackOff: Sendable {
     private(set) var cause: TransientError?
     private var deadline = ContinuousClock.now
 
-    /// How much of the pause is left; nil for nothing.
+    /// The remaining time of the pause; nil if there is none.
     var remaining: Duration? {
         deadline > .now ? ContinuousClock.now.duration(to: deadline) : nil
     }
 
-    /// Whether the gateway has asked for the pause.
+    /// Whether the gateway asked for the pause.
     var isRequested: Bool { cause?.retryAfter != nil }
 
     /// - Parameter least: the shortest pause, in seconds.
@@ -59,7 +59,7 @@ struct BackOff: Sendable {
         deadline = ContinuousClock.now.advanced(by: .seconds(seconds))
     }
 
-    /// Ends the pause. A further failure begins a longer one.
+    /// Ends the pause. A further failure starts a longer pause.
     mutating func end() { deadline = .now }
 
     /// Returns the pause: doubled with each failure up to a minute, with jitter of a fifth, and never shorter than the

@@ -1,11 +1,11 @@
 /// Reports that the device has a network connection again.
 ///
-/// A client that is resumed then ends its back-off and synchronizes. On Apple's platforms
+/// If the client is resumed, it then ends its back-off and synchronizes. On Apple's platforms
 /// ``SluiceClient/Configuration/networkMonitor`` is the system's `NWPathMonitor`; elsewhere, and in tests, an app may
-/// provide one.
+/// provide a monitor.
 public protocol NetworkMonitor: Sendable {
-    /// Returns a stream with an element each time a network becomes usable, or another one is used. It may begin with
-    /// the present one.
+    /// Returns a stream with an element each time a network becomes usable, or the device changes to another network.
+    /// Its first element may be the present network.
     func connections() -> AsyncStream<Void>
 }
 

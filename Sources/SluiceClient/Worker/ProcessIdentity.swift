@@ -2,10 +2,10 @@ import Foundation
 
 /// Identifies a process among all others with the same process id, earlier or later.
 ///
-/// After a crash the app may get its former process id, in a container nearly always, and so may any other program.
+/// After a crash the app may get its former process id, in a container nearly always; so may any other program.
 struct ProcessIdentity {
     private let number: pid_t
-    /// When it was started, in the system's terms; empty if the system does not provide that.
+    /// The time when the process was started, in the system's format; empty if the system does not provide it.
     private let start: String
     private let token: String
 
@@ -22,7 +22,7 @@ struct ProcessIdentity {
         self.token = token
     }
 
-    /// - Returns: nil for what is no mark.
+    /// - Returns: nil for text that does not identify a process.
     init?(text: some StringProtocol) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard let number = parts.first.flatMap({ pid_t($0) }), number > 0 else { return nil }
@@ -35,14 +35,14 @@ struct ProcessIdentity {
 
     /// Whether the process has certainly ended.
     var isGone: Bool {
-        // at one time a number is one process's
+        // at any time, a process id belongs to only one process
         if number == Self.own.number { return token != Self.own.token }
         if kill(number, 0) != 0 && errno == ESRCH { return true }
         guard !start.isEmpty, let other = Self.start(of: number) else { return false }
         return other != start
     }
 
-    /// In ticks since the system was started; nil on systems other than Linux.
+    /// Returns the start time in ticks since the system was started; nil on systems other than Linux.
     private static func start(of number: pid_t) -> String? {
         guard let status = try? String(contentsOfFile: "/proc/\(number)/stat", encoding: .utf8),
             // the name is in parentheses, and may contain any character

@@ -3,21 +3,21 @@ import GRDB
 
 /// The row that one process at a time holds while it synchronizes.
 ///
-/// Two at a time would do no harm, for the gateway takes each write once; they would send everything twice.
+/// Two processes would do no harm, because the gateway accepts each write once; but they would send everything twice.
 struct SyncLease: Sendable {
-    /// How long the row is held without a renewal, in seconds: longer than a request takes.
+    /// The number of seconds for which the row is held without a renewal: longer than a request takes.
     let lease: TimeInterval
 
-    /// This client among all clients of all processes: its process and its own id.
+    /// Identifies this client among all clients of all processes: its process and its own id.
     let holder: String
 
-    /// - Parameter timeout: seconds that a request may take.
+    /// - Parameter timeout: the maximum number of seconds of a request.
     init(timeout: TimeInterval) {
         lease = timeout + 60
         holder = "\(ProcessIdentity.own.text)/\(UUID.random().wire)"
     }
 
-    /// - Returns: false if another one holds it.
+    /// - Returns: false if another client holds it.
     func take(_ db: Database, now: Date) throws -> Bool {
         let row = try Row.fetchOne(db, sql: "SELECT holder, expires_at FROM sluice_flight")
         if let row, isHeld(by: row["holder"], until: row["expires_at"], now: now) { return false }
@@ -30,7 +30,7 @@ struct SyncLease: Sendable {
 
     private func isHeld(by other: String, until expiry: Double, now: Date) -> Bool {
         let left = expiry - now.timeIntervalSince1970
-        // a moment further away than any lease was written before the clock was set back
+        // a time further away than any lease was written before the clock was set back
         guard other != holder, left > 0, left <= lease else { return false }
         return other.split(separator: "/").first.flatMap { ProcessIdentity(text: $0) }.map { !$0.isGone } ?? true
     }

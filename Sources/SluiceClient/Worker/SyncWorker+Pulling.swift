@@ -30,7 +30,7 @@ extension SyncWorker {
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
-                // one that goes nowhere would be asked for without end
+                // a page without progress would be requested endlessly
                 guard let page = ChangesPage(answer), page.isUpToDate || page.next != feed.cursor else {
                     throw Stop.again(TransientError(text: "a malformed page of changes"))
                 }
@@ -42,13 +42,13 @@ extension SyncWorker {
                         try OtherWrite.findKeys(map, db)
                         return try Intent.next(db) != nil
                     }
-                    // the pull has brought an entity whose edits had failed without it
+                    // the pull has returned an entity whose edits had failed without it
                     if isAnyDecided { bell.ring() }
                     notePulled()
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
-                // once a turn: otherwise a gateway that refuses all of its cursors would be asked without end
+                // once a turn: otherwise a gateway that refuses all of its own cursors would be asked endlessly
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
                 // a gateway that was restored from a backup may have lost writes of this phone: without them, the end
@@ -57,8 +57,8 @@ extension SyncWorker {
                 let hasLost = try await register()
                 let hasLostMore = try await recheckEnded()
                 if hasLost || hasLostMore { try await push() }
-                // what is on the phone stays until the new pull has ended; behind the push, because the pull has no
-                // tombstone of what that has created and deleted
+                // data on the phone stays until the new pull has ended; this follows the push, because the pull has no
+                // tombstone of an entity that the push created and deleted
                 try await write { db, now in try Feed.startOver(types, db, now: now) }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
@@ -85,28 +85,28 @@ extension SyncWorker {
         )
     }
 
-    /// - Parameter numbers: the counters that the page was asked for with.
-    /// - Returns: false if the page is of a cursor, or of counters, that are no longer the phone's.
+    /// - Parameter numbers: the counters that the page was requested with.
+    /// - Returns: false if the phone's cursor or counters have changed since the request.
     private func apply(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         do {
             return try await write { [map] db, now in
                 let counters = DeviceNumbers(map, db)
-                // rows created since then have taken the numbers that the page gives to others
+                // rows created since the request have taken numbers that the page assigns to other rows
                 guard try counters.next() == numbers else { return false }
                 guard try PageApplication(map, db, now: now).apply(page, after: feed.cursor) else { return false }
                 try counters.raise(to: page.nextLocalIDs)
                 return true
             }
         } catch let error as DatabaseError where error.isAboutRow {
-            // a constraint that is looked at on commit, or a trigger that ends the transaction
+            // a constraint that is checked on commit, or a trigger that ends the transaction
             return try await applyOneByOne(page, feed, numbers)
         }
     }
 
     /// Applies each change in a separate transaction.
     ///
-    /// A change that its row's table still does not accept is held, and the others are written: a page that could not
-    /// be applied would be pulled repeatedly.
+    /// If the table still does not accept a row, that change is held, and the others are written. Otherwise the page
+    /// would be pulled repeatedly.
     private func applyOneByOne(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         guard try await write({ [map] db, _ in try DeviceNumbers(map, db).next() == numbers }) else { return false }
         for change in page.changes {
@@ -132,15 +132,14 @@ extension SyncWorker {
         }
     }
 
-    /// Tries again to write the rows that are held without waiting for another row: a table of the app's may have
-    /// changed.
+    /// Retries held rows that wait for no other row, because a table of the app may have changed.
     private func refreshHeld() async throws {
         let names = try await write { [map] db, now in try Projection(map, db, now: now).held(limit: 1_000) }
         if names.isEmpty { return }
         do {
             try await write { [map] db, now in try Projection(map, db, now: now).refresh(names) }
         } catch let error as DatabaseError where error.isAboutRow {
-            // one of them fails the transaction: each by itself
+            // one of the rows fails the transaction: each row gets a separate one
             for name in names {
                 do {
                     try await write { [map] db, now in try Projection(map, db, now: now).refresh([name]) }
@@ -151,7 +150,7 @@ extension SyncWorker {
 }
 
 extension Problem {
-    /// Whether a page was refused for its cursor: too old, of the time before a restore, or not accepted by this
-    /// gateway. The same request without a cursor shows whether it was.
+    /// Whether a page was refused for its cursor: too old, from before a restore, or not accepted by this gateway. If
+    /// in doubt, the same request without a cursor shows the cause.
     fileprivate var isAboutCursor: Bool { code == "cursor_expired" || code == "invalid_request" }
 }

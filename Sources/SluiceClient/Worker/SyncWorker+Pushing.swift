@@ -3,8 +3,9 @@ import GRDB
 
 /// The stages that carry writes to the gateway.
 extension SyncWorker {
-    /// Registers this device at the gateway, and reads how far the gateway has accepted the device's numbers: a phone
-    /// that was restored from a backup continues after them, and sends a restored gateway what is above them.
+    /// Registers this device at the gateway, and reads how far the gateway has accepted the device's numbers. A phone
+    /// that was restored from a backup continues after them. If the gateway was restored, the phone sends it all later
+    /// mutations.
     ///
     /// It happens at each launch, and when the gateway does not accept its own cursor.
     ///
@@ -38,7 +39,7 @@ extension SyncWorker {
         }
     }
 
-    /// Sends again what the gateway has lost, and shows rows that are visible due to these writes.
+    /// Sends mutations again that the gateway has lost, and shows the rows that these writes make visible.
     private static func reopen(above watermark: Int64, _ map: EntityMap, _ db: Database, now: Date) throws {
         try Outbox.reopen(above: watermark, db, now: now)
         let names = try Row.fetchAll(
@@ -48,14 +49,14 @@ extension SyncWorker {
         try Projection(map, db, now: now).refresh(names.map { EntityName($0[0], $0[1]) })
     }
 
-    /// Gives a row another number of the device, unless the gateway has the row under the one that it has.
+    /// Gives a row another number of the device, unless the gateway has the row under its present number.
     private func clear(_ suspect: DeviceNumbers.Suspect) async throws {
         let request = GatewayRequest(path: "/v1/mutations/\(suspect.mutation.wire)")
         guard case .refused(let problem) = try await send(request), problem.status == 404 else { return }
         try await write { [map] db, _ in try DeviceNumbers(map, db).renumber(suspect.name) }
     }
 
-    /// Sends what people decided about writes.
+    /// Sends people's decisions about writes.
     func settle() async throws {
         while let intent = try await write({ db, _ in try Intent.next(db) }) {
             let path = "/v1/mutations/\(intent.mutationID.wire)/\(intent.action.rawValue)"
@@ -64,7 +65,7 @@ extension SyncWorker {
             switch reply {
             case .ok(let answer):
                 result = MutationResult(answer)
-                // JSON of another server in between: it is unknown whether the decision was accepted
+                // JSON of another server on the path: it is unknown whether the decision was accepted
                 guard result?.id == intent.mutationID else {
                     throw Stop.again(TransientError(text: "a malformed response to a decision"))
                 }
@@ -83,7 +84,7 @@ extension SyncWorker {
         }
     }
 
-    /// Pushes everything that waits.
+    /// Pushes all waiting mutations.
     func push() async throws {
         while let batch = try await write({ [limits, map] db, now in
             try PushBatch.next(limits, db, Projection(map, db, now: now))
@@ -119,7 +120,7 @@ extension SyncWorker {
         }
         try await noteQueue(answer["held_by"])
         if isRenumbered {
-            // the other phone may have used numbers of rows, too
+            // the other phone may also have used numbers of rows
             noteRenumbering()
             hasRegistered = false
             try await register()
@@ -127,12 +128,13 @@ extension SyncWorker {
         await readCut(answer.results.compactMap(MutationResult.init))
     }
 
-    /// Results that are read one by one behind a push, at most; the pull brings the entities of all others.
+    /// The maximum number of results that are read one by one after a push; the pull returns the entities of all
+    /// others.
     private static let cutResults = 20
 
-    /// Reads mutations whose entity did not fit the answer to a push.
+    /// Reads mutations whose entity did not fit the response to a push.
     ///
-    /// The push is applied already, so a failure here leaves the results as they are.
+    /// The push is applied already, so a failure in this step leaves the results unchanged.
     private func readCut(_ results: [MutationResult]) async {
         for id in results.filter(\.isCut).prefix(Self.cutResults).map(\.id) {
             guard case .ok(let answer)? = try? await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
@@ -142,22 +144,22 @@ extension SyncWorker {
         }
     }
 
-    /// What keeps the user's queue at the gateway from running.
+    /// Stores the reason why the user's queue at the gateway is stopped.
     private func noteQueue(_ hold: JSON?) async throws {
         queueNotedAt = turnBegan
         let ids = (hold?["mutation_ids"]?.array ?? []).compactMap { $0.string.flatMap(UUID.init(text:)) }
         let blocker = hold?["reason"]?.string.map { SyncStatus.Blocker.queue(reason: $0, mutations: ids) }
         status.update { $0.blockedBy = blocker }
-        // another device has left what stops the queue: its copy makes it possible to settle that here
+        // a write of another device stops the queue: its copy makes it possible to settle it on this phone
         guard let reason = hold?["reason"]?.string, ["conflict", "failure"].contains(reason) else { return }
         if try await write({ db, _ in try OtherWrite.isAnyUnknown(ids, db) }) { wantOthers() }
     }
 
-    /// A push that was refused whole (`docs/clients.md`, the answer to a request).
+    /// Handles a push that was refused as a whole (`docs/clients.md`, the answer to a request).
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            // a gap that does not set the phone back would recur immediately, and one that sets it back by little each
+            // a gap that does not set the phone back would recur immediately; a gap that sets it back by little each
             // time would recur often
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
@@ -173,7 +175,7 @@ extension SyncWorker {
                     try PushAnswer(map, db, now: now).reject(batch.rows[0], problem)
                 }
             }
-            // one of them makes the body unreadable: single pushes find it
+            // one of the entries makes the body unreadable: pushes of one entry find it
             limits.entries = 1
         default: throw Stop.blocked(.refused(problem))
         }
@@ -187,9 +189,9 @@ extension SyncWorker {
     }
 
     /// Sends writes that took effect again, so that the gateway returns their states. A restored gateway may lack some
-    /// below its watermark: another phone that was set up from the same backup has used their numbers since.
+    /// of them below its watermark: another phone that was set up from the same backup has used their numbers since.
     ///
-    /// - Returns: whether it lacks any.
+    /// - Returns: whether the gateway lacks any.
     func recheckEnded() async throws -> Bool {
         let keep = configuration.keep.seconds
         var (after, hasLost): (Int64, Bool) = (0, false)
@@ -231,8 +233,8 @@ extension SyncWorker {
         noteRecheck(isOpen: isOpen, hasChanged: hasChanged)
     }
 
-    /// Asks after what waits for a decision: it may have been made elsewhere, by an operator or on another phone. By
-    /// reading, for a push would run what the gateway no longer knows.
+    /// Requests the state of writes that wait for a decision, which may have been made elsewhere: by an operator or on
+    /// another phone. It reads, because a push would run writes that the gateway no longer has.
     private func askAfterStopped() async throws {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
@@ -248,7 +250,7 @@ extension SyncWorker {
         try await readOtherDevices()
     }
 
-    /// Reads what the user's other devices left for a person to decide.
+    /// Reads the user's other devices' writes that need a decision.
     private func readOtherDevices() async throws {
         var request = GatewayRequest(path: "/v1/mutations")
         var mutations: [JSON] = []
@@ -267,7 +269,7 @@ extension SyncWorker {
         }
     }
 
-    /// Reads whether the user's queue is still stopped, unless a push of this turn has returned that.
+    /// Reads whether the user's queue is still stopped, unless a push of this turn has returned that state.
     private func readQueue() async throws {
         guard case .queue = status.status.blockedBy, queueNotedAt != turnBegan,
             case .ok(let answer) = try await send(GatewayRequest(path: "/v1/backlog")),
@@ -276,7 +278,7 @@ extension SyncWorker {
         try await noteQueue(lane["held_by"])
     }
 
-    /// What was decided about one may free, or end, others.
+    /// Notes a decision about a write, which may release or end other writes.
     private func noteSettled(_ id: UUID) {
         status.update { status in
             if case .queue(_, let holding) = status.blockedBy, holding.contains(id) { status.blockedBy = nil }

@@ -15,7 +15,7 @@ actor SyncWorker {
         case refused(Problem)
     }
 
-    /// Why a stage of a turn ended before its time.
+    /// The reason why a stage of a turn ended early.
     enum Stop: Error {
         case again(TransientError)
         case blocked(SyncStatus.Blocker)
@@ -39,22 +39,22 @@ actor SyncWorker {
     /// After a sign-out the database has no device, or another user's.
     let device: UUID
     private let captured: CapturedRows
-    /// What a push may carry: less after a 413.
+    /// The limits of a push, which are reduced after a 413.
     var limits: PushBatch.Limits
     var hasRegistered = false
-    /// After no response at all, a response of no gateway, or one that stops everything.
+    /// The back-off after no response, a response of another server, or a response that stops all stages.
     private var outage = BackOff()
-    /// Of stages that failed while the gateway answered others.
+    /// The back-off of stages that failed while the gateway answered others.
     private var setbacks: [Stage: BackOff] = [:]
     private var stage = Stage.register
-    /// Whether something is known to be new in the feed, and when it was last looked at.
+    /// Whether the feed is known to have changes, and when it was last read.
     var isPullWanted = true
     private var pulledAt: ContinuousClock.Instant?
     private static let firstRecheck = Duration.milliseconds(250)
-    /// Pauses between questions after what the gateway has taken: they grow while nothing changes.
+    /// The pause between requests for the states of accepted mutations; it grows while nothing changes.
     private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
-    /// Mutations that a turn's own push left open are checked in a later turn, for a turn of any length.
+    /// Mutations that are still open after a turn's own push are checked in a later turn, for a turn of any length.
     private(set) var turnBegan = ContinuousClock.now
     /// The turn in which the gateway last returned the state of the user's queue.
     var queueNotedAt: ContinuousClock.Instant?
@@ -64,7 +64,7 @@ actor SyncWorker {
     /// When the gateway was last asked after what waits for a decision, which may be made elsewhere: by an operator, on
     /// another device, or on this one before it was restored.
     var stoppedAskedAt: ContinuousClock.Instant?
-    /// Whether another device may have left something to decide.
+    /// Whether another device may have a write that needs a decision.
     var areOthersWanted = false
     /// When the flight was last taken, or renewed.
     private var flightTakenAt: ContinuousClock.Instant?
@@ -104,17 +104,17 @@ actor SyncWorker {
             if Task.isCancelled { return }
             status.update { $0.nextAttempt = self.configuration.now().addingTimeInterval(pause.seconds) }
             await bell.wait(atMost: pause)
-            // what the user writes during an outage waits for its end
+            // the user's writes during an outage wait for its end
             while let pause = hold, !Task.isCancelled { await bell.wait(atMost: pause) }
         }
     }
 
-    /// Takes turns until nothing is left to do, or the time is over.
+    /// Takes turns until nothing is left to do, or until the deadline.
     func runOnce(until deadline: ContinuousClock.Instant) async {
         endBackOff()
         while !Task.isCancelled {
             let pause = await turn()
-            // before an action removes the cause, another attempt has the same result
+            // until an action removes the cause, another attempt has the same result
             if status.status.phase == .blocked, !status.status.isQueueHeld { return }
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero, await hasWork() else { return }
@@ -124,7 +124,7 @@ actor SyncWorker {
 
     private func hasWork() async -> Bool {
         if isPullWanted { return true }
-        // what waits behind something that a person has to settle, or for an upstream, may wait for long
+        // writes that wait for a decision about another write, or for an upstream, may wait for long
         let isQueueHeld = status.status.isQueueHeld
         let hasWork = try? await database.read { db in
             if try PushBatch.isAnyToSend(db) { return true }
@@ -150,7 +150,7 @@ actor SyncWorker {
         wantEverything()
     }
 
-    /// Ends the back-off that failures have caused, if any.
+    /// Ends the back-off after failures, if there is one.
     ///
     /// - Returns: whether there was one.
     func endOutage() -> Bool {
@@ -159,19 +159,19 @@ actor SyncWorker {
         return true
     }
 
-    /// How long no request at all may be sent.
+    /// The time for which no request may be sent.
     private var hold: Duration? {
         ([outage] + setbacks.values.filter(\.isRequested)).compactMap(\.remaining).max()
     }
 
-    /// The present stage has achieved something: its next failure begins a new outage.
+    /// Records a success of the present stage: its next failure begins a new outage.
     func noteProgress() {
         guard setbacks.removeValue(forKey: stage) != nil else { return }
         // the gateway is back, most likely for the other stages as well
         for stage in setbacks.keys { setbacks[stage]?.end() }
     }
 
-    /// Asks at once after everything that the gateway has taken.
+    /// Requests the states of all accepted mutations immediately.
     func wantEverything() {
         isPullWanted = true
         recheckedAt = nil
@@ -179,9 +179,9 @@ actor SyncWorker {
         stoppedAskedAt = nil
     }
 
-    /// A push, a pull and what belongs to them.
+    /// Runs one turn: a push, a pull and their related requests.
     ///
-    /// - Returns: how long there is nothing to do, unless the bell rings.
+    /// - Returns: the time without work, unless the bell rings.
     func turn() async -> Duration {
         do { try await enter() } catch { return .zero }
         defer { leave() }
@@ -201,13 +201,13 @@ actor SyncWorker {
         } catch let stop as Stop {
             return end(with: stop)
         } catch {
-            // the app's database: suspended, locked by another process, full
+            // the app's database is suspended, locked by another process, or full
             return end(with: .again(TransientError(text: "\(error)")))
         }
     }
 
     private func stages() async -> Duration {
-        // a stage that is held up does not hold up the next: a write that gets stuck freezes no pull
+        // a stage that fails does not delay the next stage: a write that gets stuck stops no pull
         for stage in Stage.allCases where setbacks[stage]?.remaining == nil {
             self.stage = stage
             do {
@@ -296,7 +296,7 @@ actor SyncWorker {
         }
     }
 
-    /// One turn at a time, in the order in which they were asked for.
+    /// Lets one turn run at a time, in the order of the calls.
     private func enter() async throws {
         if !isBusy {
             isBusy = true
@@ -307,7 +307,7 @@ actor SyncWorker {
         do {
             try await turn.value
         } catch {
-            // given in the moment in which this task was cancelled: it is the next one's
+            // received at the moment in which this task was cancelled: the next task gets the turn
             if !turn.give(.failure(error)) { leave() }
             throw error
         }
@@ -322,7 +322,7 @@ actor SyncWorker {
 
     // MARK: - What every stage needs
 
-    /// - Throws: ``Stop/signedOut``, before anything is written, where the database is no longer the user's.
+    /// - Throws: ``Stop/signedOut``, before anything is written, if the database no longer belongs to the user.
     func write<Value: Sendable>(_ body: @escaping @Sendable (Database, Date) throws -> Value) async throws -> Value {
         let now = configuration.now()
         return try await database.write { [device, captured] db in
@@ -336,7 +336,7 @@ actor SyncWorker {
     /// - Returns: the response, or a problem with the request itself.
     /// - Throws: ``Stop`` for everything else.
     func send(_ request: GatewayRequest) async throws -> Answer {
-        // no other process takes a flight that was renewed a moment ago
+        // no other process takes a lease that was renewed a moment ago
         if flightTakenAt.map({ $0.advanced(by: .seconds(10)) < .now }) ?? true, try await !takeFlight() {
             throw Stop.lostFlight
         }
@@ -362,7 +362,7 @@ actor SyncWorker {
         }
     }
 
-    /// Deletes the user's data from the phone, as a sign-out does: the gateway serves that user no more, so pending
+    /// Deletes the user's data from the phone, as a sign-out does. The gateway no longer serves that user, so pending
     /// writes can never be sent.
     private func wiped(for problem: Problem) async throws -> Stop {
         try await write { [map] db, _ in try LibraryTables.wipe(map, db) }
@@ -376,18 +376,18 @@ actor SyncWorker {
         return isTaken
     }
 
-    /// Another device of the user has left something, or it was settled.
+    /// Notes that another device of the user has a write that needs a decision, or that such a write was settled.
     func wantOthers() { areOthersWanted = true }
 
     func beginPull() { isPullWanted = false }
 
-    /// Whether the outbox may be set back to the gateway's watermark: once a turn.
+    /// Whether the outbox may be set back to the gateway's watermark in this turn: at most once a turn.
     func mayReopen() -> Bool {
         defer { reopenedInTurn = turnBegan }
         return reopenedInTurn != turnBegan
     }
 
-    /// Whether writes whose number is another phone's may be sent again: some times a turn.
+    /// Whether writes whose numbers another phone has used may be sent again: at most 20 times a turn.
     func mayRenumber() -> Bool {
         renumbered.turn != turnBegan || renumbered.count < 20
     }
@@ -406,7 +406,8 @@ actor SyncWorker {
         recheckedAt.map { $0.advanced(by: recheckPause) <= turnBegan } ?? true
     }
 
-    /// Every quarter of an hour, and whenever everything is asked after.
+    /// Whether writes that wait for a decision are due for a check: every quarter of an hour, and whenever all
+    /// mutations are checked.
     var isStoppedDue: Bool {
         areOthersWanted || stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true
     }
@@ -418,7 +419,7 @@ actor SyncWorker {
         recheckedAt = isOpen ? ContinuousClock.now : nil
     }
 
-    /// What a push left open is asked after soon.
+    /// Lets mutations that a push left open be checked soon.
     func expectOutcomes() {
         recheckPause = Self.firstRecheck
         recheckedAt = ContinuousClock.now
@@ -436,7 +437,7 @@ actor SyncWorker {
 }
 
 extension SyncWorker.Stop {
-    /// Whether the other stages would come to the same.
+    /// Whether the other stages would have the same result.
     var isForAll: Bool {
         switch self {
         case .again(let trouble): trouble.isOffline
@@ -446,7 +447,7 @@ extension SyncWorker.Stop {
 }
 
 extension Duration {
-    /// Up to a hundred years: clocks end the process where a sum is beyond them.
+    /// The duration, at most a hundred years: clocks end the process if a sum exceeds their range.
     var clamped: Duration { max(.zero, min(self, .seconds(100 * 365 * 86_400))) }
 
     var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }

@@ -1,4 +1,4 @@
-/// Wakes the worker. One ring is kept while no task waits.
+/// Wakes the worker. One ring is kept if no task waits for it.
 final class WakeSignal: Sendable {
     private struct State {
         var isRung = false
@@ -11,7 +11,7 @@ final class WakeSignal: Sendable {
         state.withLock { state in
             let waiters = state.waiters
             state.waiters = []
-            // a waiter whose time is over did not receive the ring
+            // a task whose wait has ended did not receive the ring
             state.isRung = waiters.reduce(false) { $1.give(.success(())) || $0 } == false
         }
     }
@@ -34,7 +34,7 @@ final class WakeSignal: Sendable {
         }
         defer { timer.cancel() }
         try? await waiter.value
-        // from here on it receives no ring
+        // after this call it receives no ring
         waiter.give(.success(()))
         state.withLock { $0.waiters.removeAll { $0 === waiter } }
     }

@@ -71,7 +71,7 @@ extension Commands {
         return entries.isEmpty ? "none" : entries.joined(separator: "\n")
     }
 
-    /// By its number in the list.
+    /// Returns the write with the entered number in the list.
     private func write(_ words: inout Words) async throws -> FailedWrite {
         let number = try words.next("its number, as failed shows it")
         let writes = try await phone.database.read { try FailedWrite.fetchAll($0) }

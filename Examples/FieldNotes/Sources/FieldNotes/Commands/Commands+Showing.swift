@@ -28,7 +28,7 @@ extension Commands {
 }
 
 extension SyncStatus {
-    /// For the prompt.
+    /// A short form of the status, for the prompt.
     var short: String {
         [
             "\(phase)", Self.count(pending, "pending"), Self.count(failed, "failed"),

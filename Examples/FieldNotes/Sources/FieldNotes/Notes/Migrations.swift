@@ -2,8 +2,8 @@ import GRDB
 import SluiceClient
 
 extension DatabaseMigrator {
-    /// The library's tables first, then the app's, in one file, so that a change and its entry in the outbox are one
-    /// transaction.
+    /// Creates the library's tables first, and after them the app's, in one file, so that a change and its entry in the
+    /// outbox are one transaction.
     static var fieldNotes: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerSluiceMigrations()

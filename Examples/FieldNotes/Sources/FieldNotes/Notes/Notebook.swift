@@ -36,7 +36,7 @@ struct Notebook: Hashable, Sendable {
         lines.map { String(repeating: "  ", count: $0.depth) + $0.text.shortened + $0.mark }.joined(separator: "\n")
     }
 
-    /// Returns the changes, a line each.
+    /// Returns the changes, one per line.
     func changes(since before: Notebook) -> [String] {
         let old = Dictionary(uniqueKeysWithValues: before.lines.map { ($0.id, $0.text) })
         let new = Dictionary(uniqueKeysWithValues: lines.map { ($0.id, $0.text) })
@@ -57,6 +57,6 @@ extension SyncedRow {
 }
 
 extension String {
-    /// For one line of a terminal.
+    /// The text, shortened for one line of a terminal.
     var shortened: String { count <= 100 ? self : prefix(80) + "… (\(count) characters)" }
 }

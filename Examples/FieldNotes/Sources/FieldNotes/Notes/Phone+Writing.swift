@@ -4,7 +4,7 @@ import SluiceClient
 
 /// Every change is made twice in one transaction: in the app's table, and in the outbox.
 ///
-/// Whether there is a network makes no difference.
+/// A change is the same with and without a network.
 extension Phone {
     func add<Record: Entry>(_ record: Record, _ options: Write.Options = Write.Options()) async throws {
         try await sluice.insert(record, options: options)
@@ -17,7 +17,8 @@ extension Phone {
         _ change: @escaping @Sendable (inout Record) throws -> Void
     ) async throws {
         try await database.write { [sluice] db in
-            // read here, and not before: a pull may have changed the row, and an older record would undo that
+            // read in the transaction, and not before: a pull may have changed the row, and an older record would undo
+            // that change
             var record = try type.find(name, db)
             try change(&record)
             try sluice.update(record, in: db)
@@ -28,12 +29,12 @@ extension Phone {
         try await database.write { db in try delete(expense, db) }
     }
 
-    /// With its expenses.
+    /// Deletes a visit with its expenses.
     func delete(_ visit: Visit) async throws {
         try await database.write { db in try delete(visit, db) }
     }
 
-    /// With its visits, and their expenses.
+    /// Deletes a contact with its visits and their expenses.
     func delete(_ contact: Contact) async throws {
         try await database.write { db in
             for visit in try Visit.filter(Column("contactID") == contact.id).fetchAll(db) { try delete(visit, db) }

@@ -24,7 +24,7 @@ struct Phone: Sendable {
             entities: [Contact.sync, Visit.sync, Expense.sync],
             configuration: configuration
         ) {
-            // called again when the gateway no longer accepts the last one
+            // called again when the gateway no longer accepts the last token
             try token.read()
         }
     }
