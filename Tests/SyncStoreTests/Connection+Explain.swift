@@ -19,7 +19,7 @@ extension Connection {
         return "\(statement.name)\n\(plan)"
     }
 
-    /// The same with a plan for these values and with a generic plan. The first line names the kind of plan.
+    /// Returns a plan for these values and a generic plan. The first line of each names its kind.
     func plans(of statement: Statement, _ values: String, _ shape: [Query] = []) async throws -> [String] {
         var plans: [String] = []
         for mode in ["force_custom_plan", "force_generic_plan"] {

@@ -3,10 +3,10 @@ package import Postgres
 
 /// The activity of a database's sessions in Postgres.
 ///
-/// On a cluster it queries every server, because a statement waits on the server of its rows: there the coordinator has
-/// a session that waits for a lock, while its own session only waits for an answer.
+/// On a cluster it queries every server, because a statement waits on the server of its rows. The coordinator has a
+/// session on that server that waits for a lock, while the coordinator's own session only waits for an answer.
 package struct DatabaseSessions: Sendable {
-    /// To the server that gateways connect to; for the test's own statements.
+    /// The connection to the server that gateways connect to, for the test's own statements.
     package let connection: Connection
     private let others: [Connection]
 

@@ -108,10 +108,10 @@ package actor TestCluster {
         return components.string ?? base
     }
 
-    /// For a session as the superuser without a statement time-out.
+    /// The configuration for a superuser's session without a statement time-out.
     nonisolated var configuration: ConnectionConfiguration { configuration(uri()) }
 
-    /// The same on every server.
+    /// The configurations for such sessions on every server.
     nonisolated var configurations: [ConnectionConfiguration] {
         nodes.isEmpty ? [configuration] : nodes.map { configuration(uri(database: "postgres", on: $0)) }
     }
@@ -134,13 +134,13 @@ package actor TestCluster {
     /// - Parameter node: the index in ``nodes``; 0 for a single server.
     package func kill(_ node: Int = 0) async throws { try await servers[node].stop(signal: "KILL") }
 
-    /// Stops and starts.
+    /// Stops and starts the server.
     package func restart(immediate: Bool = false) async throws {
         try await stop(immediate: immediate)
         try await start()
     }
 
-    /// Stops the server and removes its directory; otherwise that happens with the last reference.
+    /// Stops the server and removes its directory. Without this call, that happens with the last reference.
     package func close() async { for server in servers { await server.end() } }
 
     /// Freezes (`true`) or continues the server's main process, which then answers no new connection.

@@ -7,7 +7,7 @@ package final class TestDatabase: Sendable {
     /// How test connections rewrite statements for a cluster; set by tests that depend on it.
     package static let dialect = Mutex(Dialect?.none)
 
-    /// For a superuser.
+    /// The URI for a superuser.
     package let uri: String
     private let name: String
     private let cluster: TestCluster
@@ -49,7 +49,7 @@ package final class TestDatabase: Sendable {
         cluster.nodes.isEmpty ? [uri] : cluster.nodes.map { cluster.uri(database: name, on: $0) }
     }
 
-    /// The same for another role.
+    /// The URIs for another role on every server of a cluster.
     package func uris(user: String) -> [String] {
         guard !cluster.nodes.isEmpty else { return [uri(user: user)] }
         return uris.map { uri in
@@ -61,7 +61,7 @@ package final class TestDatabase: Sendable {
 
     /// A connection without a statement time-out.
     ///
-    /// - Parameter server: one of ``uris``; nil for the one that gateways connect to.
+    /// - Parameter server: one of ``uris``; nil for the server that gateways connect to.
     package func connect(to server: String? = nil, settings: [(String, String)] = []) async throws -> Connection {
         var configuration = ConnectionConfiguration(
             uri: server ?? uri,

@@ -1,14 +1,14 @@
 import Glibc
 
-/// Where tests put servers and their databases.
+/// The place in which tests create servers and their databases.
 package enum TestFolder {
     /// The bytes that memory must have left for the files of one more server.
     private static let room: UInt64 = 4 << 30
 
     /// Creates an empty folder with a short path, because the path of a Unix socket must fit in 107 bytes.
     ///
-    /// It is in memory, where flushes take no time and a database is copied five times faster. Files survive a crash of
-    /// their processes there, too. If memory has no room, the folder is on disk.
+    /// The folder is in memory, where flushes take no time and a database is copied five times faster. Files in memory
+    /// also survive a crash of their processes. If there is not enough memory, the folder is on disk.
     package static func make(_ name: String) throws -> String {
         var memory = statvfs()
         let isRoomy = statvfs("/dev/shm", &memory) == 0 && UInt64(memory.f_bavail) * UInt64(memory.f_frsize) > room

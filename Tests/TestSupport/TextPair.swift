@@ -1,5 +1,5 @@
 /// Two texts of different bytes that some Unicode comparison treats as equal: canonically or compatibly equivalent
-/// ones, ones that differ by case, and ones whose characters absorb a delimiter.
+/// texts, texts that differ by case, and texts whose characters absorb a delimiter.
 package struct TextPair: Sendable, CustomStringConvertible {
     package let left: String
     package let right: String

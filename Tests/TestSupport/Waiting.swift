@@ -1,7 +1,7 @@
-/// How long tests wait for a condition.
+/// The limits of waiting for a condition in tests.
 package enum Waiting {
     /// The limit of a wait. It ends tests that hang and bounds nothing else: a machine with ten other tasks is a
-    /// hundred times slower than an idle one, and a failure there is no evidence about the product.
+    /// hundred times slower than an idle machine, and a failure on it is no evidence about the product.
     package static let limit: Duration = .seconds(300)
 
     /// The condition for which a test waited did not become true.

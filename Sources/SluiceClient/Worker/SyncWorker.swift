@@ -47,7 +47,7 @@ actor SyncWorker {
     /// The back-off of stages that failed while the gateway answered others.
     private var setbacks: [Stage: BackOff] = [:]
     private var stage = Stage.register
-    /// Whether the feed is known to have changes, and when it was last read.
+    /// Whether the feed is known to have changes.
     var isPullWanted = true
     private var pulledAt: ContinuousClock.Instant?
     private static let firstRecheck = Duration.milliseconds(250)
@@ -61,8 +61,8 @@ actor SyncWorker {
     private var reopenedInTurn: ContinuousClock.Instant?
     private var renumbered: (turn: ContinuousClock.Instant?, count: Int) = (nil, 0)
     private var prunedAt: ContinuousClock.Instant?
-    /// When the gateway was last asked after what waits for a decision, which may be made elsewhere: by an operator, on
-    /// another device, or on this one before it was restored.
+    /// The time of the last request for writes that wait for a decision. The decision may be made elsewhere: by an
+    /// operator, on another device, or on this device before it was restored.
     var stoppedAskedAt: ContinuousClock.Instant?
     /// Whether another device may have a write that needs a decision.
     var areOthersWanted = false
@@ -412,8 +412,9 @@ actor SyncWorker {
         areOthersWanted || stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true
     }
 
-    /// - Parameter isOpen: whether any mutation still requires a check; `hasChanged` whether the last check found a
-    ///   change.
+    /// - Parameters:
+    ///   - isOpen: whether any mutation still requires a check.
+    ///   - hasChanged: whether the last check found a change.
     func noteRecheck(isOpen: Bool, hasChanged: Bool) {
         recheckPause = hasChanged || !isOpen ? Self.firstRecheck : min(recheckPause * 2, .seconds(60))
         recheckedAt = isOpen ? ContinuousClock.now : nil

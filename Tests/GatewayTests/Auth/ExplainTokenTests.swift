@@ -315,7 +315,7 @@ import Testing
 
     private enum Keys: CaseIterable { case secret, file, published, publishedAndSecret }
 
-    /// A gateway with a key set answered an HS256 token with "no key -; the keys have no ids".
+    /// Earlier, a gateway with a key set answered an HS256 token with "no key -; the keys have no ids".
     @Test(arguments: Keys.allCases)
     private func `explains by its algorithm a token that no configured key can verify`(_ keys: Keys) async throws {
         let place = try await Place()

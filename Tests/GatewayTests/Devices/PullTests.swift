@@ -41,7 +41,8 @@ import Testing
         #expect(try await fixture.lines(devices) == ["0"])
     }
 
-    /// Seed 002: two devices and two tasks. Task 47 in folder 23 on one device is task 81 in folder 104 on the other.
+    /// Specification 002 (docs/spec): two devices and two tasks. Task 47 in folder 23 on one device is task 81 in
+    /// folder 104 on the other.
     @Test func `each device has its own ids for the same graph`() async throws {
         let fixture = try await Self.fixture("folder")
         try await fixture.type("task", #"{"id_space":"device","relations":{"folderId":"folder"}}"#)
@@ -151,7 +152,7 @@ import Testing
         #expect(try await phone.pull().numbered == ["a=10"])
         _ = try await phone.pull()
         #expect(try await fixture.pages(of: phone) == ["10"])
-        // of a lost table, or of another device
+        // the counters of a lost table, or of another device
         let other = PullingDevice(fixture.ada)
         expectProblem(try await other.ask(phone.cursor), .cursorExpired, errors: [])
     }
@@ -196,7 +197,7 @@ import Testing
         // are not reused
         #expect(try await phone.ask(counters: "{}").numbered == ["a=7", "b=5", "own=3", "c=6"])
         #expect(try await phone.ask(counters: #"{"task":null}"#).counters == #"{"task":8}"#)
-        // a create in between has precedence
+        // a create between two pulls has precedence
         _ = try await phone.pull()
         try await fixture.number(phone, "task", 2, nil)
         let on = try await phone.pull()

@@ -188,7 +188,7 @@ struct Guess: Sendable {
         },
     ]
 
-    /// Of a push, or of its preview.
+    /// Guesses in a push, or in its preview.
     private static func pushes(_ path: String) -> [Guess] {
         func guess(
             _ member: String,
@@ -257,7 +257,7 @@ struct Guess: Sendable {
 }
 
 extension Draft {
-    /// The same with another member.
+    /// Returns the entry with another member.
     func with(_ name: String, _ value: String) -> Draft {
         var draft = self
         draft[name] = value

@@ -2,7 +2,8 @@ import Foundation
 import JSONText
 import NIOHTTP1
 
-/// A place of `/admin` that can contain an id, and a call about one organization with another's name in that place.
+/// A place of `/admin` that can contain an id, and a call about one organization with another organization's name in
+/// that place.
 struct OperatorGuess: Sendable {
     /// In the format of ``Contract/placesOfIDs(ofOperations:)``.
     let place: String
@@ -25,7 +26,7 @@ struct OperatorGuess: Sendable {
         self.path = path
     }
 
-    /// At least one of each.
+    /// At least one guess for each place.
     static let all =
         organizations + names + parts + settling + webhooks + sources + operators + stuck + stories + operations
 
@@ -109,8 +110,8 @@ struct OperatorGuess: Sendable {
     /// The organization of a path.
     private static func organization(_ path: String) -> Substring { path.suffix(36) }
 
-    /// Lists of blocked work: over all organizations, another's id filters only its own; within an organization, it
-    /// matches nothing.
+    /// Lists of blocked work. Over all organizations, another organization's id filters only its own work; within an
+    /// organization, the id matches nothing.
     private static let stuck = [
         OperatorGuess("GET /admin/failures#organization_id", [.user]) { _, name in
             "/admin/failures?organization_id=\(name)"

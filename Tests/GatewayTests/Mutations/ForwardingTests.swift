@@ -298,7 +298,7 @@ import Testing
 }
 
 extension Draft {
-    /// The same with other members.
+    /// Returns the entry with other members.
     func with(_ more: [String: String]) -> Draft {
         Draft(members: members.merging(more) { $1 })
     }

@@ -41,13 +41,13 @@ import Testing
         let tenant = pushers[0].worker.organization
         let home = try await place.home(of: tenant)
         let other = 3 - home
-        // there and back, together with the other tenants of that shard
+        // to the other server and back, together with the other tenants of that shard
         try await place.move(tenant, from: home, to: other)
         #expect(try await place.home(of: tenant) == other)
         try await expectProgress(of: pushers)
         try await place.move(tenant, from: other, to: home)
         try await expectProgress(of: pushers)
-        // alone
+        // without the other tenants
         try await place.coordinator.execute(
             script: """
                 SELECT isolate_tenant_to_new_shard('organizations', '\(tenant.lowercased)', 'CASCADE',
@@ -74,11 +74,12 @@ import Testing
         try await place.cluster.start()
         try await expectProgress(of: pushers)
 
-        // another hangs without an error: this is detected, and the organizations of the others are served
+        // another server hangs without an error: this is detected, and the organizations on the other servers are
+        // served
         try await hang(2, place, theirs: others, others: theirs)
         try await expectProgress(of: pushers)
 
-        // and one is killed during a move to it, which is then undone
+        // a server is killed during a move to it, and the move is undone
         let moving = pushers[1].worker.organization
         let (source, target) = (try await place.home(of: moving), 3 - (try await place.home(of: moving)))
         let move = Task { try await place.move(moving, from: source, to: target) }

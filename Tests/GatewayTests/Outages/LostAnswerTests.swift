@@ -171,7 +171,7 @@ import Testing
         try await fixture.close()
     }
 
-    /// The same without manipulation: the client disconnected before the response arrived.
+    /// A lost response without manipulation: the client disconnected before the response arrived.
     @Test func `repeats an unread response`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)

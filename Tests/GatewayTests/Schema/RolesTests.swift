@@ -90,7 +90,7 @@ import Testing
 
     private static func column(_ table: String) -> String { table == "organizations" ? "id" : "organization_id" }
 
-    /// Including tables of later migrations, because the database provides the list.
+    /// The database provides the list, so tables of later migrations are included.
     @Test func `every table and partition is secured and only the listed ones are readable`() async throws {
         let place = try await Place()
         let open = try await place.ask(
@@ -471,7 +471,7 @@ import Testing
         try await waitUntil("it waits for the reader") {
             try await other.run(Query(waiting)).read(0, 0, as: Int64.self) > 0
         }
-        // the reader continues: the change does not succeed because of its end
+        // the reader continues, so the change does not succeed because the reader ended
         try await other.execute(script: "SELECT FROM lanes")
         try await reader.execute(script: "COMMIT")
         #expect(try await migrated.status == 0)

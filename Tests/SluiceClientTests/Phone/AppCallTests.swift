@@ -4,7 +4,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// What an app calls and shows.
+/// The calls of an app, and the states that it shows.
 @Suite struct AppCallTests {
     @Test func `rows are written without a transaction of the app's`() async throws {
         let phone = try OfflinePhone()

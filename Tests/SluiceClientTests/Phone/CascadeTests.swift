@@ -4,7 +4,8 @@ import Testing
 
 @testable import SluiceClient
 
-/// Rows that SQLite deletes by a cascade: no user has deleted them, and they return with the rows that they reference.
+/// Rows that SQLite deletes by a cascade. No user has deleted them, and they return together with the rows that they
+/// reference.
 @Suite struct CascadeTests {
     /// A node of a tree in one table.
     private struct Node: Codable, Hashable, FetchableRecord, PersistableRecord, Syncable {

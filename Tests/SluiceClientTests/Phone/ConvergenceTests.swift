@@ -16,7 +16,7 @@ import Testing
         case builtInStore = "store"
         case demoUpstream = "upstream"
 
-        /// All, or the requested one.
+        /// All stores, or the requested store.
         static let chosen =
             environment["SLUICE_PHONES_PLACE"].map { place in allCases.filter { $0.rawValue == place } }
             ?? allCases

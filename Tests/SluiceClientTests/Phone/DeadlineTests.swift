@@ -5,7 +5,8 @@ import Testing
 
 @testable import SluiceClient
 
-/// `syncOnce` returns at its deadline, regardless of what it waits for. Without that, each of these tests would hang.
+/// `syncOnce` returns at its deadline, regardless of the operation in progress. Otherwise each of these tests would
+/// hang.
 @Suite struct DeadlineTests {
     @Test func `a missing token and a sync waiting for it do not exceed the deadline`() async throws {
         let token = Promise<String>()
@@ -35,7 +36,7 @@ import Testing
     }
 }
 
-/// Timestamps in documents (RFC 3339).
+/// Times in documents (RFC 3339).
 @Suite struct MomentTests {
     @Test(arguments: [
         ("2026-01-15T12:30:00Z", "2026-01-15T12:30:00.000Z"), ("2026-01-15t12:30:00.5z", "2026-01-15T12:30:00.500Z"),

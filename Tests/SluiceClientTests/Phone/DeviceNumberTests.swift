@@ -3,7 +3,7 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// Types with device ids: each phone has its own numbers, also in relations (seed 002).
+/// Types with device ids: each phone has its own numbers, also in relations (specification 002, docs/spec).
 @Suite struct DeviceNumberTests {
     private static func phones(_ gateway: TestGateway) async throws -> (TestPhone, TestPhone) {
         let organization = try await gateway.makeOrganization()

@@ -5,9 +5,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// Five phones of two users and a gateway in memory: random edits, deletions of parents, lost answers, restarts, restored
-/// phones and gateways, a lost phone and two phones from one backup. In the end all of them show the same, and every write
-/// is accounted for.
+/// Five phones of two users and a gateway in memory: random edits, deletions of parents, lost answers, restarts,
+/// restored phones and gateways, a lost phone, and two phones from one backup. In the end all phones show the same
+/// data, and every write is accounted for.
 @Suite struct MockFleetTests {
     private static let environment = ProcessInfo.processInfo.environment
 
@@ -36,13 +36,13 @@ private final class MockFleet {
     private let gateway = MockGateway()
     private var random: SplitMix
     private var phones: [MockPhone] = []
-    /// The phones that are in use: a lost one is not.
+    /// Whether each phone is lost, so that it is not used any more.
     private var isLost: [Bool] = []
     private let users = ["kari", "ola", "kari", "ola", "kari"]
     private var backups: [Int: String] = [:]
     private var gatewayBackup: MockGateway.Backup?
     private var writes: [UUID: Write] = [:]
-    /// Writes that their phone may not have any more: it was restored or lost.
+    /// Writes that their phone may have lost, because the phone was restored or lost.
     private var forgotten: Set<UUID> = []
     private var counter = 0
 
@@ -109,13 +109,13 @@ private final class MockFleet {
                     guard let visit = try any(Visit.self) else { return nil }
                     return try client.delete(visit, in: db)
                 default:
-                    // its visits go with it, by the app's foreign key
+                    // the app's foreign key deletes its visits, too
                     guard let contact = try any(Contact.self) else { return nil }
                     return try client.delete(contact, in: db)
                 }
             }
         } catch is SluiceError {
-            // a row that a discarded create has left behind
+            // a discarded create has left this row behind
             return
         }
         if let id { writes[id] = Write(phone: index, mark: mark) }
@@ -156,7 +156,7 @@ private final class MockFleet {
         phones[index] = try Self.open(gateway, users[user(index)], file: phones[index].file)
     }
 
-    /// A twin belongs to the user of the phone that it was set up from.
+    /// Returns the user of a phone; a twin has the user of the phone that it was set up from.
     private func user(_ index: Int) -> Int { index < users.count ? index : twins[index - users.count] }
     private var twins: [Int] = []
 
@@ -275,7 +275,7 @@ private final class MockFleet {
         return gateway.entities(of: "contact").contains { $0.id == contact && !$0.isDeleted }
     }
 
-    /// What a phone has of an entity and its writes.
+    /// Returns a phone's data about an entity and its writes.
     private func trace(_ condition: String, _ index: Int) async throws -> String {
         let columns = [
             "sluice_mutations": "sequence_number, operation, status, is_shown, is_outdated, version, payload, error",

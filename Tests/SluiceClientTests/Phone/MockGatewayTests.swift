@@ -5,7 +5,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// The gateway for apps' tests: it behaves as the real one, and fails as its script states.
+/// The gateway for apps' tests: it behaves like the real gateway, and fails according to its script.
 @Suite struct MockGatewayTests {
     @Test func `phones of two users show the same`() async throws {
         let mine = try MockPhone()
@@ -105,7 +105,8 @@ import Testing
         #expect(await phone.sync().isComplete)
     }
 
-    /// The creator's phone sends what the gateway lost, and a colleague's rows and edits still name it.
+    /// The creator's phone sends entities again that the gateway lost. A colleague's rows and edits still reference
+    /// them.
     @Test func `after a restored gateway all phones show the same, with a colleague's edit`() async throws {
         let mine = try MockPhone()
         let theirs = try MockPhone(mine.gateway, user: "ola")

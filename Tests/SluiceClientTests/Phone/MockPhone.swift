@@ -11,7 +11,7 @@ final class MockPhone: Sendable {
     let file: String
     let gateway: MockGateway
 
-    /// - Parameter url: of a server of the test, in place of the gateway.
+    /// - Parameter url: the address of a test's server, in place of the gateway.
     init(
         _ gateway: MockGateway = MockGateway(),
         at url: URL? = nil,

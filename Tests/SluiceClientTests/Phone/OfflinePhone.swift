@@ -60,7 +60,7 @@ final class OfflinePhone: Sendable {
 
     // MARK: - The gateway
 
-    /// The next push. From here on it counts as sent.
+    /// Returns the next push, which then counts as sent.
     func push() throws -> PushBatch? {
         try pool.write { [map] db in try PushBatch.next(.init(), db, Projection(map, db, now: Date())) }
     }

@@ -5,9 +5,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// Writes that another device of the user left, and the queue that they stop.
+/// Writes of the user's other device that need a decision, and the queue that they stop.
 @Suite struct OtherDeviceTests {
-    /// A user's phone that has left a conflict, in front of everything that another phone of the user pushes.
+    /// A user's phone whose conflict precedes everything that another phone of the user pushes.
     private static func lostPhone() async throws -> (phone: MockPhone, left: UUID) {
         let phone = try MockPhone()
         var kari = Contact(name: "Kari", phone: "1")
@@ -51,7 +51,7 @@ import Testing
         #expect(phone.client.currentStatus.blockedBy != nil)
         try await other.client.resolve(left, .server)
         await other.sync()
-        // as an event reports it, so that nothing is left to push
+        // in the form of an event, so that nothing is left to push
         try await phone.pool.write { [map = phone.client.map] db in
             let json: JSON = ["id": .string(write.wire), "status": "succeeded", "server_id": .string(UUID().wire)]
             if let result = MutationResult(json) { try PushAnswer(map, db, now: Date()).apply(result) }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// A gateway that was restored from a backup, and requests everything above its watermark again.
+/// A gateway that was restored from a backup, and requests all mutations above its watermark again.
 @Suite struct SetBackTests {
     @Test func `discarded writes are not sent again after a restore`() async throws {
         let lab = try Lab()

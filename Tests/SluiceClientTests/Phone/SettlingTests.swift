@@ -72,7 +72,7 @@ import Testing
         var merged = try #require(try await next.contacts().first)
         merged.phone = "2 or 3"
         try await next.client.resolve(dispute.edit, with: merged)
-        // the gateway carries it out later, and this phone has nothing that waits for it
+        // the gateway carries the decision out later, and this phone has no waiting write for it
         try await eventually("the merged version is pulled") {
             await next.sync()
             return try await dispute.phones(next) == ["2 or 3"]

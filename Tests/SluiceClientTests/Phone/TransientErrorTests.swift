@@ -83,7 +83,7 @@ import Testing
         #expect(String(decoding: try await client.export(), as: UTF8.self).contains(#""name":"Ola""#))
         try await client.signOut(pending: .discard)
         #expect(try await phone.contacts() == [])
-        // the client of the signed-out user writes nothing any more
+        // the client of the signed-out user no longer writes
         #expect((await client.syncOnce()).blockedBy == .signedOut)
         #expect(try await phone.contacts() == [])
         let next = try Self.client(phone, gateway, TokenQueue([other]))
@@ -123,7 +123,7 @@ import Testing
         try phone.pool.backup(to: DatabaseQueue(path: backup.path))
         let other = try await TestPhone(gateway, organization: phone.organization, user: phone.user, file: backup)
         await other.sync()
-        // both run, so that no launch finds out
+        // both phones run, so that no launch detects the conflict
         for round in 0..<3 {
             try await phone.create(Contact(name: "here \(round)"))
             let kari = Contact(name: "there \(round)")

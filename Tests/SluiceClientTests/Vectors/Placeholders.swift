@@ -36,10 +36,10 @@ struct Placeholders: Sendable {
 
     // MARK: - Comparing
 
-    /// Which members must be expected.
+    /// The members that must be expected.
     enum Extent { case all, listedMembers }
 
-    /// Compares, and binds placeholders that are new.
+    /// Compares two values, and binds new placeholders.
     ///
     /// - Returns: the first difference, or nil.
     mutating func difference(_ expected: JSON, _ actual: JSON, _ extent: Extent, at place: String) -> String? {

@@ -19,7 +19,7 @@ struct Vector: Sendable, CustomStringConvertible {
     static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "../../../docs/client-vectors").standardizedFileURL
 
-    /// All of them by name. An unreadable file fails when it is run.
+    /// All vectors by name. An unreadable file fails when its vector is run.
     static var all: [Vector] {
         let files = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
         return files.filter { $0.hasSuffix(".json") }.sorted().map { file in

@@ -159,7 +159,7 @@ struct VectorState {
 
     // MARK: - After a step
 
-    /// Only the members that an expectation names.
+    /// Returns only the members that an expectation names.
     func read(_ expected: JSON) throws -> JSON {
         var state: [String: JSON] = [:]
         for member in (expected.object ?? [:]).keys {

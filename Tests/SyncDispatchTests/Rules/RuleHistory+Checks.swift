@@ -48,8 +48,8 @@ extension RuleHistory {
         try compareBlockers(mutation, shown, wrong)
     }
 
-    /// A returned blocker may have been satisfied since it was last read, and may be an indirect one; every unsatisfied
-    /// one must be returned.
+    /// Compares the blockers. A returned blocker may have been satisfied since it was last read, and may be indirect.
+    /// Every unsatisfied blocker must be returned.
     private mutating func compareBlockers(
         _ mutation: RuleModel.Accepted,
         _ shown: JSONValue,

@@ -50,7 +50,7 @@ struct RuleTenant {
         var clients: [(id: UUID, type: RuleType)] = []
         /// The mutation of a lost worker, and the end of its lease.
         var flying: (mutation: UUID, until: Timestamp)?
-        /// When a claim next finds work, as recorded at the lane's release.
+        /// The time at which a claim next finds work, as recorded at the lane's release.
         var keys: [String: UUID] = [:]
     }
 

@@ -13,7 +13,7 @@ import Testing
     private static let seconds = environment["SLUICE_RULES_SECONDS"].flatMap(Double.init) ?? 0
     private static let breaches = environment["SLUICE_RULES_BREACHES"].flatMap(Int.init) ?? 1
     private static let workers = environment["SLUICE_RULES_WORKERS"].flatMap(Int.init) ?? 1
-    /// Whether it is always the same history: for one that fails only sometimes.
+    /// Whether every history is the same, to reproduce a history that fails only sometimes.
     private static let isRepeated = environment["SLUICE_RULES_REPEATED"] == "1"
 
     @Test func `every answer of a random history follows the rules`() async throws {

@@ -29,7 +29,7 @@ extension RuleModel {
         }
     }
 
-    /// Evaluates a push and applies it; in request order.
+    /// Evaluates a push and applies it. The results have the order of the request.
     ///
     /// - Returns: nil if it is strict and one of its entries is refused: then nothing changes.
     mutating func push(_ entries: [Outgoing], device: UUID, user id: UUID, isStrict: Bool) -> [Verdict]? {

@@ -80,8 +80,8 @@ extension RuleModel {
         }
     }
 
-    /// Whether the upstream has accepted a request that was sent after a moment: one accepted before may have been in
-    /// flight then.
+    /// Whether the upstream has accepted a request that was sent after a time. A request accepted earlier may have been
+    /// in flight at that time.
     private func hasSucceeded(since moment: Timestamp) -> Bool {
         users.values.flatMap(\.lane).contains { other in
             guard let taken = other.takenAt, taken > moment else { return false }
@@ -97,7 +97,7 @@ extension RuleModel {
         mutation.serverID = user.mappings[ClientKey(id: local, type: mutation.entry.type)]?.serverID
     }
 
-    /// The worker was lost, and the request's outcome is unknown.
+    /// Applies the loss of the worker, after which the request's outcome is unknown.
     mutating func lose(_ mutation: Accepted, of user: inout User) {
         mutation.status = .pending
         guard mutation.entry.type.isForwarded else { return }

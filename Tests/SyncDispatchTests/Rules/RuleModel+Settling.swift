@@ -10,7 +10,7 @@ extension RuleModel {
         case clientWins
     }
 
-    /// Why a call is refused.
+    /// The reason why a call is refused.
     struct Refusal: Error {
         let code: String
     }

@@ -49,7 +49,7 @@ extension RuleModel {
         succeed(mutation, of: &user)
     }
 
-    /// The gateway generates the id: until it returns the id, a name replaces it.
+    /// Creates a note. The gateway generates its id; a placeholder is used until the gateway returns the id.
     private mutating func create(_ mutation: Accepted, _ writer: Entity.Writer, of user: inout User) {
         let id = Self.name(of: mutation)
         mutation.serverID = id

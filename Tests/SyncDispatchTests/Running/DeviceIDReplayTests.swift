@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Device ids in requests to an upstream (seed 002): a device's 23 is sent as the server's id.
+/// Device ids in requests to an upstream (specification 002, docs/spec): a device's 23 is sent as the server's id.
 @Suite struct DeviceIDReplayTests {
     /// Folders, and tasks that are in a folder, have tags and may follow another task.
     private func harness(

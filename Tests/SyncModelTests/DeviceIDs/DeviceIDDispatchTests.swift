@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Testing
 
-/// A device's own ids when a mutation that references them runs (seed 002).
+/// A device's own ids when a mutation that references them runs (specification 002, docs/spec).
 @Suite struct DeviceIDDispatchTests {
     private static let folder = LocalID(entityType: "folder", number: 23).clientID(on: Sample.device)
     private static let relations = [

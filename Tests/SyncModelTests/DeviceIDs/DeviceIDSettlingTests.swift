@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncModel
 
-/// A device's own ids in a person's settling calls (seed 002).
+/// A device's own ids in a person's settling calls (specification 002, docs/spec).
 @Suite struct DeviceIDSettlingTests {
     private static let device = UUID(uuid: (3, 3, 3, 3, 3, 3, 0x43, 3, 0x83, 3, 3, 3, 3, 3, 3, 3))
     private static let create = UUID(uuid: (6, 6, 6, 6, 6, 6, 0x46, 6, 0x86, 6, 6, 6, 6, 6, 6, 6))

@@ -43,7 +43,8 @@ import Testing
         }
     }
 
-    /// Each of these occurred: the cluster rejects it, routes it differently, or its server process crashes.
+    /// Each of these features occurred in a statement. A cluster rejects the statement, routes it differently, or its
+    /// server process crashes.
     @Test func `no statement uses a feature that a cluster does not support`() {
         for statement in SchemaTests.statements {
             let text = Cluster.text(of: statement)
@@ -64,7 +65,7 @@ import Testing
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         defer { connection.close() }
-        // a function of the extension; this test finds a text that calls another one
+        // a function of the extension; this test fails for a text that calls another function
         try await connection.execute(
             script: """
                 CREATE FUNCTION distinct_organizations(uuid[]) RETURNS uuid[] LANGUAGE sql AS 'SELECT $1';

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Pushes to types with device ids (seed 002).
+/// Pushes to types with device ids (specification 002, docs/spec).
 @Suite struct DeviceIDTests {
     private func phones(_ count: Int = 1) async throws -> [Phone] {
         let gateway = try await Gateway()

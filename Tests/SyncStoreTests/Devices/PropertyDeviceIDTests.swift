@@ -7,8 +7,8 @@ import Testing
 
 @testable import SyncStore
 
-/// Devices that count their own ids, lose answers, send again, are restored from backups and wiped. In the end each has
-/// the same graph under its own ids (seed 002).
+/// Devices that count their own ids, lose answers, send again, are restored from backups and wiped. In the end each
+/// device has the same graph under its own ids (specification 002, docs/spec).
 @Suite(.serialized) struct PropertyDeviceIDTests {
     @Test(arguments: 1...4)
     func `every device sees the same graph under its own IDs`(_ run: Int) async throws {
@@ -49,8 +49,8 @@ import Testing
     }
 }
 
-/// One organization's devices. One generator draws their actions, step by step; two concurrent requests are always from
-/// one device.
+/// The devices of one organization. One generator draws their actions, step by step. Two concurrent requests always
+/// come from one device.
 private actor DeviceWorld {
     let organization: Organization
     private(set) var clients: [OfflineClient]
@@ -105,7 +105,7 @@ private actor DeviceWorld {
             default: await echo(place)
             }
         }
-        // from here on all answers arrive: the remaining mutations are sent, then everything is pulled
+        // after this point all answers arrive: the remaining mutations are sent, and after them everything is pulled
         for place in clients.indices {
             while !clients[place].outbox.isEmpty {
                 let answer = try await clients[place].push(7, through: replicas[0], organization)
@@ -183,8 +183,8 @@ private actor DeviceWorld {
         _ = try apply(place, try await page, sent: client.next)
     }
 
-    /// From a backup: later mutations that were not pushed are lost. The registration returns the number to continue
-    /// from.
+    /// Restores a backup: later mutations that were not pushed are lost. The registration returns the number after
+    /// which the device continues.
     private func restore(_ place: Int) async throws {
         guard var client = backups[place], client.device == clients[place].device else { return }
         client.madeCount = clients[place].madeCount
@@ -201,7 +201,7 @@ private actor DeviceWorld {
         record(place, "restored")
     }
 
-    /// The app is installed again, and is another device from then on.
+    /// Installs the app again; it is another device afterwards.
     private func wipe(_ place: Int) {
         clients[place] = OfflineClient(device: generator.uuid(), user: clients[place].user)
         backups[place] = nil

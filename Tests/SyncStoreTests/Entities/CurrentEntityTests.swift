@@ -69,7 +69,7 @@ import Testing
         #expect(result["error"]?["current"]?["deleted"]?.bool == true)
     }
 
-    /// However many mutations of an entity are discarded, each shows the entity when it is read.
+    /// Each discarded mutation of an entity shows the entity when it is read, for any number of discarded mutations.
     @Test func `discarding many mutations of a large document copies the document once`() async throws {
         let ada = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let bob = Phone(ada.gateway, ada.organization)
@@ -165,8 +165,8 @@ import Testing
         }
     }
 
-    /// Clocks cannot decide it: another lane's write may be recorded in the same moment as this one's answer, and two
-    /// gateways have two clocks.
+    /// Clocks cannot decide which write is newer. Another lane's write may be recorded at the same time as this lane's
+    /// answer, and two gateways have two clocks.
     @Test func `a write during the upstream's answer is newer, independent of the clocks`() async throws {
         for seen in [0, 3, 4] {
             let ada = try await Phone.forwarding(visibility: "organization")

@@ -9,8 +9,8 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// Entities of a type with `visibility: "user"` exist for their creator only. For other users every answer about one
-/// equals the answer about an id that never existed, byte by byte except for the ids.
+/// Entities of a type with `visibility: "user"` exist only for their creator. Other users receive the same answer as
+/// about an id that never existed, byte by byte except for the ids.
 @Suite struct PrivateEntityTests {
     /// Two users of an organization with private types of the built-in store. The first has a document and a tombstone.
     fileprivate struct Fixture {

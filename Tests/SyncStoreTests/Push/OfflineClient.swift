@@ -7,8 +7,8 @@ import TestSupport
 
 @testable import SyncStore
 
-/// An app on a device as in seed 002: objects with ids that the device counts itself, and relations by those ids. It
-/// has no server id. Its whole state is a value, so that a backup is a copy.
+/// An app on a device as in specification 002 (docs/spec): objects with ids that the device counts itself, and
+/// relations by those ids. It has no server id. Its whole state is a value, so that a backup is a copy.
 struct OfflineClient: Sendable {
     /// A folder or a task.
     struct Object: Sendable, Equatable {
@@ -17,7 +17,7 @@ struct OfflineClient: Sendable {
         var value: Int64
         /// `parentId` of a folder, `folderId` of a task.
         var folder: Int64?
-        /// Tasks only.
+        /// The related tasks; used by tasks only.
         var related: [Int64] = []
     }
 
@@ -41,7 +41,7 @@ struct OfflineClient: Sendable {
     var cursor: String?
     var outbox: [Entry] = []
     var lastSequence: Int64 = 0
-    /// The number of objects created here, so that tags are unique.
+    /// The number of objects created on this device, so that tags are unique.
     var madeCount = 0
 
     init(device: UUID, user: UUID) {
@@ -141,7 +141,7 @@ struct OfflineClient: Sendable {
         return try JSONTree(parsing: page.json()).root
     }
 
-    /// Applies a page: only if its counters are still the sent ones.
+    /// Applies a page if its counters are still the sent ones.
     ///
     /// - Returns: whether the end of the feed is reached.
     mutating func apply(_ page: JSONValue, sent: [String: Int64]) throws -> Bool {

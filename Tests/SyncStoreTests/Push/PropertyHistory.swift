@@ -98,8 +98,8 @@ final class HistoryWorld: Sendable {
     var published: [Known] { answered.withLock { $0 } }
 }
 
-/// A device of a random history. It captures mutations and pushes them over an unreliable network: answers are lost,
-/// batches are sent again in part, merged with later ones, sent twice at once or in sequence.
+/// A device of a random history. It captures mutations and pushes them over an unreliable network. Answers are lost;
+/// batches are sent again in part, merged with later batches, or sent twice, concurrently or in sequence.
 actor HistoryPhone {
     private let world: HistoryWorld
     private let phone: Phone
@@ -155,7 +155,8 @@ actor HistoryPhone {
         acknowledge(batch, answers.0)
     }
 
-    /// The second names its predecessor: it is refused when it arrives first.
+    /// Pushes two batches, of which the second names the first as its predecessor. The second is refused if it arrives
+    /// first.
     private func pushOneBehindTheOther(_ batch: [CapturedMutation]) async throws {
         let next = Array(outbox.dropFirst(batch.count).prefix(Int.random(in: 1...6, using: &generator)))
         let (entries, gateway) = prepare(batch)

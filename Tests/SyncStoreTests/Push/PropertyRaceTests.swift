@@ -177,8 +177,8 @@ import Testing
 
     // MARK: - Steps
 
-    /// Ends every connection that is busy with a group, repeatedly and less and less often: if a push takes long, some
-    /// succeed at last.
+    /// Ends every connection that is busy with a group, repeatedly and with decreasing frequency, so that slow pushes
+    /// succeed in the end.
     private static func cutConnections(of gateway: Gateway, until isOver: Flag) async throws {
         let connection = try await gateway.database.connect()
         var pause = 0.02

@@ -66,10 +66,10 @@ import Testing
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
         #expect(answer.results[0].serverID == former.lowercased)
         #expect(try await phone.pull()[1]["document"]?.text == #"{"contact_id":"\#(former.lowercased)"}"#)
-        // the id does not count in a repetition
+        // a repeat is recognized without this id
         create.server = nil
         #expect(try await phone.push([create]).results[0].isReplayed == true)
-        // an id that is in use is a conflict, and one that no gateway gave is refused
+        // an id in use is a conflict, and an id that no gateway assigned is refused
         var other = phone.create("contact", payload: #"{"name":"Eve"}"#)
         other.server = #""\#(former.lowercased)""#
         var wrong = phone.create("task", payload: #"{"name":"Eve"}"#)

@@ -7,15 +7,15 @@ import Testing
 
 @testable import SyncStore
 
-/// Every refusal rests on a look-up (product rule 5): the first answer to a push equals the second, for any cache of
+/// Every refusal depends on a look-up (product rule 5): the second answer to a push equals the first, for any cache of
 /// the replica, any repeating device and any numbers.
 @Suite struct RefusalTests {
-    /// What is refused together with repeated entries.
+    /// The kinds of entries that are refused together with repeated entries.
     enum Kind: String, CaseIterable {
         case clientIDTaken, idTaken, unknownDependency, ownDependency, laterDependency, dependencyRejected
         case unknownClientID, otherEntity, badContent, unreadable, unreadableUnderAKnownKey, keyReused, numberUsed
 
-        /// The code of the refusal, at the device that sent the first.
+        /// The code of the refusal, for the device that sent the first entry.
         var code: String {
             switch self {
             case .idTaken: "id_already_used"
@@ -65,7 +65,7 @@ import Testing
         let local = UUID()
         let create: Entry
         let edit: Entry
-        /// Another one, which is not repeated unchanged.
+        /// Another known entry, which is not repeated unchanged.
         let spare: Entry
 
         init(_ phone: Phone) {
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    /// Which device repeats, and under which numbers.
+    /// The device and the numbers of a repeat.
     enum Disguise: CaseIterable { case none, higherNumbers, otherDevice }
 
     @Test(arguments: Kind.allCases)
@@ -152,7 +152,7 @@ import Testing
 
     // MARK: - Entries that today's rules would refuse
 
-    /// What would be wrong with an entry if it were new.
+    /// The rule that an entry would violate if it were new.
     enum Wrong: String, CaseIterable {
         case payloadTooLarge, payloadTooDeep, priority, maxAttempts, dependencies, strategy, unknownMember
 

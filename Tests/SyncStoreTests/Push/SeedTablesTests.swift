@@ -7,7 +7,7 @@ import Testing
 
 @testable import SyncStore
 
-/// The tables of seed 002, from push to pull.
+/// The tables of specification 002 (docs/spec), from push to pull.
 @Suite struct SeedTablesTests {
     private func pull(_ phone: Phone, _ counters: String, since: String? = nil) async throws -> JSONValue {
         let since = since.map { #""\#($0)""# } ?? "null"
@@ -42,7 +42,7 @@ import Testing
         #expect(table(onA, "task", ["text"]) == [#"1 | "Buy milk""#, #"2 | "Feed the cat""#])
         #expect(table(onB, "task", ["text"]) == [#"1 | "Feed the cat""#, #"2 | "Buy milk""#])
         #expect(onA["next_local_ids"]?.text == #"{"task":3}"#)
-        // each references the other's task by its own 2, without another pull
+        // each device references the other device's task by its own number 2, without another pull
         try await alice.push([alice.numbered("update", 2, payload: #"{"text":"Feed the cats"}"#)])
         try await bob.push([bob.numbered("update", 2, payload: #"{"text":"Buy oat milk"}"#)])
         let texts = try await alice.pull().map { $0["document"]?["text"]?.string }

@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    /// Content of users is JSON or text; what bytes and JSON are not sealed has to be named.
+    /// Content of users is JSON or text. Columns with bytes or JSON that are not sealed must be listed.
     @Test func `JSON and bytes are sealed, or stored openly on purpose`() async throws {
         let rows = try await TableRows(Gateway())
         let types: Set = ["json", "jsonb", "bytea", "content_hash", "mutation_fingerprint"]
@@ -117,7 +117,7 @@ import Testing
         #expect(Set(MutationColumn.all.map { "\($0.name)" }).count == MutationColumn.all.count)
     }
 
-    /// Content is shown by code that hides it from operators.
+    /// Code that hides content from operators is required to show it.
     @Test func `details show no content without further code`() {
         for column in MutationColumn.shown {
             if case .plain = column.content { continue }

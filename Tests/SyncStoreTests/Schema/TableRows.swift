@@ -48,12 +48,12 @@ struct TableRows {
     /// A text in every sealed value of a user's rows.
     static func marker(_ user: UUID) -> String { "secret of \(user.lowercased)" }
 
-    /// The same of an organization's settings.
+    /// A text in every sealed value of an organization's settings.
     static let setting = "secret of the organization"
 
     /// Adds a row for each of the users to each table, where its key permits.
     ///
-    /// - Parameter age: SQL of the age, of a user by its place, in tables that retention deletes by age.
+    /// - Parameter age: SQL for the age of a user's rows, by the user's index, in tables that retention deletes by age.
     func fill(
         _ tables: [StoredTable],
         of organization: UUID,

@@ -116,7 +116,7 @@ import Testing
         #expect(mended.json?["failure_count"]?.int64 == 0 && mended.json?["last_error"]?.isNull == true)
     }
 
-    /// The sender got 500 or 413 for days, and the source counted as one that works.
+    /// Earlier, the sender got 500 or 413 for days, and the source counted as working.
     @Test func `a message that the store can never take counts as a failure of its source`() async throws {
         let fixture = try await TwoTenantFixture()
         #expect(try await put(fixture).status == 201)

@@ -52,7 +52,7 @@ import Testing
         #expect(tried.isSuperset(of: Self.settling.union(Self.payloads)))
     }
 
-    /// A third exception was missing, and so were operations.
+    /// Earlier, a third exception was missing in the documentation, and so were operations.
     @Test func `the documentation names routes that require more than their method implies`() async throws {
         let page = try Repository.text("docs/api.md")
         let scopes = try #require(page.components(separatedBy: "| scope | is good for |").last)

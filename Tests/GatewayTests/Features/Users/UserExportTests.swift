@@ -104,7 +104,7 @@ import Testing
         #expect(messages.allSatisfy { $0.value(at: "/data/user_id")?.string == ada.user.lowercased })
     }
 
-    /// Ids were exported as text and times in PostgreSQL's format.
+    /// Earlier, ids were exported as text, and times in PostgreSQL's format.
     @Test func `ids and times have the formats of the API`() async throws {
         let fixture = try await TwoTenantFixture()
         let pushed = try await fixture.ada.push([fixture.ada.create(), fixture.ada.create("note")])

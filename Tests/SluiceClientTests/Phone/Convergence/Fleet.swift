@@ -176,7 +176,7 @@ final class Fleet {
         try await edit.make(on: phone.app.pool, phone.app.client)
     }
 
-    /// Hours or years, forward or back.
+    /// Returns a time difference of hours or years, forward or back.
     private func jump() -> TimeInterval {
         let unit: TimeInterval = Bool.random(using: &random) ? 3_600 : 365 * 86_400
         return unit * Double(Int.random(in: -5...5, using: &random))

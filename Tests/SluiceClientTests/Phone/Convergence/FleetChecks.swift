@@ -106,8 +106,8 @@ extension Fleet {
         return found
     }
 
-    /// Every version of an entity is the effect of one mutation, those of a device in the order of their numbers, and
-    /// the feed shows the last one.
+    /// Every version of an entity is the effect of one mutation. The versions of a device have the order of its
+    /// numbers, and the feed shows the last version.
     private static func histories(
         _ mutations: [UUID: GatewayView.Mutation],
         _ entities: [GatewayView.Entity]

@@ -21,7 +21,7 @@ struct FleetEdit: Sendable {
     private let forwards: Bool
 
     /// - Parameters:
-    ///   - deletesParents: whether rows are deleted to which others refer.
+    /// - deletesParents: whether to delete rows that other rows reference.
     ///   - mark: a mark that is unique to this edit.
     ///   - forwards: whether types are replayed against an upstream.
     init(mark: String, forwards: Bool, deletesParents: Bool, using random: inout some RandomNumberGenerator) {

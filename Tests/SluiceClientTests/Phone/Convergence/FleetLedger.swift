@@ -8,7 +8,7 @@ struct FleetLedger {
         let id: UUID
         let phone: Int
         let what: String
-        /// Whether the phone was restored to an earlier time: then possibly only the gateway has the write.
+        /// Whether the phone was restored to an earlier time, so that possibly only the gateway has the write.
         var isForgotten = false
     }
 
@@ -33,7 +33,7 @@ struct FleetLedger {
         }
     }
 
-    /// Records that a phone is lost: its unsent writes are, too.
+    /// Records that a phone is lost, together with its unsent writes.
     mutating func noteLost(_ phone: FleetPhone) {
         for index in entries.indices where entries[index].phone == phone.index { entries[index].isForgotten = true }
     }

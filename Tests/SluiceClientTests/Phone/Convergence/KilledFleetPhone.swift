@@ -51,7 +51,7 @@ enum KilledFleetPhone {
 
     private static let variable = "SLUICE_TEST_FLEET_PHONE"
 
-    /// The orders of this process, if it is such a phone's.
+    /// The orders of this process, if it was started as such a phone.
     static let orders = ProcessInfo.processInfo.environment[variable].flatMap {
         try? JSONDecoder().decode(Orders.self, from: Data($0.utf8))
     }
@@ -100,7 +100,7 @@ enum KilledFleetPhone {
 
     private static func die() { kill(getpid(), SIGKILL) }
 
-    /// Related to a commit.
+    /// Kills the process right before or after a commit.
     private final class Death: TransactionObserver, @unchecked Sendable {
         // used on the writer's queue only
         private var before: Int

@@ -261,7 +261,7 @@ import Testing
         #expect(try await titles(phone).count == 6)
     }
 
-    /// One has written before and after users had keys, the other only before.
+    /// Returns two phones: the first has written before and after users had keys, the second only before.
     private func withAndWithoutKey() async throws -> (Gateway, Organization, one: Phone, other: Phone) {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway, "{}")
@@ -275,7 +275,7 @@ import Testing
 
     @Test func `sealing creates no new key for a user who lost one`() async throws {
         let (gateway, organization, one, other) = try await withAndWithoutKey()
-        // the state of a restore before the newest dump of the keys is loaded
+        // the state after a restore, before the newest dump of the keys is loaded
         _ = try await gateway.rows("CREATE TABLE kept AS SELECT * FROM user_keys")
         _ = try await gateway.rows("DELETE FROM user_keys")
         let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
@@ -293,7 +293,7 @@ import Testing
             #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
             #expect(try await tables(Self.marker, gateway) == [:])
         }
-        // and after it is loaded
+        // the state after that dump is loaded
         _ = try await gateway.rows("INSERT INTO user_keys SELECT * FROM kept")
         restored.store.catalog.userKeys.ring.removeAll()
         let found = try await seal(nil)
@@ -540,7 +540,7 @@ import Testing
         restored.store.catalog.userKeys.ring.removeAll()
         #expect(try await titles(phone).filter { $0 == Self.marker }.count >= 1)
 
-        // and vice versa: keys from before a join that the rows contain
+        // the opposite case: keys from before a join, and rows from after it
         let third = Phone(restored, organization)
         try await history(third)
         try await phone.join(into: third)

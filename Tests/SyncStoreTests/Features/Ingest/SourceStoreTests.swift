@@ -180,7 +180,7 @@ import Testing
         #expect(try await gateway.store.sources.finish(first, .released(nextRunAt: gateway.clock.now)) == false)
     }
 
-    /// The claim was rolled back and repeated each second, and the source counted as one that works.
+    /// Earlier, the claim was rolled back and repeated each second, and the source counted as working.
     @Test func `an undecryptable secret is a failure of its source, with growing pauses`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
@@ -207,7 +207,7 @@ import Testing
 
     // MARK: - Receivers
 
-    /// Senders got 503 for days, and the source counted as one that works.
+    /// Earlier, senders got 503 for days, and the source counted as working.
     @Test func `an undecryptable secret of a receiver is recorded once a minute`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()

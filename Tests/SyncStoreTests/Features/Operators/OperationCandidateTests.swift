@@ -8,7 +8,7 @@ import Testing
 @testable import OperatorsFeature
 @testable import SyncStore
 
-/// Operators' filters find mutations behind more rows than a count examines.
+/// Operators' filters find mutations that follow more rows than a count examines.
 @Suite struct OperationCandidateTests {
     /// More than 10,000 failures of others, which are older than the phone's pushes.
     private static func crowded() async throws -> Phone {

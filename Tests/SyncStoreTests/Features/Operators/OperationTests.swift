@@ -126,7 +126,7 @@ import Testing
         return try #require(try await gateway.store.operations.operation(id, in: organization))
     }
 
-    /// The operation was resumed forever with the same page.
+    /// Earlier, the operation was resumed forever with the same page.
     @Test func `a mutation that cannot be settled in time fails alone, and all others are settled`() async throws {
         let one = try await Phone.forwarding()
         let gateway = one.gateway
@@ -494,7 +494,7 @@ import Testing
         _ = try await other.pushStuck(1)
         gateway.clock.advance(seconds: 1)
         let short = try await gateway.operation(#""kind":"retry",\#(Self.tasks)"#, in: other.organization.id)
-        // a long one that releases its place is due after the short one
+        // a long operation that releases its slot is due after the short operation
         gateway.clock.advance(seconds: 1)
         try await waitUntil("the short one has ended") {
             try await gateway.store.operations.operation(short.id, in: short.organization)?.endedAt != nil

@@ -145,7 +145,7 @@ import Testing
 
     // MARK: - Records that may need a number
 
-    /// How a later mutation may name a deleted entity.
+    /// The ways in which a later mutation may name a deleted entity.
     enum Naming: CaseIterable {
         case relation, list, entity
 
@@ -201,7 +201,8 @@ import Testing
         return devices
     }
 
-    /// The mapping of the number was deleted with the tombstone, and so `idempotency_key_reused` refused the repetition.
+    /// Earlier, the mapping of the number was deleted with the tombstone, and `idempotency_key_reused` refused the
+    /// repeat.
     @Test(arguments: Naming.allCases, [false, true])
     func `a number stays comparable while a record may need it`(naming: Naming, isReversed: Bool) async throws {
         let devices = try await devices(naming.type)
@@ -237,7 +238,7 @@ import Testing
         #expect(page.mappings.isEmpty)
         let late = Naming.relation.entry(devices.ada, 10, "1")
         #expect(try await devices.ada.push([late]).results[0].rules == ["entity_reference_must_exist"])
-        // once the records are deleted, their numbers refuse repetitions, and the mappings are deleted too
+        // once the records are deleted, their numbers refuse repeats, and the mappings are deleted too
         gateway.clock.advance(seconds: 3 * Gateway.day)
         try await gateway.retain()
         gateway.clock.advance(seconds: 12 * Gateway.day)

@@ -237,7 +237,7 @@ import Testing
         #expect(try await phone.mapping(client) == "-")
     }
 
-    /// How a later mutation may reference a deleted entity by its client id.
+    /// The ways in which a later mutation may reference a deleted entity by its client id.
     enum Naming: CaseIterable { case payload, deepPayload, endpoint, dependency, update, delete }
 
     @Test(arguments: Naming.allCases)
