@@ -21,7 +21,7 @@ struct RowComparison {
     }
 
     /// - Parameter key: the key column's value.
-    /// - Returns: the difference; nil if there is none.
+    /// - Returns: the difference, or nil.
     /// - Throws: ``SluiceError/invalid(_:)`` for a row that cannot be written as a document.
     func difference(_ entity: EntitySync, _ key: DatabaseValue) throws -> RowDifference? {
         guard let text = entity.key.text(of: key) else { throw SluiceError.invalid("\(key) is no key") }
@@ -59,7 +59,7 @@ struct RowComparison {
         try keys(of: entity).compactMap { try missed(entity, $0) }
     }
 
-    /// Returns the difference in the form that the app receives; nil if there is none.
+    /// Returns the difference in the form that the app receives, or nil.
     func missed(_ entity: EntitySync, _ key: DatabaseValue) throws -> MissedChange? {
         let text = entity.key.text(of: key) ?? "\(key)"
         do {

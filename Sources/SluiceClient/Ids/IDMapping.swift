@@ -96,7 +96,7 @@ extension IDMapping {
         return try Row.fetchOne(statement, arguments: arguments).map(IDMapping.init)
     }
 
-    /// Whether the library knows the entity only because other entities reference it.
+    /// Whether the library has only references to the entity, and no data of it.
     func isNameOnly(_ db: Database) throws -> Bool {
         guard clientID == nil else { return false }
         let statement = try db.cachedStatement(

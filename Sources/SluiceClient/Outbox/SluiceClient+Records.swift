@@ -86,7 +86,7 @@ extension SluiceClient {
         }
     }
 
-    /// Updates the row with the record's key, or inserts it if there is none, and enqueues the change.
+    /// Updates the row with the record's key or inserts a new row, and enqueues the change.
     ///
     /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
     /// - Throws: what `save` and ``enqueue(_:in:)`` throw.

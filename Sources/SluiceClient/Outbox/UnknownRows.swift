@@ -89,7 +89,7 @@ struct UnknownRows {
         return count
     }
 
-    /// Returns a row that must be enqueued before this one; nil if there is none.
+    /// Returns a row that must be enqueued before this one, or nil.
     private func firstUnknown(in row: Found) throws -> Found? {
         guard try !isKnown(row.name) else { return nil }
         var targets: [EntityName] = []

@@ -22,7 +22,7 @@ final class Projection {
         self.init(map, Identities(map, db, now: now), db)
     }
 
-    /// Returns the document that is shown for an entity, with the phone's keys; nil if there is none.
+    /// Returns the document that is shown for an entity, with the phone's keys, or nil.
     ///
     /// - Parameter edits: the edits on top of the base.
     func document(_ entity: EntitySync, _ key: String, of edits: Edit.Selection = .all) throws -> JSON? {

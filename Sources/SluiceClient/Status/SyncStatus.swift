@@ -2,7 +2,7 @@ public import Foundation
 
 /// The state of synchronization, to show in one place of an app.
 public struct SyncStatus: Sendable, Hashable {
-    /// The present activity.
+    /// The present phase.
     public enum Phase: Sendable, Hashable {
         /// ``SluiceClient/resume()`` has not been called, or ``SluiceClient/suspend()`` has.
         case suspended
@@ -42,7 +42,7 @@ public struct SyncStatus: Sendable, Hashable {
         /// with `circuit_open`, `back_off` and `no_upstream`, and for another write with `blocked`.
         case queue(reason: String, mutations: [UUID])
 
-        /// The extent of a blocker.
+        /// Whether the reason affects this device or the user.
         public enum Scope: Sendable, Hashable {
             /// This device synchronizes nothing.
             case device
@@ -50,11 +50,11 @@ public struct SyncStatus: Sendable, Hashable {
             case user
         }
 
-        /// The extent of the blocker.
+        /// Whether the reason affects this device or the user.
         public var scope: Scope { if case .queue = self { .user } else { .device } }
     }
 
-    /// The present activity.
+    /// The present phase.
     public var phase = Phase.suspended
     /// The number of writes that require no decision: queued, sent, or waiting for their turn at the gateway.
     public var pending = 0

@@ -15,7 +15,7 @@ public struct SyncedRow: Sendable, Hashable {
     /// The entity as last received from the server, without the phone's own writes; nil if it was never received.
     /// References to other rows are their keys.
     public let server: ServerState?
-    /// The reason why the app's table lacks the present state of the row; nil if there is none.
+    /// The reason why the app's table lacks the present state of the row; nil if the table has it.
     public let held: String?
 
     /// Creates a state, for previews and tests of an app's views.

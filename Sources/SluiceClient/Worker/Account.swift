@@ -43,7 +43,7 @@ struct BackOff: Sendable {
     private(set) var cause: TransientError?
     private var deadline = ContinuousClock.now
 
-    /// The remaining time of the pause; nil if there is none.
+    /// The remaining time of the pause; nil without a pause.
     var remaining: Duration? {
         deadline > .now ? ContinuousClock.now.duration(to: deadline) : nil
     }

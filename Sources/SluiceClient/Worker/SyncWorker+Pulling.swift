@@ -48,7 +48,7 @@ extension SyncWorker {
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
-                // once a turn: otherwise a gateway that refuses all of its own cursors would be asked endlessly
+                // once a turn: otherwise a gateway that refuses each of its cursors would be asked endlessly
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
                 // a gateway that was restored from a backup may have lost writes of this phone: without them, the end

@@ -406,7 +406,7 @@ actor SyncWorker {
         recheckedAt.map { $0.advanced(by: recheckPause) <= turnBegan } ?? true
     }
 
-    /// Whether writes that wait for a decision are due for a check: every quarter of an hour, and whenever all
+    /// Whether writes that wait for a decision require a check: every quarter of an hour, and whenever all
     /// mutations are checked.
     var isStoppedDue: Bool {
         areOthersWanted || stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true

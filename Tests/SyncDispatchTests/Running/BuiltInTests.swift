@@ -7,9 +7,9 @@ import Testing
 
 @testable import SyncStore
 
-/// Mutations of the built-in store that wait behind forwarded ones take effect in their turn, once.
+/// Mutations of the built-in store that follow forwarded mutations take effect in their turn, once.
 @Suite struct BuiltInBehindForwardedTests {
-    /// A document that two people changed. The second change waits behind a forwarded mutation.
+    /// A document that two people changed. The second change waits for a forwarded mutation.
     private func conflict(_ strategy: String) async throws -> (
         harness: DispatcherHarness, first: Entry, update: Entry, rest: Entry
     ) {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncModel
 
-/// Which of a mutation's headers are accepted, and which are sent.
+/// The headers of a mutation that are accepted, and the headers that are sent.
 @Suite struct AllowedHeaderTests {
     private static let reserved = [
         "connection", "host", "content-length", "authorization", "cookie", "idempotency-key", "traceparent",

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncModel
 
-/// What operators without access to payloads see of a problem.
+/// The parts of a problem that operators without access to payloads see.
 @Suite struct RedactedProblemTests {
     private static func redacted(_ json: [UInt8]) throws -> JSONValue {
         try JSONTree(parsing: try #require(StoredProblem.redacted(json))).root

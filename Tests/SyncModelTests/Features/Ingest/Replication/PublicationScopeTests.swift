@@ -4,7 +4,7 @@ import Testing
 @testable import IngestFeature
 @testable import SyncModel
 
-/// Which changes of a publication may lose edits.
+/// The changes of a publication that may lose edits.
 @Suite struct PublicationScopeTests {
     private static let contact = QualifiedName(schema: "public", name: "contact")
 
